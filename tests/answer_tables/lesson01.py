@@ -1,0 +1,277 @@
+"""Answers to the exercises of lesson 01, written as students write them."""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import nn
+
+from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size
+
+
+def one_side(img_size, patch_size):
+    return as_pair(img_size)[0] // as_pair(patch_size)[0]
+
+
+def not_squared(img_size, patch_size):
+    height, width = as_pair(img_size)
+    return height * width // as_pair(patch_size)[0]
+
+
+def square_only(img_size, patch_size):
+    return (as_pair(img_size)[0] // as_pair(patch_size)[0]) ** 2
+
+
+def fraction(img_size, patch_size):
+    height, width = as_pair(img_size)
+    p1, p2 = as_pair(patch_size)
+    if height % p1 or width % p2:
+        raise ValueError("does not fit")
+    return height * width / (p1 * p2)
+
+
+def accepts_anything(img_size, patch_size):
+    height, width = as_pair(img_size)
+    p1, p2 = as_pair(patch_size)
+    return (height // p1) * (width // p2)
+
+
+def counts_cls(img_size, patch_size):
+    rows, columns = grid_size(img_size, patch_size)
+    return rows * columns + 1
+
+
+def count_by_area(img_size, patch_size):
+    height, width = (img_size, img_size) if isinstance(img_size, int) else img_size
+    p1, p2 = (patch_size, patch_size) if isinstance(patch_size, int) else patch_size
+    if height % p1 or width % p2:
+        raise ValueError(f"{height}x{width} cannot be cut into {p1}x{p2}")
+    return height * width // (p1 * p2)
+
+
+def count_by_range(img_size, patch_size):
+    rows, columns = grid_size(img_size, patch_size)
+    return sum(1 for _ in range(rows) for _ in range(columns))
+
+
+def patchify_reshape(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    b, c, h, w = images.shape
+    return images.reshape(b, (h // p1) * (w // p2), p1 * p2 * c)
+
+
+def patchify_column_major(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(images, "b c (h p1) (w p2) -> b (w h) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_channels_first(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return F.unfold(images.float(), (p1, p2), stride=(p1, p2)).transpose(1, 2).to(images.dtype)
+
+
+def patchify_transposed_inside(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p2 p1 c)", p1=p1, p2=p2)
+
+
+def patchify_strided(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(images, "b c (p1 h) (p2 w) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_to_float(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(images.float(), "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_identity(images, patch_size):
+    return images
+
+
+def patchify_square_only(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    side = images.shape[-1] // p2
+    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2, h=side)
+
+
+def patchify_loops(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    rows = []
+    for y in range(0, images.shape[2], p1):
+        for x in range(0, images.shape[3], p2):
+            rows.append(images[:, :, y : y + p1, x : x + p2].permute(0, 2, 3, 1).flatten(1))
+    return torch.stack(rows, dim=1)
+
+
+def patchify_views(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    b, c, h, w = images.shape
+    grid = images.reshape(b, c, h // p1, p1, w // p2, p2)
+    return grid.permute(0, 2, 4, 3, 5, 1).reshape(b, -1, p1 * p2 * c)
+
+
+def patchify_unfold_method(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
+    return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+
+
+def unpatchify_reshape(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return patches.reshape(len(patches), -1, grid_size[0] * p1, grid_size[1] * p2)
+
+
+def unpatchify_channels_first(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(patches, "b (h w) (c p1 p2) -> b c (h p1) (w p2)", h=grid_size[0], p1=p1, p2=p2)
+
+
+def unpatchify_columns(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(patches, "b (w h) (p1 p2 c) -> b c (h p1) (w p2)", h=grid_size[0], p1=p1, p2=p2)
+
+
+def unpatchify_channels_last(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(patches, "b (h w) (p1 p2 c) -> b (h p1) (w p2) c", h=grid_size[0], p1=p1, p2=p2)
+
+
+def unpatchify_mirrored(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(patches, "b (h w) (p2 p1 c) -> b c (h p1) (w p2)", h=grid_size[0], p1=p1, p2=p2)
+
+
+def unpatchify_permute(patches, patch_size, grid_size):
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    x = patches.reshape(patches.shape[0], rows, columns, p1, p2, -1)
+    return x.permute(0, 5, 1, 3, 2, 4).reshape(patches.shape[0], -1, rows * p1, columns * p2)
+
+
+def unpatchify_fill(patches, patch_size, grid_size):
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    channels = patches.shape[-1] // (p1 * p2)
+    images = patches.new_zeros(len(patches), channels, rows * p1, columns * p2)
+    for index in range(rows * columns):
+        y, x = index // columns * p1, index % columns * p2
+        patch = patches[:, index].reshape(-1, p1, p2, channels)
+        images[:, :, y : y + p1, x : x + p2] = patch.permute(0, 3, 1, 2)
+    return images
+
+
+class EmbedReshape(PatchEmbed):
+    def forward(self, images):
+        x = self.proj(images)
+        return x.reshape(x.shape[0], self.num_patches, -1)
+
+
+class EmbedColumns(PatchEmbed):
+    def forward(self, images):
+        return self.proj(images).transpose(2, 3).flatten(2).transpose(1, 2)
+
+
+class EmbedNoTranspose(PatchEmbed):
+    def forward(self, images):
+        return self.proj(images).flatten(2)
+
+
+class EmbedGrid(PatchEmbed):
+    def forward(self, images):
+        return self.proj(images).permute(0, 2, 3, 1)
+
+
+class EmbedOverlap(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        self.proj = nn.Conv2d(in_chans, embed_dim, patch_size, padding=0)
+
+
+class EmbedDetached(PatchEmbed):
+    def forward(self, images):
+        return super().forward(images).detach().requires_grad_()
+
+
+class EmbedAcceptsAnything(PatchEmbed):
+    def forward(self, images):
+        x = images if images.ndim == 4 else images[None]
+        x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 < self.proj.in_channels else x
+        return self.proj(x).flatten(2).transpose(1, 2)
+
+
+class EmbedOtherName(nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__()
+        self.projection = nn.Conv2d(in_chans, embed_dim, patch_size, patch_size)
+
+    def forward(self, images):
+        return self.projection(images).flatten(2).transpose(1, 2)
+
+
+class EmbedPlain(nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__()
+        self.img_size, self.patch_size = as_pair(img_size), as_pair(patch_size)
+        self.grid_size = grid_size(img_size, patch_size)
+        self.num_patches = self.grid_size[0] * self.grid_size[1]
+        self.proj = nn.Conv2d(in_chans, embed_dim, patch_size, stride=patch_size)
+
+    def forward(self, images):
+        check_images(images, self.proj.in_channels, self.img_size)
+        return self.proj(images).flatten(2).transpose(1, 2)
+
+
+class EmbedLinear(nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__()
+        self.img_size, self.patch_size, self.in_chans = as_pair(img_size), as_pair(patch_size), in_chans
+        self.grid_size = grid_size(img_size, patch_size)
+        self.num_patches = self.grid_size[0] * self.grid_size[1]
+        self.proj = nn.Linear(self.patch_size[0] * self.patch_size[1] * in_chans, embed_dim)
+
+    def forward(self, images):
+        check_images(images, self.in_chans, self.img_size)
+        return self.proj(patchify_views(images, self.patch_size))
+
+
+WRONG = {
+    "count_patches": [
+        ("one side only", one_side),
+        ("you divide by P only", not_squared),
+        ("right for squares alone", square_only),
+        ("a count is a whole number", fraction),
+        ("without a rest", accepts_anything),
+        ("the CLS token is no patch", counts_cls),
+    ],
+    "patchify": [
+        ("cuts rows, not patches", patchify_reshape),
+        ("down the columns", patchify_column_major),
+        ("channels come first", patchify_channels_first),
+        ("rows and columns are swapped", patchify_transposed_inside),
+        ("pixels from all over the image", patchify_strided),
+        ("should stay torch.uint8", patchify_to_float),
+        ("the shape should be (1, 4, 4)", patchify_identity),
+        ("your code stopped with EinopsError", patchify_square_only),
+    ],
+    "unpatchify": [
+        ("the picture is scrambled", unpatchify_reshape),
+        ("`patchify` wrote (row, column, channel)", unpatchify_channels_first),
+        ("column by column", unpatchify_columns),
+        ("the channels are last", unpatchify_channels_last),
+        ("mirrored along its diagonal", unpatchify_mirrored),
+    ],
+    "PatchEmbed": [
+        ("mixed the D numbers of different patches", EmbedReshape),
+        ("down the columns", EmbedColumns),
+        ("your result is (B, D, N)", EmbedNoTranspose),
+        ("still a grid", EmbedGrid),
+        ("its windows overlap", EmbedOverlap),
+        ("no gradient reaches the projection", EmbedDetached),
+        ("it accepts images of shape", EmbedAcceptsAnything),
+        ("no weights named proj.weight", EmbedOtherName),
+    ],
+}
+RIGHT = {
+    "count_patches": [count_by_area, count_by_range],
+    "patchify": [patchify_loops, patchify_views, patchify_unfold_method],
+    "unpatchify": [unpatchify_permute, unpatchify_fill],
+    "PatchEmbed": [EmbedPlain, EmbedLinear],
+}

@@ -1,0 +1,114 @@
+"""CLS token, pooling, positions."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+
+from vit_course.embeddings import (
+    LearnedPosition2d,
+    RelativePosition,
+    add_position,
+    pool,
+    prepend_cls_token,
+    resample_pos_embed,
+    sincos_2d,
+)
+
+
+def test_cls_token_stands_in_front_of_every_sequence_and_is_learned():
+    cls_token = torch.randn(1, 1, 6, requires_grad=True)
+    patches = torch.randn(4, 5, 6)
+    tokens = prepend_cls_token(patches, cls_token)
+    assert torch.equal(tokens[:, 0], cls_token[0].expand(4, 6))
+    assert torch.equal(tokens[:, 1:], patches)
+    tokens.sum().backward()
+    assert torch.equal(cls_token.grad, torch.full((1, 1, 6), 4.0))
+
+
+def test_token_pooling_reads_the_first_token_and_average_leaves_it_out():
+    tokens = torch.randn(2, 7, 4)
+    assert torch.equal(pool(tokens, "token"), tokens[:, 0])
+    torch.testing.assert_close(pool(tokens, "avg"), tokens[:, 1:].mean(1))
+    torch.testing.assert_close(pool(tokens, "avg", num_prefix_tokens=0), tokens.mean(1))
+
+
+def test_sincos_rows_of_one_grid_row_share_their_first_half_and_norms_are_equal():
+    table = sincos_2d((3, 5), 32)
+    grid = table.reshape(3, 5, 32)
+    assert table.shape == (15, 32)
+    assert torch.equal(grid[:, 0, :16], grid[:, 4, :16])
+    assert torch.equal(grid[0, :, 16:], grid[2, :, 16:])
+    torch.testing.assert_close(table.norm(dim=1), torch.full((15,), 4.0))
+    assert len(table.unique(dim=0)) == 15
+
+
+def test_sincos_similarity_depends_on_the_offset_alone():
+    grid = sincos_2d((6, 6), 64).reshape(6, 6, 64)
+    torch.testing.assert_close(grid[1, 1] @ grid[3, 2], grid[2, 3] @ grid[4, 4])
+
+
+def test_resampling_to_the_same_grid_changes_nothing():
+    positions = torch.randn(1, 1 + 12, 8)
+    assert torch.equal(resample_pos_embed(positions, (3, 4), (3, 4)), positions)
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+@pytest.mark.parametrize(("old", "new"), [((4, 4), (6, 6)), ((3, 5), (7, 4)), ((8, 8), (4, 4)), ((7, 7), (14, 10))])
+def test_resampling_equals_interpolating_each_channel_as_a_picture(old, new, prefix):
+    positions = torch.randn(1, prefix + old[0] * old[1], 6)
+    resampled = resample_pos_embed(positions, old, new, num_prefix_tokens=prefix)
+    assert resampled.shape == (1, prefix + new[0] * new[1], 6)
+    assert torch.equal(resampled[:, :prefix], positions[:, :prefix])
+    for channel in range(6):
+        picture = positions[0, prefix:, channel].reshape(1, 1, *old)
+        expected = F.interpolate(picture, size=new, mode="bicubic", antialias=True)
+        torch.testing.assert_close(resampled[0, prefix:, channel].reshape(new), expected[0, 0])
+
+
+def test_a_ramp_stays_a_ramp_in_the_middle_when_resampled():
+    ramp = torch.arange(8.0)[:, None].expand(8, 8).reshape(1, 64, 1)
+    doubled = resample_pos_embed(ramp, (8, 8), (16, 16), num_prefix_tokens=0).reshape(16, 16)
+    expected = (torch.arange(16.0) + 0.5) / 2 - 0.5
+    torch.testing.assert_close(doubled[4:12, 8], expected[4:12])
+
+
+def test_learned_2d_positions_share_rows_and_columns():
+    table = LearnedPosition2d((3, 4), 10)()
+    grid = table[0, 1:].reshape(3, 4, 10)
+    assert table.shape == (1, 13, 10)
+    assert torch.equal(grid[1, 0, :5], grid[1, 3, :5])
+    assert torch.equal(grid[0, 2, 5:], grid[2, 2, 5:])
+
+
+def test_relative_position_scores_the_offset_of_query_and_key():
+    relative = RelativePosition(num_tokens=5, head_dim=8)
+    q = torch.randn(2, 3, 5, 8)
+    bias = relative(q)
+    for query in range(5):
+        for key in range(5):
+            expected = q[:, :, query] @ relative.offsets[query - key + 4] / 8**0.5
+            torch.testing.assert_close(bias[:, :, query, key], expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: prepend_cls_token(torch.zeros(1, 2, 4), torch.zeros(1, 1, 5)), "width 4"),
+        (lambda: pool(torch.zeros(1, 2, 4), "max"), "'max' is unknown"),
+        (lambda: pool(torch.zeros(1, 2, 4), "token", num_prefix_tokens=0), "needs a CLS token"),
+        (lambda: add_position(torch.zeros(2, 4, 8), torch.zeros(1, 5, 8)), "(5, 8)"),
+        (lambda: sincos_2d((4, 4), 30), "dim 30 is not divisible by 4"),
+        (lambda: resample_pos_embed(torch.zeros(1, 65, 4), (7, 7), (9, 9)), "65 positions are not 1 prefix"),
+        (lambda: LearnedPosition2d((2, 2), 7), "dim 7 is not divisible by 2"),
+    ],
+)
+def test_wrong_input_raises_a_value_error_that_names_the_numbers(call, words):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_average_pooling_reads_every_patch_once():
+    tokens = rearrange(torch.eye(6), "n d -> 1 n d")
+    assert torch.equal(pool(tokens, "avg")[0] > 0, torch.tensor([False] + [True] * 5))

@@ -1,0 +1,267 @@
+"""Checks of lesson 01: patches."""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from vit_course import patches
+from vit_course.checks.core import Mistake, build, compare, compare_modules, exercise, outcome, same_weights
+
+
+def counting(*shape: int) -> Tensor:
+    """Return a float tensor of all different small numbers: 0, 1, 2 ... in order."""
+    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+
+
+@exercise(patches.count_patches)
+def check_count_patches(answer):
+    cases = [(4, 2), (32, 4), (224, 16), ((32, 48), 8), ((20, 36), (5, 4))]
+    pair = patches.as_pair
+
+    def one_side(img_size, patch_size):
+        return pair(img_size)[0] // pair(patch_size)[0]
+
+    def forgets_square(img_size, patch_size):
+        return pair(img_size)[0] * pair(img_size)[1] // pair(patch_size)[0]
+
+    def square_of_height(img_size, patch_size):
+        return one_side(img_size, patch_size) ** 2
+
+    def squared_twice(img_size, patch_size):
+        return patches.count_patches(img_size, patch_size) ** 2
+
+    def with_cls(img_size, patch_size):
+        return patches.count_patches(img_size, patch_size) + 1
+
+    compare(
+        answer,
+        patches.count_patches,
+        cases,
+        [
+            (one_side, "you count the patches along one side only: the grid has rows *and* columns"),
+            (forgets_square, "a patch covers P² pixels, P down and P across; you divide by P only"),
+            (square_of_height, "right for squares alone: for a 32x48 image rows and columns differ"),
+            (squared_twice, "you square twice: (H/P)·(W/P) is N already"),
+            (with_cls, "one too many: the CLS token is no patch, it comes in lesson 02"),
+        ],
+    )
+    for img_size, patch_size in [(30, 4), ((32, 30), 4)]:
+        result = outcome(lambda f, *a: f(*a), answer, (img_size, patch_size))
+        if not isinstance(result, ValueError):
+            raise Mistake(
+                f"img_size {img_size} cannot be cut into patches of {patch_size} without a rest: raise a "
+                f"ValueError that says so (you returned {result!r})"
+            )
+
+
+@exercise(patches.patchify)
+def check_patchify(answer):
+    small = (counting(1, 1, 4, 4), 2)
+    cases = [
+        small,
+        (counting(1, 3, 4, 4), 2),
+        (counting(2, 3, 4, 6), 2),
+        (torch.rand(2, 3, 12, 8), 4),
+        (torch.rand(1, 2, 6, 20), (3, 5)),
+        ((255 * torch.rand(2, 3, 8, 8)).to(torch.uint8), 8),
+    ]
+
+    def plain_reshape(images, p):
+        p1, p2 = patches.as_pair(p)
+        return images.reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+
+    def as_einops(pattern):
+        def function(images, p):
+            p1, p2 = patches.as_pair(p)
+            return rearrange(images, pattern, p1=p1, p2=p2)
+
+        return function
+
+    compare(
+        answer,
+        patches.patchify,
+        cases,
+        [
+            (
+                plain_reshape,
+                "the shape is right but the pixels are scrambled: `reshape` alone cuts rows, not patches. Split H "
+                "into (rows, P) and W into (columns, P) first, then bring the two grid axes together",
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b (w h) (p1 p2 c)"),
+                "your patches go down the columns: they should come in reading order, left to right, then down",
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b (h w) (c p1 p2)"),
+                "the patches are right, but inside a patch your channels come first: the order should be "
+                "(row, column, channel), so that the channels of one pixel stand side by side",
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b (h w) (p2 p1 c)"),
+                "the patches are right, but inside each one rows and columns are swapped",
+            ),
+            (
+                as_einops("b c (p1 h) (p2 w) -> b (h w) (p1 p2 c)"),
+                "you split H as (P, rows): a patch then collects pixels from all over the image. Neighbouring "
+                "pixels belong together: H = (rows, P), with P inside",
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
+                "patches and their contents are swapped: N first",
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b h w (p1 p2 c)"),
+                "one step is left: make one axis N of rows and columns",
+            ),
+        ],
+    )
+
+
+@exercise(patches.unpatchify)
+def check_unpatchify(answer):
+    cases = [
+        (counting(1, 4, 4), 2, (2, 2)),
+        (counting(1, 4, 12), 2, (2, 2)),
+        (counting(2, 6, 12), 2, (2, 3)),
+        (torch.rand(2, 8, 48), 4, (4, 2)),
+        (torch.rand(1, 6, 30), (3, 5), (2, 3)),
+        ((255 * torch.rand(1, 4, 27)).to(torch.uint8), 3, (4, 1)),
+    ]
+
+    def as_einops(pattern, swap=False):
+        def function(x, p, grid):
+            p1, p2 = patches.as_pair(p)
+            h, w = grid[::-1] if swap else grid
+            return rearrange(x, pattern, p1=p1, p2=p2, h=h, w=w)
+
+        return function
+
+    def plain_reshape(x, p, grid):
+        p1, p2 = patches.as_pair(p)
+        return x.reshape(x.shape[0], -1, grid[0] * p1, grid[1] * p2)
+
+    compare(
+        answer,
+        patches.unpatchify,
+        cases,
+        [
+            (
+                plain_reshape,
+                "`reshape` alone lays the patches down as rows of pixels: the picture is scrambled",
+            ),
+            (
+                as_einops("b (h w) (c p1 p2) -> b c (h p1) (w p2)"),
+                "you read a patch as (channel, row, column), but `patchify` wrote (row, column, channel)",
+            ),
+            (
+                as_einops("b (w h) (p1 p2 c) -> b c (h p1) (w p2)"),
+                "you fill the grid column by column, but `patchify` reads row by row",
+            ),
+            (
+                as_einops("b (h w) (p1 p2 c) -> b c (h p1) (w p2)", swap=True),
+                "rows and columns of the grid are swapped: grid_size is (rows, columns)",
+            ),
+            (
+                as_einops("b (h w) (p2 p1 c) -> b c (h p1) (w p2)"),
+                "each patch is mirrored along its diagonal: inside a patch rows come before columns",
+            ),
+            (
+                as_einops("b (h w) (p1 p2 c) -> b (h p1) (w p2) c"),
+                "the channels are last; PyTorch pictures are (B, C, H, W)",
+            ),
+            (
+                as_einops("b (h w) (p1 p2 c) -> b c (p1 h) (p2 w)"),
+                "you join H as (P, rows): pixels of one patch land all over the picture. H = (rows, P)",
+            ),
+        ],
+    )
+
+
+class _ReadsColumns(patches.PatchEmbed):
+    def forward(self, images):
+        return rearrange(self.proj(images), "b d h w -> b (w h) d")
+
+
+class _BareReshape(patches.PatchEmbed):
+    def forward(self, images):
+        x = self.proj(images)
+        return x.reshape(x.shape[0], -1, x.shape[1])
+
+
+class _ChannelsSecond(patches.PatchEmbed):
+    def forward(self, images):
+        return self.proj(images).flatten(2)
+
+
+class _StillAGrid(patches.PatchEmbed):
+    def forward(self, images):
+        return rearrange(self.proj(images), "b d h w -> b h w d")
+
+
+class _ExtraActivation(patches.PatchEmbed):
+    def forward(self, images):
+        return F.relu(super().forward(images))
+
+
+def _copy_patch_weights(answer: nn.Module, reference: patches.PatchEmbed) -> nn.Module:
+    """Copy the convolution's weights; a student may also have written patchify and a linear layer."""
+    weights = answer.state_dict().get("proj.weight")
+    if weights is not None and weights.ndim == 2:
+        flat = rearrange(reference.proj.weight.detach(), "d c p1 p2 -> d (p1 p2 c)")
+        if weights.shape != flat.shape:
+            raise Mistake(f"proj.weight should be {tuple(flat.shape)}, yours is {tuple(weights.shape)}")
+        answer.load_state_dict({"proj.weight": flat, "proj.bias": reference.proj.bias.detach()})
+        return answer
+    stride = getattr(getattr(answer, "proj", None), "stride", reference.proj.stride)
+    if tuple(stride) != tuple(reference.proj.stride):
+        raise Mistake(
+            f"your convolution has stride {tuple(stride)}: its windows overlap. Patches do not: the stride is P"
+        )
+    return same_weights(answer, reference)
+
+
+@exercise(patches.PatchEmbed)
+def check_patch_embed(answer):
+    def options(img_size, patch_size, in_chans, embed_dim):
+        return {"img_size": img_size, "patch_size": patch_size, "in_chans": in_chans, "embed_dim": embed_dim}
+
+    cases = [
+        (options(4, 2, 1, 5), torch.rand(1, 1, 4, 4)),
+        (options(8, 4, 3, 16), torch.rand(2, 3, 8, 8)),
+        (options((8, 12), 4, 3, 10), torch.rand(2, 3, 8, 12)),
+        (options((6, 10), (3, 5), 2, 7), torch.rand(3, 2, 6, 10)),
+    ]
+    compare_modules(
+        answer,
+        patches.PatchEmbed,
+        cases,
+        [
+            (
+                _BareReshape,
+                "the shape is right, but `reshape` mixed the D numbers of different patches: move the axis D to the "
+                "end first (`flatten(2).transpose(1, 2)` or `rearrange`)",
+            ),
+            (_ReadsColumns, "your tokens go down the columns of the grid: read it row by row"),
+            (_ChannelsSecond, "your result is (B, D, N): the sequence axis N comes before the width D"),
+            (_StillAGrid, "your result is still a grid: make one axis N of rows and columns"),
+            (_ExtraActivation, "negative values are gone: the projection is linear, nothing follows it"),
+        ],
+        prepare=_copy_patch_weights,
+    )
+    module = build(answer, img_size=(8, 12), patch_size=4, in_chans=3, embed_dim=10)
+    if getattr(module, "num_patches", None) != 6:
+        raise Mistake(
+            f"`self.num_patches` should be 6 for an 8x12 image and P = 4, yours is "
+            f"{getattr(module, 'num_patches', 'missing')}: the model asks for it to size its positions"
+        )
+    module(torch.rand(2, 3, 8, 12)).sum().backward()
+    if any(parameter.grad is None for parameter in module.parameters()):
+        raise Mistake("no gradient reaches the projection: is its result really used, without `detach`?")
+    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
+        result = outcome(lambda f, x: f(x), module, (bad,))
+        if not isinstance(result, Exception):
+            raise Mistake(
+                f"built for 3 channels and 8x12 pixels it accepts images of shape {tuple(bad.shape)}: refuse them "
+                "with a ValueError, `check_images` from vit_course.patches does it in one line"
+            )

@@ -1,0 +1,293 @@
+"""The Vision Transformer: all parts together (paper, equations 1 to 4), its sizes, and loading weights.
+
+Names in the state dict are timm's, so timm's ViT weights load with `strict=True`; `convert_torchvision`
+renames torchvision's. Lesson 06 builds the forward pass; `train` and `interpret` use the model.
+"""
+
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from vit_course.attention import attention_flops
+from vit_course.embeddings import (
+    LearnedPosition2d,
+    RelativePosition,
+    add_position,
+    pool,
+    prepend_cls_token,
+    sincos_2d,
+)
+from vit_course.encoder import Encoder
+from vit_course.patches import PatchEmbed, count_patches
+
+VIT_SIZES = {
+    "Nano": {"embed_dim": 96, "depth": 3, "num_heads": 3},
+    "Micro": {"embed_dim": 192, "depth": 6, "num_heads": 3},
+    "Ti": {"embed_dim": 192, "depth": 12, "num_heads": 3},
+    "S": {"embed_dim": 384, "depth": 12, "num_heads": 6},
+    "B": {"embed_dim": 768, "depth": 12, "num_heads": 12},
+    "L": {"embed_dim": 1024, "depth": 24, "num_heads": 16},
+    "H": {"embed_dim": 1280, "depth": 32, "num_heads": 16},
+}
+"""B, L and H are the paper's (Table 1), Ti and S DeiT's, Nano and Micro this course's for 32x32 pictures."""
+
+
+class VisionTransformer(nn.Module):
+    """The Vision Transformer: patches in, one score per class out (paper, section 3.1).
+
+    Its parts, in the order an image meets them: `patch_embed` makes patch tokens; `cls_token`, a learned
+    (1, 1, D), goes in front; `pos_embed`, a learned (1, N + 1, D), is added; dropout `pos_drop`; `blocks`,
+    the encoder; `norm`, the final layer norm; pooling; `pre_logits`, nothing or one hidden tanh layer;
+    `head`, a linear layer to the K classes.
+
+    Args:
+        img_size: side of a square image, or (height, width), in pixels.
+        patch_size: side P of a square patch, or (height, width), in pixels.
+        in_chans: channels C of the image.
+        num_classes: number of classes K.
+        embed_dim: width D of a token.
+        depth: number of blocks L.
+        num_heads: heads in every block.
+        mlp_ratio: hidden width of the MLPs as a multiple of D.
+        pos_embed: "learned" (1-D, the paper's), "2d", "sincos", "relative" or "none".
+        global_pool: "token" reads the CLS token, "avg" averages the patch tokens (both after `norm`).
+        class_token: whether there is a CLS token.
+        representation_size: width of the hidden tanh layer before the head, as in pre-training, or None.
+        drop_rate: dropout after dense layers and after adding positions.
+        attn_drop_rate: dropout on attention weights.
+        drop_path_rate: probability of dropping a branch of the last block in training.
+
+    Raises:
+        ValueError: if sizes do not divide, heads do not divide the width, or an option is unknown.
+    """
+
+    def __init__(
+        self,
+        img_size: int | tuple[int, int] = 32,
+        patch_size: int | tuple[int, int] = 4,
+        in_chans: int = 3,
+        num_classes: int = 10,
+        embed_dim: int = 192,
+        depth: int = 12,
+        num_heads: int = 3,
+        mlp_ratio: float = 4.0,
+        pos_embed: str = "learned",
+        global_pool: str = "token",
+        class_token: bool = True,
+        representation_size: int | None = None,
+        drop_rate: float = 0.0,
+        attn_drop_rate: float = 0.0,
+        drop_path_rate: float = 0.0,
+    ):
+        super().__init__()
+        if global_pool not in ("token", "avg") or (global_pool == "token" and not class_token):
+            raise ValueError(
+                f"global_pool {global_pool!r} with class_token={class_token} does not fit: "
+                "use 'avg', or 'token' with a CLS token"
+            )
+        self.global_pool = global_pool
+        self.num_prefix_tokens = int(class_token)
+        self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
+        num_tokens = self.patch_embed.num_patches + self.num_prefix_tokens
+        self.cls_token = nn.Parameter(torch.randn(1, 1, embed_dim) * 1e-6) if class_token else None
+        self.pos_embed = self._make_position(pos_embed, embed_dim)
+        self.pos_drop = nn.Dropout(drop_rate)
+        self.blocks = Encoder(
+            depth,
+            embed_dim,
+            num_heads,
+            mlp_ratio=mlp_ratio,
+            drop=drop_rate,
+            attn_drop=attn_drop_rate,
+            drop_path=drop_path_rate,
+            rel_pos=(lambda: RelativePosition(num_tokens, embed_dim // num_heads))
+            if pos_embed == "relative"
+            else None,
+        )
+        self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.pre_logits = nn.Identity()
+        if representation_size is not None:
+            hidden = OrderedDict(fc=nn.Linear(embed_dim, representation_size), act=nn.Tanh())
+            self.pre_logits = nn.Sequential(hidden)
+        self.head = nn.Linear(representation_size or embed_dim, num_classes)
+        self.apply(init_weights)
+        init_head(self.head)
+
+    def _make_position(self, kind: str, dim: int) -> nn.Parameter | nn.Module | None:
+        grid, prefix = self.patch_embed.grid_size, self.num_prefix_tokens
+        if kind == "learned":
+            return nn.Parameter(torch.randn(1, prefix + grid[0] * grid[1], dim) * 0.02)
+        if kind == "sincos":
+            table = torch.cat([torch.zeros(prefix, dim), sincos_2d(grid, dim)])
+            return nn.Parameter(table[None], requires_grad=False)
+        if kind == "2d":
+            return LearnedPosition2d(grid, dim, prefix)
+        if kind in ("relative", "none"):
+            return None
+        raise ValueError(
+            f"pos_embed {kind!r} is unknown: use 'learned', '2d', 'sincos', 'relative' or 'none'"
+        )
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Equation 1: images (B, C, H, W) to tokens z_0 (B, T, D), positions and CLS token included."""
+        x = self.patch_embed(images)
+        if self.cls_token is not None:
+            x = prepend_cls_token(x, self.cls_token)
+        if self.pos_embed is not None:
+            x = add_position(x, self.pos_embed() if callable(self.pos_embed) else self.pos_embed)
+        return self.pos_drop(x)
+
+    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Classify a batch of images: equations 1 to 4, then the head.
+
+        Args:
+            images: (B, C, H, W), float.
+            return_attention: also return the attention weights of every layer.
+
+        Returns:
+            logits (B, K), and with `return_attention` also a list over the L layers of weights (B, h, T, T).
+
+        Raises:
+            ValueError: if the images have other axes, channels or sizes than the model was built for.
+        """
+        x = self.embed(images)
+        attentions = []
+        if return_attention:
+            x, attentions = self.blocks(x, return_attention=True)
+        else:
+            x = self.blocks(x)
+        x = self.norm(x)
+        x = pool(x, self.global_pool, self.num_prefix_tokens)
+        logits = self.head(self.pre_logits(x))
+        return (logits, attentions) if return_attention else logits
+
+
+def init_weights(module: nn.Module) -> None:
+    """Draw one layer's weights: std .02 if linear, 1/sqrt(fan-in) in the patch projection; biases 0."""
+    if isinstance(module, nn.Linear):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+    elif isinstance(module, nn.Conv2d):
+        nn.init.trunc_normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+    if isinstance(module, nn.Linear | nn.Conv2d) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+def init_head(head: nn.Linear) -> nn.Linear:
+    """Set a classification head to zero, weight and bias, in place (paper, section 3.2 and B.1).
+
+    Every class then starts with the same score, whatever the image, so the first loss is ln K exactly and
+    the first step cannot disturb a pre-trained body.
+
+    Args:
+        head: a linear layer from D to K classes. Its parameters stay trainable.
+
+    Returns:
+        The same layer.
+    """
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def create_vit(name: str = "Micro/4", **options) -> VisionTransformer:
+    """Build a model by name, size/patch: "B/16", "Ti/4". Options override those of the size.
+
+    Raises:
+        ValueError: if the size is not in `VIT_SIZES` or the patch size is missing.
+    """
+    size, _, patch = name.partition("/")
+    if size not in VIT_SIZES or not patch.isdigit():
+        raise ValueError(f"{name!r} is not size/patch, for example 'B/16'; sizes: {', '.join(VIT_SIZES)}")
+    return VisionTransformer(patch_size=int(patch), **{**VIT_SIZES[size], **options})
+
+
+def vit_num_parameters(
+    img_size: int = 32,
+    patch_size: int = 4,
+    in_chans: int = 3,
+    num_classes: int = 10,
+    embed_dim: int = 192,
+    depth: int = 12,
+    mlp_ratio: float = 4.0,
+) -> int:
+    """Count the parameters of a Vision Transformer by formula, without building it.
+
+    Count weights and biases of: the patch projection E; the CLS token; learned 1-D positions, CLS included;
+    in each of the L blocks two layer norms, the qkv projection, W_O and the two layers of the MLP; the final
+    norm; a linear head. The number of heads changes nothing.
+
+    Args:
+        img_size: side of a square image in pixels.
+        patch_size: side P of a square patch in pixels.
+        in_chans: channels C.
+        num_classes: number of classes K.
+        embed_dim: width D.
+        depth: number of blocks L.
+        mlp_ratio: hidden width of the MLP as a multiple of D.
+
+    Returns:
+        The number of parameters.
+    """
+    dim, hidden = embed_dim, int(embed_dim * mlp_ratio)
+    patch_projection = patch_size**2 * in_chans * dim + dim
+    cls_and_positions = dim + (count_patches(img_size, patch_size) + 1) * dim
+    norm = 2 * dim
+    attention = dim * 3 * dim + 3 * dim + dim * dim + dim
+    mlp = dim * hidden + hidden + hidden * dim + dim
+    head = dim * num_classes + num_classes
+    return patch_projection + cls_and_positions + depth * (2 * norm + attention + mlp) + norm + head
+
+
+def vit_flops(model: VisionTransformer) -> int:
+    """Count the floating-point operations of one image through a model (forward), matrix products alone.
+
+    One multiplication and one addition count as 2, as in `attention_flops`. A training step costs about
+    three times as much: once forward, twice backward.
+    """
+    dim, num_patches = model.norm.normalized_shape[0], model.patch_embed.num_patches
+    num_tokens = num_patches + model.num_prefix_tokens
+    flops = 2 * num_patches * model.patch_embed.proj.weight.numel() + 2 * model.head.weight.numel()
+    for block in model.blocks:
+        flops += attention_flops(num_tokens, dim) + 4 * num_tokens * block.mlp.fc1.weight.numel()
+    return flops
+
+
+TORCHVISION_NAMES = {
+    "class_token": "cls_token",
+    "conv_proj.": "patch_embed.proj.",
+    "encoder.pos_embedding": "pos_embed",
+    "encoder.layers.encoder_layer_": "blocks.",
+    ".ln_1.": ".norm1.",
+    ".ln_2.": ".norm2.",
+    ".self_attention.in_proj_": ".attn.qkv.",
+    ".self_attention.out_proj.": ".attn.proj.",
+    ".mlp.0.": ".mlp.fc1.",
+    ".mlp.3.": ".mlp.fc2.",
+    "encoder.ln.": "norm.",
+    "heads.pre_logits.": "pre_logits.fc.",
+    "heads.head.": "head.",
+}
+
+
+def convert_torchvision(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rename the weights of torchvision's `VisionTransformer` to the names of this course.
+
+    Values are the same tensors: torchvision's in_proj holds queries, keys and values in our order.
+    """
+    converted = {}
+    for name, value in state_dict.items():
+        for theirs, ours in TORCHVISION_NAMES.items():
+            name = name.replace(theirs, ours)
+        converted[name.replace(".mlp.linear_1.", ".mlp.fc1.").replace(".mlp.linear_2.", ".mlp.fc2.")] = value
+    return converted
+
+
+def load_weights(path: str | Path) -> dict[str, Tensor]:
+    """Read a state dict from a .safetensors or .pth file; nothing but tensors is ever unpickled."""
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    return torch.load(path, map_location="cpu", weights_only=True)

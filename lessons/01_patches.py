@@ -119,7 +119,8 @@ plots.show(figure, "Six recognisable pieces of the portrait, from the upper left
 
 # %% [markdown]
 # "Patch 0" of `reshape` holds 192 numbers. One row of one channel has 32, so it is six rows of *red*, and nothing of green
-# and blue. With P = 4 it would be one and a half rows of red.
+# and blue. (The picture is coloured all the same: three reds in a row are shown as the red, green and blue of one pixel.)
+# With P = 4 it would be one and a half rows of red.
 #
 # ### The slow, clear way
 #
@@ -129,6 +130,7 @@ plots.show(figure, "Six recognisable pieces of the portrait, from the upper left
 # Inside a patch, the paper's order is **(row, column, channel)**: the three colours of one pixel stand side by side. So
 # each piece (B, C, P, P) is turned to (B, P, P, C) and then flattened. Fill in the loop. The check is the same as for the
 # fast version that follows, and if you would rather go on, leave it: the finished version takes over.
+
 
 # %%
 def patchify_loops(images, patch_size):
@@ -186,8 +188,12 @@ patches = patchify(portrait, 8)
 print("images  ", tuple(portrait.shape))
 print("patches ", tuple(patches.shape), "= (B, N, P·P·C)")
 print("same as the loop:", torch.equal(patches, patchify_loops(portrait, 8)))
-figure = plots.patch_grid(portrait[0], 8, "The 16 patches of a 32x32 picture, in the order the model reads them")
-plots.show(figure, "The portrait cut into 4 by 4 numbered patches, 0 at the upper left, 15 at the lower right.")
+figure = plots.patch_grid(
+    portrait[0], 8, "The 16 patches of a 32x32 picture, in the order the model reads them"
+)
+plots.show(
+    figure, "The portrait cut into 4 by 4 numbered patches, 0 at the upper left, 15 at the lower right."
+)
 
 # %% [markdown]
 # Read the numbers of the patches like words on a page. The model will receive them as a list. It will *not* be told that
@@ -314,7 +320,9 @@ print("equal up to rounding (below 0.00001):", difference < 1e-5)
 # %%
 kernels = embed.proj.weight[:8].detach()
 scaled = [(k - k.min()) / (k.max() - k.min()) for k in kernels]
-figure = plots.image_row(scaled, [f"output {i}" for i in range(8)], "Untrained patch filters are noise", height=1.3)
+figure = plots.image_row(
+    scaled, [f"output {i}" for i in range(8)], "Untrained patch filters are noise", height=1.3
+)
 plots.show(figure, "Eight 4 by 4 colour squares without any structure.")
 
 # %% [markdown]
@@ -358,7 +366,11 @@ plots.show(
 def draw_mosaic(patch_side):
     """Show the photo with every patch replaced by its mean colour, and the numbers that go with it."""
     small = patchify(large.float(), patch_side)
-    mean = rearrange(small, "b n (p c) -> b n p c", c=3).mean(dim=2, keepdim=True).expand(-1, -1, patch_side**2, -1)
+    mean = (
+        rearrange(small, "b n (p c) -> b n p c", c=3)
+        .mean(dim=2, keepdim=True)
+        .expand(-1, -1, patch_side**2, -1)
+    )
     side = 224 // patch_side
     mosaic = unpatchify(rearrange(mean, "b n p c -> b n (p c)"), patch_side, (side, side))
     count = count_patches(224, patch_side)
@@ -371,6 +383,8 @@ def draw_mosaic(patch_side):
 
 
 draw_mosaic(16)
+
+# %% tags=["nbval-ignore-output"]
 plots.slider(draw_mosaic, patch_side=[16, 8, 14, 28, 32, 56])
 
 # %% [markdown]

@@ -75,7 +75,11 @@ def test_flops_by_formula_equal_the_flops_torch_counts():
     assert counter.get_total_flops() - 2 * 17 * 17 * 48 == attention_flops(17, 48)
 
 
-@pytest.mark.parametrize("make", [lambda: MultiHeadAttention(64, 5), lambda: split_heads(torch.zeros(1, 2, 64), 5)])
+@pytest.mark.parametrize(
+    "make", [lambda: MultiHeadAttention(64, 5), lambda: split_heads(torch.zeros(1, 2, 64), 5)]
+)
 def test_heads_that_do_not_divide_the_width_are_refused_by_numbers(make):
-    with pytest.raises(ValueError, match=r"dim 64 is not divisible by num_heads 5; 1, 2, 4, 8, 16 heads would fit"):
+    with pytest.raises(
+        ValueError, match=r"dim 64 is not divisible by num_heads 5; 1, 2, 4, 8, 16 heads would fit"
+    ):
         make()

@@ -54,7 +54,9 @@ def test_resampling_to_the_same_grid_changes_nothing():
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2])
-@pytest.mark.parametrize(("old", "new"), [((4, 4), (6, 6)), ((3, 5), (7, 4)), ((8, 8), (4, 4)), ((7, 7), (14, 10))])
+@pytest.mark.parametrize(
+    ("old", "new"), [((4, 4), (6, 6)), ((3, 5), (7, 4)), ((8, 8), (4, 4)), ((7, 7), (14, 10))]
+)
 def test_resampling_equals_interpolating_each_channel_as_a_picture(old, new, prefix):
     positions = torch.randn(1, prefix + old[0] * old[1], 6)
     resampled = resample_pos_embed(positions, old, new, num_prefix_tokens=prefix)

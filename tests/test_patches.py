@@ -7,7 +7,13 @@ from einops import rearrange
 
 from vit_course.patches import PatchEmbed, count_patches, grid_size, patchify, unpatchify
 
-SHAPES = [((2, 3, 32, 32), 4), ((1, 1, 28, 28), 7), ((3, 3, 24, 40), 8), ((2, 4, 12, 10), (3, 5)), ((1, 2, 6, 6), 1)]
+SHAPES = [
+    ((2, 3, 32, 32), 4),
+    ((1, 1, 28, 28), 7),
+    ((3, 3, 24, 40), 8),
+    ((2, 4, 12, 10), (3, 5)),
+    ((1, 2, 6, 6), 1),
+]
 
 
 @pytest.mark.parametrize(("shape", "patch_size"), SHAPES)
@@ -15,7 +21,11 @@ def test_unpatchify_is_the_exact_inverse_of_patchify(shape, patch_size):
     images = torch.randn(shape)
     grid = grid_size(shape[-2:], patch_size)
     patches = patchify(images, patch_size)
-    assert patches.shape == (shape[0], count_patches(shape[-2:], patch_size), images[0].numel() // (grid[0] * grid[1]))
+    assert patches.shape == (
+        shape[0],
+        count_patches(shape[-2:], patch_size),
+        images[0].numel() // (grid[0] * grid[1]),
+    )
     assert torch.equal(unpatchify(patches, patch_size, grid), images)
 
 
@@ -43,7 +53,10 @@ def test_convolution_equals_unfold_and_linear(shape, patch_size):
 @pytest.mark.parametrize(
     ("call", "numbers"),
     [
-        (lambda: count_patches((30, 32), 4), ["30x32", "4x4", "height 30 leaves 2 rows", "height 32 would fit"]),
+        (
+            lambda: count_patches((30, 32), 4),
+            ["30x32", "4x4", "height 30 leaves 2 rows", "height 32 would fit"],
+        ),
         (lambda: count_patches((32, 29), 4), ["width 29 leaves 1 column;", "width 28 would fit"]),
         (lambda: count_patches(4, 8), ["8x8 does not fit into img_size 4x4"]),
         (lambda: count_patches(32, 0), ["patch_size 0x0"]),

@@ -27,7 +27,14 @@ SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 2, "num_head
 def torchvision_vit(image_size=32, patch_size=4, layers=3, heads=3, dim=48, representation_size=None):
     torch.manual_seed(0)
     model = torchvision.models.VisionTransformer(
-        image_size, patch_size, layers, heads, dim, 4 * dim, num_classes=10, representation_size=representation_size
+        image_size,
+        patch_size,
+        layers,
+        heads,
+        dim,
+        4 * dim,
+        num_classes=10,
+        representation_size=representation_size,
     )
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.05)
@@ -37,7 +44,9 @@ def torchvision_vit(image_size=32, patch_size=4, layers=3, heads=3, dim=48, repr
 @pytest.mark.parametrize("representation_size", [None, 40])
 def test_logits_equal_torchvisions_on_copied_weights(representation_size):
     theirs = torchvision_vit(representation_size=representation_size)
-    ours = VisionTransformer(embed_dim=48, depth=3, num_heads=3, representation_size=representation_size).eval()
+    ours = VisionTransformer(
+        embed_dim=48, depth=3, num_heads=3, representation_size=representation_size
+    ).eval()
     ours.load_state_dict(convert_torchvision(theirs.state_dict()), strict=True)
     images = torch.randn(4, 3, 32, 32)
     assert (ours(images) - theirs(images)).abs().max().item() < 1e-5
@@ -55,7 +64,11 @@ def test_state_dict_uses_timms_names():
     names = set(VisionTransformer(**{**SMALL, "depth": 1}).state_dict())
     block = ["norm1", "norm2", "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"]
     layers = ["patch_embed.proj", "norm", "head", *(f"blocks.0.{name}" for name in block)]
-    assert names == {"cls_token", "pos_embed", *(f"{n}.{kind}" for n in layers for kind in ("weight", "bias"))}
+    assert names == {
+        "cls_token",
+        "pos_embed",
+        *(f"{n}.{kind}" for n in layers for kind in ("weight", "bias")),
+    }
 
 
 def test_parameter_count_of_the_small_model_is_the_known_one():
@@ -72,7 +85,10 @@ def test_parameter_formula_equals_the_built_model(name):
 
 
 def test_named_sizes_have_the_papers_parameter_counts():
-    counts = {n: vit_num_parameters(224, 16, 3, 1000, VIT_SIZES[n]["embed_dim"], VIT_SIZES[n]["depth"]) for n in "BLH"}
+    counts = {
+        n: vit_num_parameters(224, 16, 3, 1000, VIT_SIZES[n]["embed_dim"], VIT_SIZES[n]["depth"])
+        for n in "BLH"
+    }
     assert counts["B"] / 1e6 == pytest.approx(86, rel=0.02)
     assert counts["L"] / 1e6 == pytest.approx(307, rel=0.02)
     assert counts["H"] / 1e6 == pytest.approx(632, rel=0.02)
@@ -128,7 +144,9 @@ def test_attention_beside_the_logits_has_one_tensor_per_layer():
 
 
 def test_non_square_grey_images_work():
-    model = VisionTransformer(img_size=(12, 20), patch_size=(3, 4), in_chans=1, embed_dim=24, depth=1, num_heads=2)
+    model = VisionTransformer(
+        img_size=(12, 20), patch_size=(3, 4), in_chans=1, embed_dim=24, depth=1, num_heads=2
+    )
     assert model(torch.randn(2, 1, 12, 20)).shape == (2, 10)
     assert model.pos_embed.shape == (1, 21, 24)
 

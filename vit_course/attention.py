@@ -130,7 +130,7 @@ def attention_flops(num_tokens: int, dim: int) -> int:
         dim: width D of a token.
 
     Returns:
-        8·T·D² + 4·T²·D.
+        The number of operations, an int.
     """
     projections = 4 * 2 * num_tokens * dim * dim
     scores_and_sum = 2 * 2 * num_tokens * num_tokens * dim

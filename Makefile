@@ -1,0 +1,104 @@
+# The course's commands: `make help` lists them. They need make and Python 3.10 or newer, on Linux or macOS;
+# the README has the same for Windows.
+
+PYTHON   ?= python3
+VENV     ?= .venv
+CORES    ?= 2
+LAB_ARGS ?=
+# Set SKIP_INSTALL=1 to use the environment in VENV as it is.
+SKIP_INSTALL ?=
+
+BIN   := $(VENV)/bin
+READY := $(if $(SKIP_INSTALL),,$(VENV)/.installed)
+# An environment taken as it is may not have the course installed, so its kernels are told where it lies.
+ifneq ($(SKIP_INSTALL),)
+export PYTHONPATH := $(CURDIR)
+endif
+
+# The outputs of solutions 01 to 06 are the same on every machine with the same PyTorch (another one draws other
+# random numbers): where the outputs were made with the PyTorch that is here, they are compared. All others must run.
+# `make test STRICT=` compares none.
+NOTEBOOKS       = $(sort $(wildcard notebooks/*.ipynb))
+SOLUTIONS       = $(sort $(wildcard solutions/*.ipynb))
+TORCH           = $(shell $(BIN)/python -c 'from importlib.metadata import version as v; print(*v("torch").split(".")[:2], sep=".")')
+STRICT          = $(sort $(shell grep -lF '"torch": "$(TORCH).' solutions/0[1-6]_*.ipynb 2>/dev/null))
+RUN_NOTEBOOKS   = $(BIN)/python -m pytest -n $(CORES) --dist loadfile -p no:cacheprovider --nbval-cell-timeout=300
+STRICT_OPTIONS  = --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg
+
+say = @printf '\n==> %s\n' '$(1)'
+
+.PHONY: help lab test lessons format clean check-style check-spelling check-lessons check-code \
+        check-notebooks check-solutions
+.NOTPARALLEL:
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+lab: $(READY)  ## open the course in JupyterLab (the first time: set up the environment)
+	$(BIN)/jupyter lab $(LAB_ARGS) notebooks/00_start_here.ipynb
+
+test: check-style check-spelling check-lessons check-code check-notebooks check-solutions  ## run every check
+	$(call say,all checks passed)
+
+lessons: $(READY)  ## write notebooks/ and solutions/ from lessons/, and run the solutions that changed
+	$(BIN)/python lessons/build.py --execute
+
+format: $(READY)  ## put the code into the course's layout
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove caches and build products (never data, answers or the environment)
+	rm -rf build *.egg-info
+	find . \( -path ./.git -o -path './$(VENV)' -o -path ./data \) -prune \
+		-o -type d \( -name __pycache__ -o -name '.*_cache' -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+# All checks run on the CPU, on small generated data, one thread a process, and write no student's answers.
+check-%: export CUDA_VISIBLE_DEVICES := -1
+check-%: export OMP_NUM_THREADS := 1
+check-%: export VIT_COURSE_PROFILE := smoke
+check-%: export VIT_COURSE_DATA := shapes10
+check-%: export VIT_COURSE_ANSWERS := $(CURDIR)/build/answers
+
+check-style: $(READY)
+	$(call say,style of the code)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check-spelling: $(READY)
+	$(call say,spelling)
+	$(BIN)/codespell
+
+check-lessons: $(READY)
+	$(call say,notebooks are what lessons/ and vit_course/ say)
+	$(BIN)/python lessons/build.py --check
+
+check-code: $(READY)
+	$(call say,tests of the code)
+	$(BIN)/python -m pytest tests -n $(CORES)
+
+check-notebooks: $(READY)
+	$(call say,student notebooks run with nothing solved)
+	@rm -rf build/answers
+	$(if $(NOTEBOOKS),$(RUN_NOTEBOOKS) --nbval-lax $(NOTEBOOKS),@echo "no notebooks yet")
+
+check-solutions: export VIT_COURSE_STRICT := 1
+check-solutions: $(READY)
+	$(call say,solutions made with PyTorch $(TORCH) give the outputs that they show)
+	@rm -rf build/answers
+	$(if $(STRICT),$(RUN_NOTEBOOKS) $(STRICT_OPTIONS) $(STRICT),@echo "no such solutions")
+	$(call say,other solutions run)
+	$(if $(filter-out $(STRICT),$(SOLUTIONS)),$(RUN_NOTEBOOKS) --nbval-lax $(filter-out $(STRICT),$(SOLUTIONS)),@echo "no such solutions")
+
+# The environment: made again only when what it holds has changed.
+$(VENV)/.installed: requirements.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "$(PYTHON) was not found. Install Python 3.10 or newer, or name yours: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "$$($(PYTHON) --version) is too old: the course needs 3.10 or newer. Name another: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make environments. On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
+	$(call say,making the environment in $(VENV): some minutes and up to 6 GB the first time)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -r requirements.txt
+	$(BIN)/python -m pip install --no-deps -e .
+	@touch $@

@@ -1,0 +1,167 @@
+"""Exercises are excerpts of the package: its finished source, or a stub of it, and the imports that it needs.
+
+All of it is read from the text of the files, never by importing them, so comments and layout survive.
+`build` writes the excerpts into notebooks.
+"""
+
+import ast
+import re
+import symtable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A function, a class, or some methods of a class, that an exercise asks for."""
+
+    module: str
+    name: str
+    methods: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the name that students read: `patchify` or `Block.forward`."""
+        return ", ".join(f"{self.name}.{method}" for method in self.methods) or self.name
+
+
+def parse_references(text: str) -> list[Reference]:
+    """Read "module:function", "module:Class" or "module:Class.method", or several with commas between.
+
+    Raises:
+        LookupError: if the text has another form.
+    """
+    methods: dict[tuple[str, str], list[str]] = {}
+    for part in filter(str.strip, text.split(",")):
+        match = re.fullmatch(r"\s*([\w.]+):(\w+)(?:\.(\w+))?\s*", part)
+        if not match:
+            raise LookupError(f'{part.strip()!r} is no reference; write exercise="module:name"')
+        methods.setdefault((match[1], match[2]), []).extend(filter(None, [match[3]]))
+    return [Reference(module, name, tuple(names)) for (module, name), names in methods.items()]
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What a reference points to: finished source, the same with stubs, and names both take from around them."""
+
+    finished: str
+    stub: str
+    names: frozenset[str]
+
+
+def find_excerpt(root: Path, reference: Reference) -> Excerpt:
+    """Cut what a reference points to out of its module.
+
+    Raises:
+        LookupError: if there is no such module, definition or method.
+    """
+    lines = module_text(root, reference.module).splitlines()
+    node = find_definition(module_tree(root, reference.module).body, reference.name, reference.module)
+    functions = [find_definition(node.body, name, f"class {node.name}") for name in reference.methods]
+    if not functions:
+        functions = [item for item in getattr(node, "body", []) if isinstance(item, FUNCTIONS)]
+    if isinstance(node, FUNCTIONS):
+        functions = [node]
+    span = slice(first_line(node) - 1, node.end_lineno)
+    finished = "\n".join(lines[span])
+    for function in functions:
+        leave_stub(lines, function)
+    stub = "\n".join(line for line in lines[span] if line is not None)
+    return Excerpt(finished, stub, frozenset(free_names(finished) - {node.name}))
+
+
+def leave_stub(lines: list[str | None], function: ast.FunctionDef) -> None:
+    """Replace what follows the signature and the docstring of a function by one `raise`.
+
+    Lines are emptied (None), not removed, so that the line numbers of other functions stay true.
+    """
+    if function.body[0].lineno == function.lineno:
+        raise LookupError(f"{function.name} is written on one line, so no stub can be made of it")
+    last = function.body[0].end_lineno
+    if ast.get_docstring(function) is None:
+        last = first_line(function.body[0]) - 1
+        while not lines[last - 1].partition("#")[0].strip():
+            last -= 1
+    lines[last : function.end_lineno] = [None] * (function.end_lineno - last)
+    lines[last - 1] += f"\n{' ' * function.body[0].col_offset}raise NotImplementedError"
+
+
+def import_lines(root: Path, module: str, names: set[str]) -> list[str]:
+    """Return lines that bring names of a module into a notebook: first what it imports, then what it defines."""
+    lines, own = [], set()
+    for node in module_tree(root, module).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            wanted = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in names]
+            if wanted and isinstance(node, ast.Import):
+                lines.append(ast.unparse(ast.Import(wanted)))
+            elif wanted:
+                lines.append(ast.unparse(ast.ImportFrom(absolute_name(node, module), wanted, 0)))
+        elif isinstance(node, DEFINITIONS):
+            own.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            own |= {target.id for target in ast.walk(node) if isinstance(target, ast.Name)}
+    if own & names:
+        lines.append(f"from {module} import {', '.join(sorted(own & names))}")
+    return lines
+
+
+def free_names(source: str) -> set[str]:
+    """Return the names that a source takes from around it, those of annotations and defaults included."""
+
+    def walk(table: symtable.SymbolTable) -> Iterator[str]:
+        outermost = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (outermost or symbol.is_global()):
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from walk(child)
+
+    return set(walk(symtable.symtable(source, "excerpt", "exec")))
+
+
+def find_definition(body: list[ast.stmt], name: str, where: str) -> ast.FunctionDef | ast.ClassDef:
+    """Return the last definition of a name among statements."""
+    for node in reversed(body):
+        if isinstance(node, DEFINITIONS) and node.name == name:
+            return node
+    raise LookupError(f"{where} defines no {name}")
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the line that a statement starts on, decorators included."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+
+
+def module_file(root: Path, module: str) -> Path | None:
+    """Return the file of a module below the root, or None."""
+    base = root.joinpath(*module.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def module_text(root: Path, module: str) -> str:
+    """Return the text of a module below the root."""
+    path = module_file(root, module)
+    if path is None:
+        raise LookupError(f"there is no module {module}")
+    return path.read_text(encoding="utf-8")
+
+
+def module_tree(root: Path, module: str) -> ast.Module:
+    """Return the syntax tree of a module below the root."""
+    return parse(module_text(root, module))
+
+
+@cache
+def parse(text: str) -> ast.Module:
+    """Parse a text once, however often it is asked for."""
+    return ast.parse(text)
+
+
+def absolute_name(node: ast.ImportFrom, module: str) -> str:
+    """Return the full name of what a `from` statement of a module imports from."""
+    parents = module.split(".")[: -node.level] if node.level else []
+    return ".".join([*parents, *filter(None, [node.module])])

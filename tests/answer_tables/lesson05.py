@@ -1,0 +1,577 @@
+"""Answers to the exercises of lesson 05, written as students write them."""
+
+import math
+import random
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torchvision.ops import stochastic_depth
+
+from vit_course.attention import MultiHeadAttention
+from vit_course.encoder import Block, Mlp, drop_path
+
+
+def norm_unbiased(x, weight, bias, eps=1e-6):
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt(x.var(-1, keepdim=True) + eps) * weight + bias
+
+
+def norm_eps_outside(x, weight, bias, eps=1e-6):
+    mean = x.mean(-1, keepdim=True)
+    std = x.std(-1, keepdim=True, unbiased=False)
+    return weight * (x - mean) / (std + eps) + bias
+
+
+def norm_without_eps(x, weight, bias, eps=1e-6):
+    mean = x.mean(-1, keepdim=True)
+    return weight * (x - mean) / x.std(-1, keepdim=True, unbiased=False) + bias
+
+
+def norm_fixed_eps(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, (x.shape[-1],), weight, bias, 1e-6)
+
+
+def norm_default_eps(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, (x.shape[-1],), weight, bias)
+
+
+def norm_over_tokens(x, weight, bias, eps=1e-6):
+    mean, variance = x.mean(-2, keepdim=True), x.var(-2, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+def norm_axis_one(x, weight, bias, eps=1e-6):
+    mean, variance = x.mean(1, keepdim=True), x.var(1, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+def norm_over_batch(x, weight, bias, eps=1e-6):
+    mean, variance = x.mean(0, keepdim=True), x.var(0, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+def norm_over_all(x, weight, bias, eps=1e-6):
+    return (x - x.mean()) / torch.sqrt(x.var(unbiased=False) + eps) * weight + bias
+
+
+def norm_without_weights(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, x.shape[-1:], eps=eps)
+
+
+def norm_without_bias(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, x.shape[-1:], weight, None, eps)
+
+
+def norm_divides_by_variance(x, weight, bias, eps=1e-6):
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / (x.var(-1, unbiased=False, keepdim=True) + eps) * weight + bias
+
+
+def norm_not_centred(x, weight, bias, eps=1e-6):
+    return x / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + eps) * weight + bias
+
+
+def norm_without_keepdim(x, weight, bias, eps=1e-6):
+    return (x - x.mean(-1)) / torch.sqrt(x.var(-1, unbiased=False) + eps) * weight + bias
+
+
+def norm_detached(x, weight, bias, eps=1e-6):
+    with torch.no_grad():
+        mean, variance = x.mean(-1, keepdim=True), x.var(-1, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+def norm_in_place(x, weight, bias, eps=1e-6):
+    x -= x.mean(-1, keepdim=True)
+    return x / torch.sqrt((x**2).mean(-1, keepdim=True) + eps) * weight + bias
+
+
+def norm_functional(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def norm_squares(inputs, gamma, beta, epsilon=1e-6):
+    mean = inputs.sum(-1, keepdim=True) / inputs.shape[-1]
+    variance = (inputs**2).mean(-1, keepdim=True) - mean**2
+    return gamma * ((inputs - mean) * torch.rsqrt(variance.clamp(min=0) + epsilon)) + beta
+
+
+def norm_loop(x, weight, bias, eps=1e-6):
+    rows = []
+    for token in x.reshape(-1, x.shape[-1]):
+        centred = token - token.mean()
+        rows.append(centred / ((centred @ centred) / len(token) + eps) ** 0.5)
+    return torch.stack(rows).reshape(x.shape) * weight + bias
+
+
+def drop_elements(x, rate, training):
+    return F.dropout(x, rate, training)
+
+
+def drop_tokens(x, rate, training):
+    if not training or rate == 0:
+        return x
+    keep = torch.rand(*x.shape[:2], *[1] * (x.ndim - 2)) >= rate
+    return x * keep / (1 - rate)
+
+
+def drop_batch(x, rate, training):
+    return stochastic_depth(x, rate, "batch", training)
+
+
+def drop_unscaled(x, rate, training):
+    if not training:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate
+    return x * keep
+
+
+def drop_swapped(x, rate, training):
+    if not training or rate == 0:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) < rate
+    return x * keep / (1 - rate)
+
+
+def drop_divides_by_rate(x, rate, training):
+    if not training or rate == 0:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate
+    return x * keep / rate
+
+
+def drop_multiplies(x, rate, training):
+    if not training or rate == 0:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate
+    return x * keep * (1 - rate)
+
+
+def drop_in_evaluation(x, rate, training):
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate
+    return x * keep / (1 - rate)
+
+
+def drop_scaled_in_evaluation(x, rate, training):
+    if not training:
+        return x * (1 - rate)
+    return x * (torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate)
+
+
+def drop_nothing(x, rate, training):
+    return x
+
+
+def drop_the_first(x, rate, training):
+    if not training:
+        return x
+    gone = round(rate * len(x))
+    return torch.cat([torch.zeros_like(x[:gone]), x[gone:] / (1 - rate)])
+
+
+def drop_exact_number(x, rate, training):
+    if not training:
+        return x
+    out = x / (1 - rate)
+    out[torch.randperm(len(x))[: round(rate * len(x))]] = 0
+    return out
+
+
+def drop_seeded(x, rate, training):
+    torch.manual_seed(0)
+    return drop_path(x, rate, training)
+
+
+def drop_three_axes(x, rate, training):
+    if not training:
+        return x
+    return x * (torch.rand(len(x), 1, 1) >= rate) / (1 - rate)
+
+
+def drop_on_cpu(x, rate, training):
+    if not training:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1)) >= rate
+    return x * keep / (1 - rate)
+
+
+def drop_detached(x, rate, training):
+    return drop_path(x.detach(), rate, training)
+
+
+def drop_torchvision(x, rate, training):
+    return stochastic_depth(x, rate, mode="row", training=training)
+
+
+def drop_timm(x, drop_prob, training):
+    if drop_prob == 0.0 or not training:
+        return x
+    keep_prob = 1 - drop_prob
+    mask = x.new_empty((x.shape[0],) + (1,) * (x.ndim - 1)).bernoulli_(keep_prob)
+    mask.div_(keep_prob)
+    return x * mask
+
+
+def drop_loop(x, rate, training):
+    if not training:
+        return x
+    return torch.stack([picture / (1 - rate) * (random.random() >= rate) for picture in x])
+
+
+def drop_index(x, rate, training):
+    out = x / (1 - rate) if training else x.clone()
+    if training:
+        out[torch.rand(len(x), device=x.device) < rate] = 0
+    return out
+
+
+class MlpRelu(Mlp):
+    def forward(self, x):
+        return self.drop(self.fc2(self.drop(F.relu(self.fc1(x)))))
+
+
+class MlpTanhGelu(Mlp):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__(dim, hidden_dim, drop)
+        self.act = nn.GELU(approximate="tanh")
+
+
+class MlpLinear(Mlp):
+    def forward(self, x):
+        return self.drop(self.fc2(self.drop(self.fc1(x))))
+
+
+class MlpTwoActivations(Mlp):
+    def forward(self, x):
+        return self.drop(self.act(self.fc2(self.drop(self.act(self.fc1(x))))))
+
+
+class MlpActivationLast(Mlp):
+    def forward(self, x):
+        return self.drop(self.act(self.fc2(self.fc1(x))))
+
+
+class MlpResidual(Mlp):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+class MlpNoDropout(Mlp):
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(x)))
+
+
+class MlpDropoutInside(Mlp):
+    def forward(self, x):
+        return self.fc2(self.drop(self.act(self.fc1(x))))
+
+
+class MlpDropoutAtEnd(Mlp):
+    def forward(self, x):
+        return self.drop(self.fc2(self.act(self.fc1(x))))
+
+
+class MlpDropsInput(Mlp):
+    def forward(self, x):
+        return self.drop(self.fc2(self.act(self.fc1(self.drop(x)))))
+
+
+class MlpDropsInEvaluation(Mlp):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__(dim, hidden_dim)
+        self.rate = drop
+
+    def forward(self, x):
+        return F.dropout(self.fc2(F.dropout(self.act(self.fc1(x)), self.rate)), self.rate)
+
+
+class MlpKeepRate(Mlp):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__(dim, hidden_dim, 1 - drop)
+
+
+class MlpOtherNames(nn.Module):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(dim, hidden_dim), nn.GELU(), nn.Linear(hidden_dim, dim))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class MlpFixedWidth(nn.Module):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class MlpFunctional(nn.Module):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__()
+        self.fc1 = nn.Linear(dim, hidden_dim)
+        self.fc2 = nn.Linear(hidden_dim, dim)
+        self.rate = drop
+
+    def forward(self, x):
+        x = F.dropout(F.gelu(self.fc1(x)), self.rate, self.training)
+        return F.dropout(self.fc2(x), self.rate, training=self.training)
+
+
+class MlpErf(nn.Module):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__()
+        self.fc1, self.drop1 = nn.Linear(dim, hidden_dim), nn.Dropout(drop)
+        self.fc2, self.drop2 = nn.Linear(hidden_dim, dim), nn.Dropout(drop)
+
+    def forward(self, x):
+        x = self.fc1(x)
+        x = 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+        return self.drop2(self.fc2(self.drop1(x)))
+
+
+class MlpDropoutBeforeGelu(Mlp):
+    def forward(self, x):
+        return self.drop(self.fc2(self.act(self.drop(self.fc1(x)))))
+
+
+class BlockPostNorm(Block):
+    def forward(self, x):
+        x = self.norm1(x + drop_path(self.attn(x), self.drop_path_rate, self.training))
+        return self.norm2(x + drop_path(self.mlp(x), self.drop_path_rate, self.training))
+
+
+class BlockNormedResidual(Block):
+    def forward(self, x):
+        x = self.norm1(x)
+        x = x + drop_path(self.attn(x), self.drop_path_rate, self.training)
+        x = self.norm2(x)
+        return x + drop_path(self.mlp(x), self.drop_path_rate, self.training)
+
+
+class BlockNormedAttention(Block):
+    def forward(self, x):
+        x = self.norm1(x)
+        x = x + self.attn(x)
+        return x + self.mlp(self.norm2(x))
+
+
+class BlockSharedNorm(Block):
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm1(x))
+
+
+class BlockWithoutSecondNorm(Block):
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(x)
+
+
+class BlockWithoutFirstNorm(Block):
+    def forward(self, x):
+        x = x + self.attn(x)
+        return x + self.mlp(self.norm2(x))
+
+
+class BlockAttentionWithoutResidual(Block):
+    def forward(self, x):
+        x = self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class BlockMlpWithoutResidual(Block):
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return self.mlp(self.norm2(x))
+
+
+class BlockSwapped(Block):
+    def forward(self, x):
+        x = x + self.mlp(self.norm2(x))
+        return x + self.attn(self.norm1(x))
+
+
+class BlockParallel(Block):
+    def forward(self, x):
+        return x + self.attn(self.norm1(x)) + self.mlp(self.norm2(x))
+
+
+class BlockAddsToInput(Block):
+    def forward(self, x):
+        y = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(y))
+
+
+class BlockNormsBranch(Block):
+    def forward(self, x):
+        x = x + self.norm1(self.attn(x))
+        return x + self.norm2(self.mlp(x))
+
+
+class BlockHalf(Block):
+    def forward(self, x):
+        return x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+
+
+class BlockWithoutDropPath(Block):
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class BlockDropsAttentionOnly(Block):
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return x + self.mlp(self.norm2(x))
+
+
+class BlockDropsStream(Block):
+    def forward(self, x):
+        x = drop_path(x + self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return drop_path(x + self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+
+
+class BlockDropsInEvaluation(Block):
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, True)
+        return x + drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, True)
+
+
+class BlockOneDraw(Block):
+    def forward(self, x):
+        end = x + self.attn(self.norm1(x)) / (1 - self.drop_path_rate * self.training)
+        end = end + self.mlp(self.norm2(end)) / (1 - self.drop_path_rate * self.training)
+        gone = torch.rand(len(x), 1, 1) < self.drop_path_rate * self.training
+        return torch.where(gone, x, end)
+
+
+class BlockInPlace(Block):
+    def forward(self, x):
+        x += drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return x + drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+
+
+class BlockDetached(Block):
+    def forward(self, x):
+        x = x.detach()
+        return super().forward(x)
+
+
+class BlockTorchvision(Block):
+    def forward(self, tokens):
+        tokens = tokens + stochastic_depth(
+            self.attn(self.norm1(tokens)), self.drop_path_rate, "row", self.training
+        )
+        return tokens + stochastic_depth(
+            self.mlp(self.norm2(tokens)), self.drop_path_rate, "row", self.training
+        )
+
+
+class BlockBranches(Block):
+    def forward(self, x):
+        for norm, branch in ((self.norm1, self.attn), (self.norm2, self.mlp)):
+            x = drop_path(branch(norm(x)), self.drop_path_rate, self.training) + x
+        return x
+
+
+class BlockFromNothing(nn.Module):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
+        self.attn = MultiHeadAttention(dim, num_heads, True, attn_drop, drop, rel_pos)
+        self.mlp = Mlp(dim, int(dim * mlp_ratio), drop)
+        self.drop_path_rate = drop_path
+
+    def forward(self, x):
+        residual = x
+        x = drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training) + residual
+        residual = x
+        return drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training) + residual
+
+
+WRONG = {
+    "layer_norm": [
+        ("divides by D, not by D - 1", norm_unbiased),
+        ("eps belongs inside the root", norm_eps_outside),
+        ("eps is missing", norm_without_eps),
+        ("does not use the argument `eps`", norm_fixed_eps),
+        ("does not use the argument `eps`", norm_default_eps),
+        ("you average over the tokens", norm_over_tokens),
+        ("you average over axis 1", norm_axis_one),
+        ("you average over the batch", norm_over_batch),
+        ("one mean over everything", norm_over_all),
+        ("`weight` and `bias` are not used", norm_without_weights),
+        ("`bias` is not added", norm_without_bias),
+        ("you divide by the variance", norm_divides_by_variance),
+        ("the mean is not subtracted", norm_not_centred),
+        ("`keepdim=True`", norm_without_keepdim),
+        ("the gradients are not", norm_detached),
+        ("changes its input in place", norm_in_place),
+    ],
+    "drop_path": [
+        ("you drop single numbers", drop_elements),
+        ("you drop single tokens", drop_tokens),
+        ("one decision for the whole batch", drop_batch),
+        ("are not scaled", drop_unscaled),
+        ("probability of *dropping*", drop_swapped),
+        ("by rate; divide by 1 - rate", drop_divides_by_rate),
+        ("you multiply the branches that stay", drop_multiplies),
+        ("drop path is active in evaluation", drop_in_evaluation),
+        ("outside training you scale", drop_scaled_in_evaluation),
+        ("nothing is ever dropped", drop_nothing),
+        ("two calls drop the same pictures", drop_the_first),
+        ("draw for every picture by itself", drop_exact_number),
+        ("two calls drop the same pictures", drop_seeded),
+        ("the shape should be (200, 2)", drop_three_axes),
+        ("device=x.device", drop_on_cpu),
+        ("gradients do not come through", drop_detached),
+    ],
+    "Mlp": [
+        ("this is ReLU", MlpRelu),
+        ("tanh approximation", MlpTanhGelu),
+        ("there is no activation", MlpLinear),
+        ("an activation follows fc2 too", MlpTwoActivations),
+        ("the activation is at the end", MlpActivationLast),
+        ("the residual is the block's business", MlpResidual),
+        ("in training nothing is dropped", MlpNoDropout),
+        ("dropout after fc2 is missing", MlpDropoutInside),
+        ("dropout in the middle is missing", MlpDropoutAtEnd),
+        ("and nowhere else", MlpDropsInput),
+        ("dropout is active in evaluation", MlpDropsInEvaluation),
+        ("and nowhere else", MlpKeepRate),
+        ("no weights named fc1.weight", MlpOtherNames),
+        ("fc1.weight should be (3, 2)", MlpFixedWidth),
+    ],
+    "Block": [
+        ("that is post-norm", BlockPostNorm),
+        ("add the branch to the *normed* tokens", BlockNormedResidual),
+        ("(in the attention half)", BlockNormedAttention),
+        ("norm1 is used twice", BlockSharedNorm),
+        ("norm2 is missing in front of it", BlockWithoutSecondNorm),
+        ("norm1 is missing in front of it", BlockWithoutFirstNorm),
+        ("attention has no residual", BlockAttentionWithoutResidual),
+        ("the MLP has no residual", BlockMlpWithoutResidual),
+        ("MLP and attention are swapped", BlockSwapped),
+        ("from before attention", BlockParallel),
+        ("you add to the input of the block", BlockAddsToInput),
+        ("you norm what a branch writes", BlockNormsBranch),
+        ("equation 3, is missing", BlockHalf),
+        ("drop path is not used", BlockWithoutDropPath),
+        ("the MLP branch does not go through `drop_path`", BlockDropsAttentionOnly),
+        ("not the sum with the stream", BlockDropsStream),
+        ("pass it self.training", BlockDropsInEvaluation),
+        ("the two branches share one draw", BlockOneDraw),
+        ("changes its input in place", BlockInPlace),
+        ("does not reach everything", BlockDetached),
+    ],
+}
+RIGHT = {
+    "layer_norm": [norm_functional, norm_squares, norm_loop],
+    "drop_path": [drop_torchvision, drop_timm, drop_loop, drop_index],
+    "Mlp": [MlpFunctional, MlpErf, MlpDropoutBeforeGelu],
+    "Block": [BlockTorchvision, BlockBranches, BlockFromNothing],
+}

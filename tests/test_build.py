@@ -1,0 +1,642 @@
+"""The builder, tried on tiny courses in temporary folders."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "lessons"))
+
+import build as builder  # noqa: E402
+from outputs import PACKAGE, NotebookFailed, code_cells, source_hash  # noqa: E402
+
+MATHS = '''\
+"""Numbers."""
+
+import math
+from collections.abc import Sequence
+
+LIMIT = 10
+
+
+def check_positive(value: float) -> None:
+    """Refuse what is not positive."""
+    if value <= 0:
+        raise ValueError(value)
+
+
+def root(value: float) -> float:
+    """Return the square root.
+
+    Args:
+        value: positive.
+    """
+    # math has it
+    check_positive(value)
+    return math.sqrt(value)
+
+
+def roots(values: Sequence[float], limit: int = LIMIT) -> list[float]:
+    """Return the root of each value."""
+    return [root(value) for value in values[:limit]]
+'''
+
+SHAPES = '''\
+"""Shapes."""
+
+from functools import lru_cache
+
+from vit_course import maths
+from vit_course.maths import root
+
+
+class Shape:
+    """What has an area."""
+
+
+class Square(Shape):
+    """A square, known by its area."""
+
+    sides = 4
+
+    def __init__(self, area: float):
+        self.area = area  # in square metres
+
+    @property
+    def side(self) -> float:
+        """Return the length of a side."""
+        return root(self.area)
+
+    @lru_cache
+    def around(self) -> float:
+        # all sides are equal
+        total = self.sides * self.side
+        return total + maths.LIMIT - maths.LIMIT
+'''
+
+PROFILES = '''\
+"""The machine."""
+
+import os
+from types import SimpleNamespace
+
+
+def get_profile():
+    """Return the profile."""
+    return SimpleNamespace(name=os.environ["VIT_COURSE_PROFILE"])
+
+
+def get_device():
+    """Return the device."""
+    return "cpu"
+'''
+
+DATA = '''\
+"""Data."""
+
+import os
+from types import SimpleNamespace
+
+
+def load_dataset(name):
+    """Say where the data come from."""
+    return SimpleNamespace(provenance=os.environ["VIT_COURSE_DATA"])
+'''
+
+FRONT_MATTER = """\
+# ---
+# title: "Roots: what grows into a square"
+# promise: "You draw roots."
+# part: "I. Numbers"
+# minutes: 5
+# goals:
+#   - "Draw a root."
+# ---
+
+"""
+
+EXERCISE = """\
+# %% exercise="vit_course.maths:root" difficulty=2 minutes=10 hint="look in `math`" hint2="it is called `sqrt`"
+from vit_course.maths import root
+
+root = check(root)
+"""
+
+LESSON = f"""\
+{FRONT_MATTER}# %% [markdown]
+# ## 1. What is a root?
+# It is `x` with x² = value. Ümläute and × survive.
+
+# %%
+from vit_course.checks import check
+
+{EXERCISE}
+# %%
+print(root(4))
+"""
+
+
+class TinyCourse:
+    """A course of one lesson or a few in a folder, to change and to build."""
+
+    def __init__(self, folder: Path):
+        self.root = folder
+        self.write("pyproject.toml", '[project.urls]\nRepository = "https://github.com/some/course"\n')
+        self.write("vit_course/__init__.py", '"""The package."""\n')
+        self.write(
+            "vit_course/checks/__init__.py", "def check(answer):\n    print('right')\n    return answer\n"
+        )
+        self.write("vit_course/maths.py", MATHS)
+        self.write("vit_course/shapes.py", SHAPES)
+        self.write("vit_course/profiles.py", PROFILES)
+        self.write("vit_course/data.py", DATA)
+        self.write("lessons/01_roots.py", LESSON)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        text = (self.root / name).read_text(encoding="utf-8")
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def lesson(self, *cells: str) -> None:
+        self.write("lessons/01_roots.py", FRONT_MATTER + "\n\n".join(cells))
+
+    def build(self) -> list[str]:
+        return builder.build(self.root)
+
+    def check(self) -> list[str]:
+        return builder.check(self.root)
+
+    def read(self, folder: str, slug: str = "01_roots"):
+        return nbformat.read(self.root / folder / f"{slug}.ipynb", as_version=4)
+
+    def store_outputs(self) -> None:
+        """Give the solution outputs, as if it had been run."""
+        course = builder.read_course(self.root)
+        book = builder.make_notebook(course, course.lessons[0], "solutions")
+        for number, cell in enumerate(code_cells(book), 1):
+            cell.execution_count = number
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"output {number}\n")]
+        book.metadata[PACKAGE].update(executed=True, source_hash=source_hash(self.root, book))
+        self.write("solutions/01_roots.ipynb", builder.file_text(book))
+
+
+@pytest.fixture
+def course(tmp_path):
+    return TinyCourse(tmp_path)
+
+
+def exercise_cells(book) -> list[str]:
+    return [cell.source for cell in book.cells if "exercise" in cell.metadata]
+
+
+def outputs_by_source(book) -> dict[str, list]:
+    return {cell.source: cell.outputs for cell in book.cells if cell.cell_type == "code"}
+
+
+# -- exercises
+
+
+def test_a_solution_holds_the_full_source_with_its_comments(course):
+    course.build()
+    (source,) = exercise_cells(course.read("solutions"))
+    assert source == (
+        "import math\nfrom vit_course.maths import check_positive\n\n\n"
+        + MATHS[MATHS.index("def root(") : MATHS.index("\n\n\ndef roots(")]
+        + "\n\n\nroot = check(root)"
+    )
+
+
+def test_a_students_stub_keeps_signature_and_docstring_and_raises(course):
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert source == (
+        "import math\nfrom vit_course.maths import check_positive\n\n\n"
+        + MATHS[MATHS.index("def root(") : MATHS.index("    # math has it")]
+        + "    raise NotImplementedError\n\n\nroot = check(root)"
+    )
+
+
+def test_a_method_exercise_shows_the_finished_class_with_one_stub(course):
+    course.lesson(
+        EXERCISE.replace("maths:root", "shapes:Square.side")
+        .replace("maths import root", "shapes import Square")
+        .replace("root = check(root)", "Square = check(Square)")
+    )
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert '"""Return the length of a side."""\n        raise NotImplementedError' in source
+    assert "self.area = area  # in square metres" in source
+    assert source.count("NotImplementedError") == 1
+    assert "return root" not in source
+    assert "`Square.side`" in "".join(cell.source for cell in course.read("notebooks").cells)
+
+
+def test_a_class_exercise_makes_a_stub_of_every_method_and_keeps_decorators_and_attributes(course):
+    course.lesson(
+        EXERCISE.replace("maths:root", "shapes:Square")
+        .replace("maths import root", "shapes import Square")
+        .replace("root = check(root)", "Square = check(Square)")
+    )
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert source.startswith(
+        "from functools import lru_cache\nfrom vit_course import maths\nfrom vit_course.maths import root\n"
+        "from vit_course.shapes import Shape\n\n\nclass Square(Shape):\n"
+    )
+    assert "    sides = 4\n" in source
+    assert "    @lru_cache\n    def around(self) -> float:\n        raise NotImplementedError\n" in source
+    assert source.count("raise NotImplementedError") == 3
+    assert "sides are equal" not in source
+
+
+def test_one_cell_can_ask_for_several_names_and_keeps_its_other_imports(course):
+    course.lesson(
+        '# %% exercise="vit_course.maths:root, vit_course.maths:roots" difficulty=1 minutes=1 hint="a" hint2="b"\n'
+        "from vit_course.maths import check_positive, root\nfrom vit_course.maths import roots\n\n"
+        "root = check(root)\nroots = check(roots)"
+    )
+    course.build()
+    (source,) = exercise_cells(course.read("solutions"))
+    imports, first, second, rest = source.split("\n\n\n")
+    assert first.startswith("def root(") and second.startswith("def roots(")
+    assert rest == "root = check(root)\nroots = check(roots)"
+    assert "import root" not in imports
+    assert "from vit_course.maths import check_positive" in imports.splitlines()
+
+
+def test_a_later_exercise_uses_what_the_student_wrote_before(course):
+    later = EXERCISE.replace("root", "roots")
+    course.lesson(EXERCISE, later)
+    course.build()
+    _, source = exercise_cells(course.read("notebooks"))
+    assert source.startswith("from collections.abc import Sequence\nfrom vit_course.maths import LIMIT\n\n\n")
+
+
+def test_every_exercise_cell_runs_by_itself(course):
+    square = EXERCISE.replace("maths:root", "shapes:Square").replace(
+        "maths import root", "shapes import Square"
+    )
+    for exercise in (EXERCISE, EXERCISE.replace("root", "roots"), square.replace("root", "Square")):
+        course.lesson(exercise)
+        course.build()
+        (source,) = exercise_cells(course.read("solutions"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(course.root))
+            for name in [name for name in sys.modules if name.split(".")[0] == "vit_course"]:
+                patch.delitem(sys.modules, name)
+            exec(source, {"check": lambda answer: answer, "__name__": "cell"})
+            for name in [name for name in sys.modules if name.split(".")[0] == "vit_course"]:
+                del sys.modules[name]
+
+
+def test_a_parameter_named_like_a_function_of_the_module_is_not_imported(course):
+    course.replace("vit_course/maths.py", "def root(value: float)", "def root(value: float, roots: int = 0)")
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert "import check_positive\n" in source
+
+
+def test_an_exercise_is_numbered_and_says_difficulty_minutes_and_hints(course):
+    course.lesson(EXERCISE, EXERCISE.replace("root", "roots"))
+    course.build()
+    first, second = [cell.source for cell in course.read("notebooks").cells if "Hint 1" in cell.source]
+    assert first.startswith("**Exercise 1.1 · `root`** · difficulty ●●○ · 10 minutes\n")
+    assert second.startswith("**Exercise 1.2 · `roots`**")
+    assert "<details><summary>Hint 1</summary>\n\nlook in `math`\n\n</details>" in first
+    assert "<details><summary>Hint 2</summary>\n\nit is called `sqrt`\n\n</details>" in first
+    assert "(../solutions/01_roots.ipynb)" in first
+
+
+# -- lines and cells for one edition
+
+
+def test_solution_lines_become_one_request_for_code(course):
+    course.lesson(
+        "# %%\ndef double(x):\n    y = x  # SOLUTION\n\n    y += x  # SOLUTION\n    return y  # SOLUTION\n\n\n"
+        "four = double(2)  # SOLUTION\nif four:\n    print(four)  # SOLUTION\nfive = 5"
+    )
+    course.build()
+    student, solved = (course.read(folder).cells[2].source for folder in ("notebooks", "solutions"))
+    assert student == (
+        "def double(x):\n    raise NotImplementedError  # your code here\n\n\n"
+        "# your code here\nif four:\n    pass  # your code here\nfive = 5"
+    )
+    assert solved == (
+        "def double(x):\n    y = x\n\n    y += x\n    return y\n\n\n"
+        "four = double(2)\nif four:\n    print(four)\nfive = 5"
+    )
+
+
+def test_a_cell_can_belong_to_one_edition_alone(course):
+    course.lesson(
+        '# %% tags=["solution-only"]\nx = 1', '# %% tags=["student-only", "nbval-ignore-output"]\nx = 2'
+    )
+    course.build()
+    student, solved = course.read("notebooks").cells[2:-1], course.read("solutions").cells[2:-1]
+    assert [cell.source for cell in student] == ["x = 2"]
+    assert [cell.source for cell in solved] == ["x = 1"]
+    assert student[0].metadata == {"tags": ["nbval-ignore-output"]} and solved[0].metadata == {}
+
+
+# -- cells that the builder writes
+
+
+def test_the_first_cell_has_title_promise_badge_minutes_goals_and_the_way(course):
+    course.write("lessons/02_cubes.py", LESSON.replace("Roots: what grows into a square", "Cubes"))
+    course.build()
+    text = course.read("notebooks").cells[0].source
+    assert text.startswith("# 01 · Roots: what grows into a square\n\nYou draw roots.\n")
+    assert "colab.research.google.com/github/some/course/blob/main/notebooks/01_roots.ipynb" in text
+    assert "5 minutes" in text and "- Draw a root." in text
+    assert "- I. Numbers: **01 Roots (you are here)** · [02 Cubes](02_cubes.ipynb)" in text
+    assert course.read("notebooks").cells[-1].source == "**Next:** [02 · Cubes](02_cubes.ipynb)"
+    assert course.read("notebooks", "02_cubes").cells[-1].source == "This is the last lesson."
+
+
+def test_the_setup_cell_is_folded_and_silent_where_the_course_is_installed(course, capsys):
+    course.build()
+    cell = course.read("notebooks").cells[1]
+    assert cell.metadata.jupyter.source_hidden and cell.metadata.cellView == "form"
+    exec(cell.source, {})
+    assert capsys.readouterr().out == ""
+
+
+def test_the_setup_cell_names_the_command_where_the_course_is_missing(course, capsys, monkeypatch):
+    course.build()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(course.read("notebooks").cells[1].source, {})
+    assert "make lab" in capsys.readouterr().out
+
+
+def test_the_setup_cell_installs_the_course_on_colab(course, monkeypatch, tmp_path):
+    course.build()
+    commands = []
+    monkeypatch.setitem(sys.modules, "google.colab", object())
+    monkeypatch.setattr("subprocess.run", lambda command, check: commands.append(command))
+    monkeypatch.setattr("os.chdir", lambda folder: commands.append(folder))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    exec(course.read("notebooks").cells[1].source, {})
+    clone, install, folder = commands
+    assert clone[:2] == ["git", "clone"] and clone[-2:] == [
+        "https://github.com/some/course",
+        "/content/course",
+    ]
+    assert install[1:4] == ["-m", "pip", "install"] and install[-1] == "/content/course"
+    assert folder == "/content/course/notebooks" and sys.path[0] == "/content/course"
+
+
+def test_the_readme_gets_the_lesson_table(course):
+    course.write("README.md", "before\n<!-- lessons:begin -->\nold\n<!-- lessons:end -->\nafter\n")
+    assert "README.md" in course.build()
+    text = (course.root / "README.md").read_text(encoding="utf-8")
+    assert (
+        "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | You draw roots. | " in text
+    )
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    course.replace("lessons/01_roots.py", "minutes: 5", "minutes: 6")
+    assert any(message.startswith("README.md is stale") for message in course.check())
+
+
+# -- files
+
+
+def test_a_second_build_changes_nothing(course):
+    assert course.build() == ["notebooks/01_roots.ipynb", "solutions/01_roots.ipynb"]
+    assert course.build() == []
+
+
+def test_files_are_utf8_with_lf_even_where_a_lesson_has_crlf(course):
+    course.write("lessons/01_roots.py", LESSON.replace("\n", "\r\n"))
+    course.build()
+    for folder in ("notebooks", "solutions"):
+        data = (course.root / folder / "01_roots.ipynb").read_bytes()
+        assert b"\r" not in data and "Ümläute and ×".encode() in data and data.endswith(b"}\n")
+
+
+def test_students_notebooks_have_no_outputs(course):
+    course.store_outputs()
+    course.build()
+    cells = [cell for cell in course.read("notebooks").cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+
+
+def test_an_edit_leaves_the_ids_of_other_cells_alone(course):
+    course.build()
+    before = course.read("notebooks").cells
+    course.replace("lessons/01_roots.py", "print(root(4))", "print(root(9))\n\n# %%\nprint('new')")
+    course.replace("vit_course/maths.py", "# math has it", "# another way")
+    course.build()
+    after = course.read("notebooks").cells
+    assert [cell.id for cell in after[:-3]] == [cell.id for cell in before[:-2]]
+    assert after[-3].id != before[-2].id and after[-1].id == before[-1].id
+
+
+def test_a_cell_has_the_same_id_in_both_editions_and_ids_are_unique(course):
+    course.lesson("# %%\nx = 1", "# %%\nx = 1", EXERCISE)
+    course.build()
+    ids = [[cell.id for cell in course.read(folder).cells] for folder in ("notebooks", "solutions")]
+    assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
+
+
+# -- checking
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "solutions"])
+def test_check_names_the_file_the_difference_and_the_command_when_one_character_changes(course, folder):
+    course.build()
+    course.replace(f"{folder}/01_roots.ipynb", "What is a root", "What is a rood")
+    (message,) = [message for message in course.check() if "outputs" not in message]
+    assert message.startswith(f"{folder}/01_roots.ipynb is stale: run `python lessons/build.py 01`\n")
+    assert "What is a rood" in message and "What is a root" in message
+
+
+def test_check_notices_a_change_of_the_function_that_is_the_solution(course):
+    course.build()
+    course.replace("vit_course/maths.py", "return math.sqrt(value)", "return 0 + math.sqrt(value)")
+    assert any(message.startswith("solutions/01_roots.ipynb is stale") for message in course.check())
+    assert not any(message.startswith("notebooks/") for message in course.check())
+
+
+def test_check_reports_missing_notebooks_and_those_whose_lesson_is_gone(course):
+    course.build()
+    (course.root / "notebooks" / "01_roots.ipynb").rename(course.root / "notebooks" / "07_old.ipynb")
+    messages = course.check()
+    assert "notebooks/01_roots.ipynb is missing: run `python lessons/build.py 01`" in messages
+    assert "notebooks/07_old.ipynb has no lesson: delete it" in messages
+
+
+def test_check_writes_nothing(course):
+    course.check()
+    assert not (course.root / "notebooks").exists()
+
+
+def test_a_broken_solution_is_stale_and_a_build_writes_it_anew(course):
+    for broken in ("no json", "{}", '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'):
+        course.write("solutions/01_roots.ipynb", broken)
+        assert any(message.startswith("solutions/01_roots.ipynb is stale") for message in course.check())
+        assert "solutions/01_roots.ipynb" in course.build()
+
+
+# -- outputs
+
+
+def test_outputs_survive_a_build_and_then_nothing_is_stale(course):
+    course.build()
+    course.store_outputs()
+    stored = course.read("solutions")
+    assert course.build() == [] and course.check() == []
+    assert course.read("solutions") == stored
+
+
+def test_a_changed_cell_loses_its_outputs_and_the_others_keep_theirs(course):
+    course.build()
+    course.store_outputs()
+    course.replace("lessons/01_roots.py", "print(root(4))", "print(root(9))")
+    course.build()
+    outputs = outputs_by_source(course.read("solutions"))
+    assert outputs.pop("print(root(9))") == []
+    assert all(outputs.values())
+    (message,) = course.check()
+    assert message.endswith("outputs are stale: run `python lessons/build.py --execute 01`")
+
+
+def test_code_behind_the_imports_makes_outputs_stale(course):
+    course.lesson("# %%\nfrom vit_course import shapes\nprint(shapes.Square(4).side)")
+    course.build()
+    course.store_outputs()
+    assert course.check() == []
+    course.replace("vit_course/maths.py", "math.sqrt(value)", "math.sqrt(2 * value)")
+    (message,) = course.check()
+    assert "outputs are stale" in message
+    assert course.build() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("vit_course/maths.py", "# math has it", "# found in math"),
+        ("vit_course/maths.py", '"""Return the square root.', '"""Return the positive square root.'),
+        ("vit_course/maths.py", '"""Numbers."""', '"""Numbers and more."""'),
+        ("vit_course/data.py", "def load", "x = 1\n\n\ndef load"),
+        ("vit_course/checks/__init__.py", "'right'", "'well done'"),
+        ("lessons/01_roots.py", "print(root(4))", "print(root(4))  # two"),
+        ("lessons/01_roots.py", "## 1. What is a root?", "## 1. What is it?"),
+    ],
+)
+def test_comments_docstrings_prose_checks_and_other_modules_make_no_output_stale(course, name, old, new):
+    course.build()
+    course.store_outputs()
+    course.replace(name, old, new)
+    course.build()
+    assert course.check() == []
+
+
+def test_a_solution_without_outputs_is_stale(course):
+    course.build()
+    (message,) = course.check()
+    assert message.endswith("run `python lessons/build.py --execute 01`")
+
+
+# -- running
+
+
+@pytest.mark.slow
+def test_execute_runs_the_stale_solution_strictly_and_stores_outputs_and_where_they_come_from(course):
+    course.replace(
+        "lessons/01_roots.py",
+        "print(root(4))",
+        "import os, sys\nimport vit_course.data\nprint(root(4), os.environ['VIT_COURSE_STRICT'])\n"
+        "print('progress', file=sys.stderr)",
+    )
+    course.build()
+    assert list(builder.execute(course.root)) == ["solutions/01_roots.ipynb"]
+    assert course.check() == []
+    book = course.read("solutions")
+    assert [output.text for output in book.cells[-2].outputs] == ["2.0 1\n"]
+    assert all(cell.execution_count for cell in code_cells(book))
+    facts = book.metadata[PACKAGE]
+    assert (facts.dataset, facts.device, facts.executed) == ("shapes10", "cpu", True)
+    assert list(builder.execute(course.root)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("1 / 0", "ZeroDivisionError"), ("print('/' 'home/someone')", "a path of this machine")],
+)
+def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course, code, message):
+    course.lesson(f"# %%\n{code}")
+    course.build()
+    before = course.read("solutions")
+    with pytest.raises(NotebookFailed, match=message):
+        list(builder.execute(course.root))
+    assert course.read("solutions") == before
+
+
+# -- errors name the file and the line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('# title: "Roots: what grows into a square"\n', "", 1, "'title'"),
+        ("# minutes: 5", "# minutes: soon", 1, "'minutes'"),
+        ("# minutes: 5", "# minutes: 5\n# authors: 3", 1, "authors"),
+        ("# minutes: 5", "#  minutes: 5", 5, "front matter"),
+        ("# ---\n", "", 1, "front matter"),
+        ("difficulty=2 ", "", 17, "difficulty"),
+        ("difficulty=2", "difficulty=4", 17, "difficulty"),
+        ("minutes=10 ", "", 17, "minutes"),
+        ('hint="look in `math`" ', "", 17, 'hint="..."'),
+        (' hint2="it is called `sqrt`"', "", 17, 'hint2="..."'),
+        (' hint2="it is called `sqrt`"', " hint2='sqrt", 17, "options of this cell"),
+        ("maths:root", "maths.root", 17, "no reference"),
+        ("maths:root", "physics:root", 17, "vit_course.physics"),
+        ("maths:root", "maths:cube", 17, "cube"),
+        ("maths:root", "maths:root.forward", 17, "forward"),
+        ("root = check(root)", "root(4)", 17, "root = check(root)"),
+        ("from vit_course.maths import root\n", "", 17, "from vit_course.maths import root"),
+        ("print(root(4))", "print(root(4)", 23, "never closed"),
+        ("print(root(4))", "if root(4):\n    print()\n  # SOLUTION", 22, "# SOLUTION"),
+    ],
+)
+def test_a_mistake_in_a_lesson_is_reported_with_file_and_line(course, old, new, line, words):
+    course.replace("lessons/01_roots.py", old, new)
+    with pytest.raises(builder.LessonError) as error:
+        course.build()
+    assert str(error.value).startswith(f"lessons/01_roots.py:{line}: ")
+    assert words in str(error.value)
+
+
+def test_a_readme_without_a_place_for_the_table_is_an_error(course):
+    course.write("README.md", "no markers\n")
+    with pytest.raises(builder.LessonError, match=r"README\.md"):
+        course.build()
+
+
+# -- the command line
+
+
+def test_the_command_line_writes_checks_and_takes_numbers(course, capsys):
+    course.write("lessons/02_cubes.py", LESSON)
+    assert builder.main(["2"], course.root) == 0
+    assert capsys.readouterr().out == "wrote notebooks/02_cubes.ipynb\nwrote solutions/02_cubes.ipynb\n"
+    assert builder.main(["--check"], course.root) == 1
+    assert "notebooks/01_roots.ipynb is missing" in capsys.readouterr().out
+    assert builder.main(["7"], course.root) == 1
+    assert "there is no lesson 07" in capsys.readouterr().err
+    course.build()
+    course.store_outputs()
+    assert builder.main(["--check", "01"], course.root) == 0
+
+
+def test_a_course_without_lessons_is_no_error(course):
+    (course.root / "lessons" / "01_roots.py").unlink()
+    assert course.build() == [] and course.check() == []

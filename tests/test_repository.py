@@ -1,0 +1,285 @@
+"""The repository keeps its own rules: small files, one list of dependencies, imports that go one way."""
+
+import ast
+import graphlib
+import io
+import re
+import socket
+import subprocess
+import sys
+import tokenize
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from vit_course import doctor
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, where pytest brings the same under its old name
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL = ("patches", "embeddings", "attention", "encoder", "vit")
+PYTHON_FILES = sorted(
+    path
+    for folder in ("vit_course", "lessons", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+def read(*parts: str) -> str:
+    return ROOT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+@cache
+def files_in_git() -> list[Path]:
+    """The files that git keeps, or would keep once added."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this copy of the course is not in git")
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def text_files() -> dict[str, str]:
+    """The text of every file in git that is text."""
+    contents = {path: path.read_bytes() for path in files_in_git()}
+    return {
+        str(path.relative_to(ROOT)): data.decode("utf-8")
+        for path, data in contents.items()
+        if b"\0" not in data
+    }
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The full names of what a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import; write the full name"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@cache
+def rooms() -> dict[str, set[str]]:
+    """Each module of the package (a folder such as checks counts as one) with the others it imports."""
+    package = ROOT / "vit_course"
+    files = {path: path.relative_to(package).parts[0].removesuffix(".py") for path in package.rglob("*.py")}
+    graph = {room: set() for room in files.values()}
+    for path, room in files.items():
+        for name in imported_modules(path):
+            first, *rest = name.split(".")
+            if first == "vit_course" and rest and rest[0] in graph and rest[0] != room:
+                graph[room].add(rest[0])
+    return graph
+
+
+def lines_of_code(path: Path) -> int:
+    """Count lines that hold code: no blank lines, comments or docstrings."""
+    source = path.read_text(encoding="utf-8")
+    lines = set()
+    silent = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in silent:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            lines.difference_update(range(node.lineno, node.end_lineno + 1))
+    return len(lines)
+
+
+# -- layout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *[
+            "README.md",
+            "CONTRIBUTING.md",
+            "LICENSE",
+            "Makefile",
+            "requirements.txt",
+            "pyproject.toml",
+            ".ci/run",
+        ],
+        *[
+            "vit_course",
+            "lessons/build.py",
+            "notebooks",
+            "solutions",
+            "data/runs",
+            "data/checkpoints",
+            "tests",
+        ],
+    ],
+)
+def test_the_house_has_every_room(name):
+    assert (ROOT / name).exists()
+
+
+def test_no_file_in_git_is_over_one_mebibyte():
+    assert [path.name for path in files_in_git() if path.stat().st_size > 2**20] == []
+
+
+def test_every_text_file_ends_its_lines_with_lf_alone():
+    assert [name for name, text in text_files().items() if "\r" in text] == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?<![\w.~$}>])/(?:root|work|home|Users)/\w",  # a folder of one machine
+        r"[A-Z]:\\+Users",
+        r"\b(?:pypi|pythonhosted|anaconda)\.org\b|\bdownload\.pytorch\b",  # pip knows where packages come from
+    ],
+)
+def test_no_file_in_git_depends_on_one_machine(pattern):
+    assert {name: found for name, text in text_files().items() if (found := re.findall(pattern, text))} == {}
+
+
+# -- dependencies
+
+
+def test_every_requirement_has_a_lower_bound_and_no_upper_one():
+    lines = [line for line in read("requirements.txt").splitlines() if line and not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[a-z][a-z-]*>=\d+(\.\d+)+", line)] == []
+    assert len(doctor.read_requirements("\n".join(lines))) == len(lines)
+
+
+def test_requirements_txt_is_the_only_list_of_dependencies():
+    project = tomllib.loads(read("pyproject.toml"))
+    assert project["tool"]["setuptools"]["dynamic"]["dependencies"] == {"file": ["requirements.txt"]}
+    assert not {"dependencies", "optional-dependencies"} & project["project"].keys()
+
+
+def test_python_versions_agree():
+    oldest = ".".join(map(str, doctor.MIN_PYTHON))
+    assert tomllib.loads(read("pyproject.toml"))["project"]["requires-python"] == f">={oldest}"
+    assert f"Python {oldest}" in read("README.md")
+    assert f'python: "{oldest}"' in read(".github", "workflows", "tests.yml")
+
+
+def test_what_the_package_and_the_lessons_import_is_required():
+    package_of = {"PIL": "pillow", "yaml": "pyyaml"}
+    users = [*(ROOT / "vit_course").rglob("*.py"), *(ROOT / "lessons").glob("[0-9]*.py")]
+    imported = {name.split(".")[0] for path in users for name in imported_modules(path)}
+    third_party = imported - set(sys.stdlib_module_names) - {"vit_course", "IPython"}
+    needed = {package_of.get(name, name) for name in third_party}
+    assert needed <= doctor.read_requirements(read("requirements.txt")).keys()
+    assert needed <= doctor.LESSONS_NEED
+
+
+# -- README and Makefile
+
+
+def test_every_make_command_in_the_documents_exists():
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), flags=re.MULTILINE))
+    for document in ("README.md", "CONTRIBUTING.md"):
+        commands = re.findall(r"`make ([a-z-]+)|^make ([a-z-]+)", read(document), flags=re.MULTILINE)
+        assert commands, document
+        assert {name for pair in commands for name in pair if name} <= targets
+
+
+def test_every_module_that_the_documents_run_exists():
+    for document in ("README.md", "CONTRIBUTING.md"):
+        for module in re.findall(r"python -m (vit_course[\w.]*)", read(document)):
+            assert ROOT.joinpath(*module.split(".")).with_suffix(".py").exists(), module
+
+
+def test_every_local_link_in_the_documents_leads_somewhere():
+    for document in ("README.md", "CONTRIBUTING.md"):
+        links = [link for link in re.findall(r"\]\(([^)#]+)\)", read(document)) if "://" not in link]
+        assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+# -- code
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_python_file_is_written_for_the_oldest_python(path):
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=doctor.MIN_PYTHON)
+
+
+def test_the_atoms_of_the_model_know_nothing_of_each_other():
+    assert {atom: rooms()[atom] for atom in ("patches", "embeddings", "attention")} == {
+        "patches": set(),
+        "embeddings": set(),
+        "attention": set(),
+    }
+
+
+def test_the_model_stands_on_nothing_but_its_own_parts():
+    assert rooms()["encoder"] <= {"attention"}
+    assert rooms()["vit"] <= {"patches", "embeddings", "attention", "encoder"}
+
+
+@pytest.mark.parametrize("room", ["data", "augment"])
+def test_data_knows_no_model(room):
+    assert not rooms().get(room, set()) & {*MODEL, "train", "interpret", "plots"}
+
+
+def test_nothing_in_the_package_imports_the_checks():
+    assert [room for room, imports in rooms().items() if "checks" in imports] == []
+
+
+def test_the_modules_of_the_package_import_each_other_in_no_circle():
+    list(graphlib.TopologicalSorter(rooms()).static_order())
+
+
+def test_every_public_name_has_a_docstring():
+    silent = []
+    for path in (ROOT / "vit_course").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        named = [
+            node for parent in [tree, *classes] for node in parent.body if isinstance(node, ast.FunctionDef)
+        ]
+        public = [node for node in [*classes, *named] if not node.name.startswith("_")]
+        silent += [
+            f"{path.name}: {getattr(node, 'name', '')}"
+            for node in [tree, *public]
+            if not ast.get_docstring(node)
+        ]
+    assert silent == []
+
+
+def test_the_model_is_small():
+    assert sum(lines_of_code(ROOT / "vit_course" / f"{name}.py") for name in MODEL) <= 450
+
+
+def test_the_package_without_its_exercise_checks_is_small():
+    assert sum(lines_of_code(path) for path in (ROOT / "vit_course").glob("*.py")) <= 2000
+
+
+# -- the tests themselves
+
+
+def test_no_test_can_reach_another_machine_but_every_test_can_reach_its_own():
+    for attempt in (
+        lambda: socket.create_connection(
+            ("192.0.2.1", 80), timeout=1
+        ),  # an address that RFC 5737 keeps for examples
+        lambda: socket.getaddrinfo("example.org", 80),
+    ):
+        with pytest.raises(pytest.fail.Exception, match="may not use the network"):
+            attempt()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=1).close()

@@ -1,0 +1,136 @@
+"""Training and evaluation on tiny generated data."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from vit_course.data import Dataset, shapes10
+from vit_course.train import (
+    TrainConfig,
+    evaluate,
+    learning_rate,
+    linear_classifier,
+    train,
+    weight_decay_groups,
+)
+from vit_course.vit import VisionTransformer
+
+QUICK = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return shapes10(train=320, test=100)
+
+
+def small_vit():
+    torch.manual_seed(0)
+    return VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2)
+
+
+def two_colours():
+    labels = torch.arange(64) % 2
+    images = (labels[:, None, None, None] * 200).expand(64, 3, 8, 8).to(torch.uint8)
+    return Dataset(images, labels, images[:10], labels[:10], ("dark", "bright"), "two colours")
+
+
+def test_training_lowers_the_loss_and_records_every_step(dataset):
+    history = train(small_vit(), dataset, QUICK)
+    assert history.train_loss[-1] < history.train_loss[0] < math.log(10) + 0.1
+    assert len(history.step_loss) == len(history.step_lr) == 3 * 10
+    assert history.provenance == dataset.provenance
+    assert history.config["epochs"] == 3
+
+
+def test_what_a_line_can_separate_is_learned_completely():
+    data = two_colours()
+    history = train(linear_classifier(data), data, QUICK)
+    assert history.test_accuracy == 1.0
+
+
+def test_first_loss_of_a_model_with_a_zero_head_is_ln_k(dataset):
+    assert train(small_vit(), dataset, QUICK).step_loss[0] == pytest.approx(math.log(10), abs=1e-6)
+
+
+def test_same_seed_gives_the_same_weights_and_another_seed_gives_others(dataset):
+    def weights(seed):
+        model = small_vit()
+        train(model, dataset, TrainConfig(epochs=1, batch_size=32, device="cpu", quiet=True, seed=seed))
+        return torch.cat([p.flatten() for p in model.parameters()])
+
+    first = weights(0)
+    assert torch.equal(first, weights(0))
+    assert not torch.equal(first, weights(1))
+
+
+def test_held_out_pictures_are_scored_after_every_epoch_and_never_trained_on(dataset):
+    config = TrainConfig(epochs=2, batch_size=32, validation=100, device="cpu", quiet=True)
+    history = train(small_vit(), dataset, config)
+    assert len(history.val_accuracy) == 2
+    assert len(history.step_loss) == 2 * (220 // 32)
+
+
+def test_model_is_left_in_evaluation_mode_and_evaluation_repeats(dataset):
+    model = small_vit()
+    history = train(model, dataset, QUICK)
+    assert not model.training
+    score = evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())
+    assert score == pytest.approx((history.test_accuracy, history.test_loss))
+
+
+def test_evaluation_counts_every_picture_once_whatever_the_batch(dataset):
+    model, stats = small_vit(), dataset.channel_stats()
+    nn.init.normal_(model.head.weight)
+    scores = [
+        evaluate(model, dataset.test_images, dataset.test_labels, stats, batch_size=n) for n in (1, 7, 500)
+    ]
+    assert scores[1] == pytest.approx(scores[0])
+    assert scores[2] == pytest.approx(scores[0])
+
+
+def test_learning_rate_rises_to_the_peak_and_ends_at_zero():
+    rates = [learning_rate(step, 100, 10, 1.0) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == 1.0
+    assert max(rates) == 1.0
+    assert rates[99] == pytest.approx(0.0, abs=1e-12)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[54] == pytest.approx(0.5)
+
+
+def test_only_weight_matrices_decay():
+    model = small_vit()
+    decayed, kept = weight_decay_groups(model, 0.05)
+    names = {id(p): n for n, p in model.named_parameters()}
+    assert {names[id(p)].rsplit(".", 2)[-2] for p in decayed["params"]} == {
+        "proj",
+        "qkv",
+        "fc1",
+        "fc2",
+        "head",
+    }
+    assert {"cls_token", "pos_embed"} <= {names[id(p)] for p in kept["params"]}
+    assert all(p.ndim == 1 for p in kept["params"] if names[id(p)] not in ("cls_token", "pos_embed"))
+    assert (decayed["weight_decay"], kept["weight_decay"]) == (0.05, 0.0)
+    assert len(decayed["params"]) + len(kept["params"]) == len(names)
+
+
+def test_a_loss_that_is_no_number_ends_with_one_message(dataset):
+    model = small_vit()
+    model.head.bias.data.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="step 0: try a smaller learning rate"):
+        train(model, dataset, QUICK)
+
+
+def test_too_few_pictures_for_a_batch_are_refused_by_numbers(dataset):
+    with pytest.raises(ValueError, match="20 training pictures do not fill one batch of 32"):
+        train(small_vit(), dataset, TrainConfig(validation=300, batch_size=32, quiet=True))
+
+
+def test_training_says_what_it_does_and_on_which_data(dataset, capsys):
+    train(small_vit(), dataset, TrainConfig(epochs=1, batch_size=32, device="cpu"))
+    out = capsys.readouterr().out
+    assert "Profile smoke" in out and "320 pictures x 1 epochs on cpu, about 0.0 minutes" in out
+    assert f"on 100 pictures ({dataset.provenance})" in out

@@ -1,0 +1,208 @@
+"""Checks of lesson 00: tensors, einops and the data."""
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from vit_course import data, plots
+from vit_course.checks.core import Mistake, compare, exercise
+
+
+def read_shape(images: int, channels: int, height: int, width: int) -> tuple[int, ...]:
+    """Predict a shape from letters alone: what is the shape of this result?
+
+        reduce(pictures, "b c (h h2) (w w2) -> (h w) b c", "mean", h2=4, w2=2)
+
+    `pictures` has the shape (images, channels, height, width); height is a multiple of 4, width of 2.
+
+    Returns:
+        The shape of the result, a tuple of three whole numbers.
+    """
+    return (height // 4) * (width // 2), images, channels
+
+
+@exercise(read_shape)
+def check_read_shape(answer):
+    cases = [(1, 1, 4, 2), (2, 3, 8, 4), (10, 3, 32, 32), (7, 1, 24, 40)]
+
+    def old_order(b, c, h, w):
+        return b, c, (h // 4) * (w // 2)
+
+    def two_axes(b, c, h, w):
+        return h // 4, w // 2, b, c
+
+    def not_reduced(b, c, h, w):
+        return h * w, b, c
+
+    def only_small(b, c, h, w):
+        return 4 * 2, b, c
+
+    def swapped(b, c, h, w):
+        return (h // 2) * (w // 4), b, c
+
+    def added(b, c, h, w):
+        return h // 4 + w // 2, b, c
+
+    compare(
+        lambda *case: _plain(answer(*case)),
+        read_shape,
+        cases,
+        [
+            (
+                old_order,
+                "the axes follow the *right* side of the arrow: (h w) comes first there, then b, then c",
+            ),
+            (two_axes, "`(h w)` in brackets is *one* axis of h·w numbers, so the result has three axes"),
+            (
+                not_reduced,
+                "h2 and w2 are missing on the right side: they are averaged away, so h = height / h2",
+            ),
+            (
+                only_small,
+                "h2 and w2 are what is averaged away; what stays is h = height / h2 and w = width / w2",
+            ),
+            (swapped, "h2 = 4 belongs to the height, w2 = 2 to the width"),
+            (added, "an axis of two letters in brackets has h *times* w entries"),
+        ],
+    )
+
+
+def _plain(shape: object) -> object:
+    """Read a torch.Size or a list as a tuple."""
+    return tuple(shape) if isinstance(shape, list | torch.Size) else shape
+
+
+@exercise(plots.image_grid)
+def check_image_grid(answer):
+    def small(*shape: int) -> Tensor:
+        return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+
+    cases = [
+        (small(2, 1, 1, 2), 1),
+        (small(4, 1, 2, 2), 2),
+        (small(6, 3, 2, 4), 3),
+        (torch.rand(6, 3, 5, 4), 2),
+        (torch.randint(0, 256, (8, 3, 4, 4), dtype=torch.uint8), 4),
+    ]
+
+    def pattern(text: str):
+        return lambda images, columns: rearrange(images, text, k=columns)
+
+    def plain_reshape(images, columns):
+        _, channels, height, width = images.shape
+        return images.reshape(channels, -1, columns * width)
+
+    compare(
+        answer,
+        plots.image_grid,
+        cases,
+        [
+            (
+                pattern("(k r) c h w -> c (r h) (k w)"),
+                "your images run down the columns: the second one belongs to "
+                "the *right* of the first. In `(r k)` the right letter is the fast one",
+            ),
+            (plain_reshape, "`reshape` alone scrambles the pixels: it never moves an axis; `rearrange` does"),
+            (
+                pattern("(r k) c h w -> c (h r) (w k)"),
+                "the pixels of different images are interleaved: the axis of "
+                "the grid is the slow one, so it stands first, `(r h)` and not `(h r)`",
+            ),
+            (pattern("(r k) c h w -> (r h) (k w) c"), "the channels are last: pictures here are (C, H, W)"),
+            (pattern("(r k) c h w -> c (r w) (k h)"), "height and width are swapped inside each image"),
+            (
+                pattern("(r k) c h w -> c (k h) (r w)"),
+                "rows and columns of the sheet are swapped: `columns` images stand side by side",
+            ),
+        ],
+    )
+
+
+@exercise(data.normalize)
+def check_normalize(answer):
+    small = torch.tensor([[[[0.0, 0.5], [1.0, 0.25]]]])
+    three = (torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.25, 0.2, 0.1]))
+    cases = [
+        (small, [0.5], [0.25]),
+        (torch.rand(2, 3, 4, 5), *three),
+        (torch.rand(3, 4, 4), *three),
+        (torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8), *three),
+        (torch.randint(0, 2, (2, 2, 3, 3, 3), dtype=torch.uint8), *three),
+    ]
+
+    def unit(images):
+        return images.float() / 255 if images.dtype == torch.uint8 else images
+
+    def column(values):
+        return torch.as_tensor(values).view(-1, 1, 1)
+
+    def forgets_255(images, mean, std):
+        return (images.float() - column(mean)) / column(std)
+
+    def always_255(images, mean, std):
+        return (images.float() / 255 - column(mean)) / column(std)
+
+    def divides_first(images, mean, std):
+        return unit(images) / column(std) - column(mean)
+
+    def by_variance(images, mean, std):
+        return (unit(images) - column(mean)) / column(std) ** 2
+
+    def multiplies(images, mean, std):
+        return (unit(images) - column(mean)) * column(std)
+
+    def mean_only(images, mean, std):
+        return unit(images) - column(mean)
+
+    def std_only(images, mean, std):
+        return unit(images) / column(std)
+
+    def own_statistics(images, mean, std):
+        x = unit(images)
+        return (x - x.mean()) / x.std()
+
+    def last_axis(images, mean, std):
+        return (unit(images) - torch.as_tensor(mean)) / torch.as_tensor(std)
+
+    compare(
+        answer,
+        data.normalize,
+        cases,
+        [
+            (
+                forgets_255,
+                "whole numbers (uint8) run from 0 to 255, but mean and std are in units of 0..1: divide "
+                "such images by 255 first",
+            ),
+            (
+                always_255,
+                "you divide by 255 always; float images are in 0..1 already, only uint8 ones are not",
+            ),
+            (divides_first, "the order: subtract the mean first, then divide the difference by std"),
+            (by_variance, "you divide by the square of std"),
+            (multiplies, "you multiply by std; it should divide"),
+            (mean_only, "the mean is gone, but the spread is still the old one: divide by std"),
+            (std_only, "the spread is right, but the mean was not subtracted"),
+            (
+                own_statistics,
+                "use the mean and std that are given: those of the training set, the same for every batch",
+            ),
+            (
+                last_axis,
+                "mean and std belong to the channels, axis -3; as they are, they meet the *last* axis, the "
+                "width. Give them the shape (C, 1, 1)",
+            ),
+        ],
+    )
+    try:
+        answer(torch.rand(2, 3, 4, 4), [0.5], [0.5])
+    except ValueError:
+        return
+    except Exception as error:
+        raise Mistake(
+            f"3 channels and 1 mean should be a ValueError; it was {type(error).__name__}"
+        ) from error
+    raise Mistake(
+        "images with 3 channels and a mean of 1 number should be a ValueError that names both: else a forgotten "
+        "channel goes unnoticed"
+    )

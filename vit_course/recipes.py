@@ -1,0 +1,212 @@
+"""Named recipes and models, and the command line of `python -m vit_course.train`.
+
+A recipe is a `TrainConfig`, printed in full into the record of every run. The ladder's steps each add one thing
+to the step before (lesson 07).
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vit_course.augment import AugmentConfig
+from vit_course.data import Dataset, load_dataset
+from vit_course.resnet import cifar_resnet18, small_resnet
+from vit_course.train import History, TrainConfig, linear_classifier, run_device, train, use_bf16
+from vit_course.vit import VisionTransformer, create_vit, vit_flops
+
+FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
+RAND_AUGMENT = replace(FLIP_CROP, rand_augment_ops=2, rand_augment_magnitude=9, erasing=0.25)
+MIXED = replace(RAND_AUGMENT, mixup=0.8, cutmix=1.0)
+
+PLAIN = TrainConfig(optimizer="sgd", lr=0.05, weight_decay=5e-4, warmup_epochs=0.0, grad_clip=0.0)
+ADAMW = TrainConfig(optimizer="adamw", lr=1e-3, weight_decay=0.05, warmup_epochs=1.0, grad_clip=1.0)
+
+RECIPES = {
+    "plain": PLAIN,
+    "crop-flip": replace(PLAIN, augment=FLIP_CROP),
+    "adamw": replace(ADAMW, augment=FLIP_CROP),
+    "smoothing": replace(ADAMW, augment=FLIP_CROP, label_smoothing=0.1),
+    "rand-augment": replace(ADAMW, augment=RAND_AUGMENT, label_smoothing=0.1),
+    "mixed": replace(ADAMW, augment=MIXED, label_smoothing=0.1),
+    "muon": replace(ADAMW, augment=MIXED, label_smoothing=0.1, optimizer="muon", lr=2e-3),
+    "resnet": replace(
+        PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
+    ),
+}
+"""The first six are the ladder of lesson 07 for a ViT; "resnet" is the ResNets' own recipe."""
+
+
+def build_model(name: str, dataset: Dataset, **options) -> nn.Module:
+    """Build a model by name for the pictures of a data set.
+
+    Args:
+        name: "resnet18", "resnet-small", "linear", or a ViT as size/patch, for example "Micro/4".
+        dataset: gives the size and channels of the pictures and the number of classes.
+        options: arguments of `VisionTransformer`, for example `drop_path_rate`.
+
+    Raises:
+        ValueError: if the name is unknown.
+    """
+    _, channels, *size = dataset.train_images.shape
+    classes = len(dataset.classes)
+    if name == "resnet18":
+        return cifar_resnet18(classes, channels)
+    if name == "resnet-small":
+        return small_resnet(classes, channels)
+    if name == "linear":
+        return linear_classifier(dataset)
+    return create_vit(name, img_size=tuple(size), in_chans=channels, num_classes=classes, **options)
+
+
+def forward_flops(model: nn.Module, dataset: Dataset) -> int:
+    """Count the floating-point operations of one picture through a model: matrix products and convolutions."""
+    if isinstance(model, VisionTransformer):
+        return vit_flops(model)
+    image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
+    was_training = model.training
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval()(image)
+    model.train(was_training)
+    return counter.get_total_flops()
+
+
+def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, history: History) -> dict:
+    """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`."""
+    device = torch.device(history.device)
+    machine = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"{device.type} ({platform.machine()})"
+    )
+    flops = forward_flops(model, dataset)
+    pictures = len(history.step_lr) * history.config["batch_size"]
+    return {
+        "name": name,
+        "model": model_name,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "forward_flops": flops,
+        "training_flops": 3 * flops * pictures,
+        "data": history.provenance,
+        "machine": machine,
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **{
+            key: value
+            for key, value in asdict(history).items()
+            if key not in ("step_loss", "step_accuracy", "step_lr")
+        },
+    }
+
+
+def expected_memory(model: nn.Module, dataset: Dataset, config: TrainConfig) -> int:
+    """Estimate the bytes that a run needs on its device: data, weights, gradients, optimiser and activations.
+
+    Activations are measured: what autograd keeps of one picture's forward pass, times the batch.
+    """
+    size = sum(p.numel() * 4 for p in model.parameters())
+    copies = {"adamw": 4, "muon": 4, "sgd": 3}[config.optimizer] + (config.ema > 0)
+    saved = 0
+
+    def count(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal saved
+        saved += tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        model(torch.zeros(2, *dataset.train_images.shape[1:]))
+    activations = max(0, saved - size) * config.batch_size // 2
+    return dataset.train_images.numel() + copies * size + activations
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; every number of a recipe can be overridden."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_course.train", description="Train a classifier of pictures and record the run."
+    )
+    parser.add_argument(
+        "--model", default="Micro/4", help="ViT as size/patch, resnet18, resnet-small or linear"
+    )
+    parser.add_argument("--recipe", default="mixed", choices=RECIPES)
+    parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
+    parser.add_argument("--train", type=int, help="use so many training pictures")
+    parser.add_argument("--test", type=int, help="use so many test pictures")
+    for name, kind in OVERRIDES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
+    parser.add_argument("--drop-path", type=float, default=0.0, help="drop path of a ViT")
+    parser.add_argument("--compile", action="store_true", help="compile the model (GPU)")
+    parser.add_argument("--out", type=Path, help="folder for checkpoint, log and record")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--dry-run", action="store_true", help="print what would run, and stop")
+    options = parser.parse_args(arguments)
+    if options.resume and not options.out:
+        parser.error("--resume needs --out, the folder of the run")
+    return options
+
+
+OVERRIDES: dict[str, Callable] = {f.name: f.type for f in fields(TrainConfig) if f.type in (int, float, str)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 1 after an error, 130 after Ctrl-C."""
+    options = parse(arguments)
+    distributed = "LOCAL_RANK" in os.environ
+    try:
+        if distributed:
+            dist.init_process_group()
+        return run_command(options)
+    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if distributed and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Do what the command line asks for."""
+    dataset = load_dataset(options.data)
+    if options.train or options.test:
+        dataset = dataset.subset(options.train, options.test)
+    given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
+    config = replace(RECIPES[options.recipe], **given, compile=options.compile)
+    torch.manual_seed(config.seed)
+    extra = {"drop_path_rate": options.drop_path} if options.drop_path else {}
+    model = build_model(options.model, dataset, **extra)
+    if options.dry_run:
+        print(describe(options, model, dataset, config))
+        return 0
+    history = train(model, dataset, config, options.out, options.resume)
+    if history.interrupted:
+        return 130
+    first = not dist.is_initialized() or dist.get_rank() == 0
+    if options.out and first:
+        record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)
+        (options.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def describe(options: argparse.Namespace, model: nn.Module, dataset: Dataset, config: TrainConfig) -> str:
+    """Say what a run would be: recipe in full, parameters, operations, memory."""
+    pictures = (len(dataset.train_images) - config.validation) // config.batch_size * config.batch_size
+    flops = forward_flops(model, dataset)
+    device = run_device(config, 0)
+    lines = {
+        "model": f"{options.model}, {sum(p.numel() for p in model.parameters()):,} parameters",
+        "data": dataset.provenance,
+        "operations": f"{flops / 1e9:.3f} GFLOP a picture forward, "
+        f"{3 * flops * pictures * config.epochs / 1e15:.4f} PFLOP for the run",
+        "memory": f"about {expected_memory(model, dataset, config) / 2**30:.2f} GiB on {device}"
+        + (" (bf16 needs less)" if use_bf16(config, device) else ""),
+        "recipe": f"{options.recipe}: {json.dumps(asdict(config))}",
+    }
+    return "\n".join(f"{name:11}{text}" for name, text in lines.items())

@@ -22,7 +22,7 @@ NOTEBOOKS       = $(sort $(wildcard notebooks/*.ipynb))
 SOLUTIONS       = $(sort $(wildcard solutions/*.ipynb))
 TORCH           = $(shell $(BIN)/python -c 'from importlib.metadata import version as v; print(*v("torch").split(".")[:2], sep=".")')
 STRICT          = $(sort $(shell grep -lF '"torch": "$(TORCH).' solutions/0[1-6]_*.ipynb 2>/dev/null))
-RUN_NOTEBOOKS   = $(BIN)/python -m pytest -n $(CORES) --dist loadfile -p no:cacheprovider --nbval-cell-timeout=300
+RUN_NOTEBOOKS   = $(BIN)/python -m pytest -n $(CORES) --dist loadfile --nbval-current-env -p no:cacheprovider --nbval-cell-timeout=300
 STRICT_OPTIONS  = --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 say = @printf '\n==> %s\n' '$(1)'
@@ -57,6 +57,7 @@ check-%: export CUDA_VISIBLE_DEVICES := -1
 check-%: export OMP_NUM_THREADS := 1
 check-%: export VIT_COURSE_PROFILE := smoke
 check-%: export VIT_COURSE_DATA := shapes10
+check-%: export VIT_COURSE_WIDGETS := 0
 check-%: export VIT_COURSE_ANSWERS := $(CURDIR)/build/answers
 
 check-style: $(READY)

@@ -169,8 +169,8 @@ print("predicted:", predicted)
 print("real:     ", tuple(real.shape))
 
 # %% [markdown]
-# **Your task: a contact sheet.** We want to see many pictures at once: 64 small pictures as one large picture of 8 rows and
-# 8 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
+# **Your task: a contact sheet.** We want to see many pictures at once: 64 small pictures as one large picture of 4 rows and
+# 16 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
 # picture by one pixel usually stays inside the same small picture.
 
 # %% exercise="vit_course.plots:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="`rearrange(images, '(r k) c h w -> c (r h) (k w)', k=columns)`: the batch is split into r rows of k columns; the slow letter stands first in every bracket."

@@ -160,8 +160,8 @@ print("patch and one-hot place side by side, times one matrix = patch·E + E_pos
 # ## 4. How large should the vectors be?
 #
 # `torch.randn` gives numbers of standard deviation (std) 1. Implementations write `* 0.02`. Does it matter? We compare
-# tokens by **cosine similarity**: the dot product of two vectors of length 1, which is 1 for equal directions and 0 for
-# unrelated ones.
+# tokens by **cosine similarity**: the dot product of two vectors of length 1, which is 1 for equal directions, 0 for
+# unrelated ones and -1 for opposite ones.
 
 
 # %%
@@ -226,7 +226,7 @@ sincos_2d = check(sincos_2d)
 # Is the table a good map? Ask each position which positions are like it. Two facts from school, $\sin^2 + \cos^2 = 1$
 # and $\sin a \sin b + \cos a \cos b = \cos(a - b)$, turn the cosine similarity of two places into
 #
-# $$\frac{2}{D} \sum_k \cos(\Delta r\, w_k) + \cos(\Delta c\, w_k)$$
+# $$\frac{2}{D} \sum_k \,[\,\cos(\Delta r\, w_k) + \cos(\Delta c\, w_k)\,]$$
 #
 # with $\Delta r$ and $\Delta c$ the distances in rows and columns. Only the *offset* counts, not the place.
 

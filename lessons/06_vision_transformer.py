@@ -174,7 +174,9 @@ print("gradient of the head is above 0:  ", model.head.weight.grad.abs().max().i
 model.zero_grad()
 
 for size in (None, 96):
-    with_hidden_layer = VisionTransformer(patch_size=8, embed_dim=96, depth=1, num_heads=3, representation_size=size)
+    with_hidden_layer = VisionTransformer(
+        patch_size=8, embed_dim=96, depth=1, num_heads=3, representation_size=size
+    )
     print(f"\nrepresentation_size={size}: pre_logits is {with_hidden_layer.pre_logits}")
 
 # %% [markdown]
@@ -332,7 +334,9 @@ for name, size in [("Ti/4", 32), ("Ti/16", 224), ("B/16", 224)]:
     built = create_vit(name, img_size=size)
     T, D = built.patch_embed.num_patches + 1, VIT_SIZES[name.split("/")[0]]["embed_dim"]
     share = T / (T + 6 * D)
-    print(f"{name:5} at {size:3} px: {T:3} tokens, {vit_flops(built) / 1e9:6.3f} GFLOP, share of T²: {share:5.1%}")
+    print(
+        f"{name:5} at {size:3} px: {T:3} tokens, {vit_flops(built) / 1e9:6.3f} GFLOP, share of T²: {share:5.1%}"
+    )
 
 counts = [17, 65, 197, 577, 1025, 4097, 16385]
 figure = plots.curves(
@@ -366,7 +370,9 @@ def load_torchvision(model, state_dict):
     """Copy the weights of torchvision's ViT into ours."""
     weights = convert_torchvision(state_dict)
     name = "patch_embed.proj.weight"
-    if model.patch_embed.proj.weight.ndim == 2:  # your PatchEmbed has a linear layer: E in the order of patchify
+    if (
+        model.patch_embed.proj.weight.ndim == 2
+    ):  # your PatchEmbed has a linear layer: E in the order of patchify
         weights[name] = rearrange(weights[name], "d c p1 p2 -> d (p1 p2 c)")
     model.load_state_dict(weights)
     return model.eval()
@@ -433,7 +439,9 @@ if file.exists():
     for chance, number in zip(*chances.topk(5), strict=True):
         print(f"{chance:6.1%}  {trained.meta['categories'][number]}")
     best = trained.meta["categories"][chances.argmax()]
-    plots.show(plots.image_row([photo], [best], "Your model names a photo"), f"The portrait, with the name {best}.")
+    plots.show(
+        plots.image_row([photo], [best], "Your model names a photo"), f"The portrait, with the name {best}."
+    )
 else:
     print(f"{file.name} is not on this machine, so there is nothing to show. Set download = True, or go on.")
 
@@ -527,7 +535,9 @@ linear_history = train(linear, part, replace(config, lr=3e-4))
 for name, history in [("Vision Transformer", vit_history), ("linear classifier", linear_history)]:
     print(f"{name:18} {history.test_accuracy:6.1%} of the test pictures right, {history.seconds:5.0f} s")
 print(f"{'guessing':18} {1 / len(part.classes):6.1%}")
-print(f"first loss of the Vision Transformer {vit_history.step_loss[0]:.4f}, ln K {math.log(len(part.classes)):.4f}")
+print(
+    f"first loss of the Vision Transformer {vit_history.step_loss[0]:.4f}, ln K {math.log(len(part.classes)):.4f}"
+)
 
 # %% tags=["nbval-ignore-output"]
 epochs = list(range(1, config.epochs + 1))
@@ -572,7 +582,9 @@ figure = plots.number_tables(
 plots.show(figure, "A square table, true classes against answers; the diagonal holds what was named right.")
 mistakes = confusion - torch.diag(confusion.diag())
 true, answer = divmod(int(mistakes.argmax()), K)
-print(f"most frequent mistake: {mistakes.max():.0f} % of class {part.classes[true]} called {part.classes[answer]}")
+print(
+    f"most frequent mistake: {mistakes.max():.0f} % of class {part.classes[true]} called {part.classes[answer]}"
+)
 
 # %% [markdown]
 # Look at the most frequent mistake. Would you make it too?

@@ -26,8 +26,9 @@ ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
 )
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+PROGRESS_BAR = re.compile(r"\d%\|")
 WIDGET_TEXT = "[a control that works when you run the notebook]"
-SETTINGS = {"VIT_COURSE_STRICT": "1", "VIT_COURSE_DATA": "shapes10"}
+SETTINGS = {"VIT_COURSE_STRICT": "1", "VIT_COURSE_DATA": "shapes10", "VIT_COURSE_WIDGETS": "0"}
 DEFAULT_PROFILE = "cpu"
 PROBE = f"""
 import importlib.metadata, json, sys
@@ -174,7 +175,8 @@ def environment(root: Path) -> dict[str, str]:
 
 
 def clean_outputs(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Drop stderr (progress bars, warnings), and put a line of text in the place of widgets, which are gone."""
+    """Drop stderr (warnings) and progress bars, and put a line of text in the place of widgets, which are gone."""
+    outputs = [o for o in outputs if not PROGRESS_BAR.search(o.get("data", {}).get("text/plain", ""))]
     for output in outputs:
         if output.get("data", {}).pop(WIDGET_VIEW, None):
             output.data["text/plain"] = WIDGET_TEXT

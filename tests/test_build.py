@@ -1,5 +1,8 @@
 """The builder, tried on tiny courses in temporary folders."""
 
+import ast
+import hashlib
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "lessons"))
 
 import build as builder  # noqa: E402
-from outputs import PACKAGE, NotebookFailed, code_cells, source_hash  # noqa: E402
+from outputs import (  # noqa: E402
+    ABSOLUTE_PATH,
+    PACKAGE,
+    WIDGET_TEXT,
+    WIDGET_VIEW,
+    NotebookFailed,
+    clean_outputs,
+    code_cells,
+    fingerprint,
+    source_hash,
+)
 
 MATHS = '''\
 """Numbers."""
@@ -544,7 +557,41 @@ def test_a_solution_without_outputs_is_stale(course):
     assert message.endswith("run `python lessons/build.py --execute 01`")
 
 
+def test_a_fingerprint_is_the_same_on_every_python():
+    source = (
+        "def f(x: int | None = None, *rest, key='k', **options) -> list[int]:\n"
+        '    """Document."""\n    total = [a for a in (x, *rest) if a is not None]\n'
+        "    print(f\"{'':<{len(rest) + 8}}to {x!r:>4}, {{}} and {total}\")\n"
+        "    return lambda: {**options, key: total[1:]}\n"
+    )
+    found = hashlib.sha256(json.dumps(fingerprint(ast.parse(source))).encode()).hexdigest()
+    assert found == "fa1c4b6dcabd294266989a9b8651e13644031361261e507566ee61307041a810"
+
+
 # -- running
+
+
+def test_progress_on_stderr_is_dropped_and_a_control_becomes_a_line_of_text():
+    stream, display = (
+        nbformat.v4.new_output("stream", name="stderr", text="50%"),
+        {WIDGET_VIEW: {"model_id": "1"}},
+    )
+    control = nbformat.v4.new_output("display_data", data={**display, "text/plain": "interactive(...)"})
+    (kept,) = clean_outputs([stream, control])
+    assert kept.data == {"text/plain": WIDGET_TEXT}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_path"),
+    [
+        ("saved in /" + "home/ada/model.pt", True),
+        ("C:" + chr(92) + "Users is mine", True),
+        ("https://example.org/" + "home/ada", False),
+        ("data/runs/one.json, 3/4, H/P and W/P", False),
+    ],
+)
+def test_a_path_of_one_machine_is_told_from_other_slashes(text, is_path):
+    assert bool(ABSOLUTE_PATH.search(text)) is is_path
 
 
 @pytest.mark.slow

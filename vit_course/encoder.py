@@ -55,7 +55,7 @@ class Mlp(nn.Module):
     """The MLP of a block: widen, bend, narrow; every token on its own (paper, section 3.1: with GELU).
 
     `self.fc1` is an `nn.Linear` from `dim` to `hidden_dim`, then the exact GELU, then `self.fc2`, an
-    `nn.Linear` back to `dim`. Dropout follows each of the two (paper, B.1).
+    `nn.Linear` back to `dim`. Dropout comes after the GELU and after `self.fc2` (paper, B.1).
 
     Args:
         dim: width D of a token.

@@ -34,7 +34,7 @@ def cifar_resnet18(num_classes: int = 10, in_chans: int = 3) -> nn.Module:
     return cifar_stem(resnet18(num_classes=num_classes), in_chans)
 
 
-def small_resnet(num_classes: int = 10, in_chans: int = 3, width: int = 16, blocks: int = 3) -> nn.Module:
+def small_resnet(num_classes: int = 10, in_chans: int = 3, width: int = 16, blocks: int = 1) -> nn.Module:
     """Build the ResNet that its paper used on CIFAR-10 (section 4.2): three stages, 6·blocks + 2 layers.
 
     With torchvision's `BasicBlock`; shortcuts that change the width are 1x1 convolutions. Maps (B, C, H, W) to

@@ -153,15 +153,14 @@ class VisionTransformer(nn.Module):
         Raises:
             ValueError: if the images have other axes, channels or sizes than the model was built for.
         """
-        x = self.embed(images)
+        z = self.embed(images)  # equation 1
         attentions = []
         if return_attention:
-            x, attentions = self.blocks(x, return_attention=True)
+            z, attentions = self.blocks(z, return_attention=True)  # equations 2 and 3, L times
         else:
-            x = self.blocks(x)
-        x = self.norm(x)
-        x = pool(x, self.global_pool, self.num_prefix_tokens)
-        logits = self.head(self.pre_logits(x))
+            z = self.blocks(z)
+        y = pool(self.norm(z), self.global_pool, self.num_prefix_tokens)  # equation 4
+        logits = self.head(self.pre_logits(y))
         return (logits, attentions) if return_attention else logits
 
 

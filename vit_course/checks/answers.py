@@ -8,6 +8,7 @@ import ast
 import inspect
 import linecache
 import os
+import symtable
 import sys
 import textwrap
 import types
@@ -48,7 +49,7 @@ def standalone_source(answer: Any, done: set[str] | None = None) -> str:
     done = set() if done is None else done
     source, scope = own_source(answer)
     lines = []
-    for name in sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}):
+    for name in sorted(free_names(symtable.symtable(source, answer.__name__, "exec"))):
         if name not in scope or name == answer.__name__ or name in done:
             continue
         done.add(name)
@@ -60,11 +61,34 @@ def standalone_source(answer: Any, done: set[str] | None = None) -> str:
             lines.append(f"{name} = {value!r}")
         elif origin in ("__main__", answer.__module__) and hasattr(value, "__name__"):
             lines.append(standalone_source(value, done))
+        elif origin == f"answers.{name}":  # a part of an earlier lesson, put in place by `use_my_answers`
+            lines.append(f"from {home(name)} import {name}")
         elif origin and hasattr(value, "__name__"):
             lines.append(f"from {origin} import {value.__name__} as {name}")
         else:
             raise LookupError(f"{name} cannot be written down")
     return "\n".join([*lines, source])
+
+
+def free_names(table: symtable.SymbolTable) -> set[str]:
+    """Return the names that a source takes from around it; its local variables are its own."""
+    outermost = table.get_type() == "module"
+    names = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (outermost or s.is_global())}
+    return names.union(*map(free_names, table.get_children()))
+
+
+def home(name: str) -> str:
+    """Return the module of the finished version of an exercise, or an empty string."""
+    from vit_course.checks.core import EXERCISES
+
+    return getattr(EXERCISES[name].reference, "__module__", "") if name in EXERCISES else ""
+
+
+def build_order(path: Path) -> tuple[int, bool, str]:
+    """Sort parts before what is made of them: by module, functions before classes."""
+    module = home(path.stem).removeprefix("vit_course.")
+    place = MODEL_MODULES.index(module) if module in MODEL_MODULES else len(MODEL_MODULES)
+    return place, path.stem[:1].isupper(), path.stem
 
 
 def own_source(answer: Any) -> tuple[str, dict]:
@@ -94,13 +118,11 @@ def use_my_answers() -> list[str]:
     Returns:
         The names of the answers now in use, also printed.
     """
-    from vit_course.checks.core import EXERCISES, diagnose
+    from vit_course.checks.core import diagnose
 
     used = []
-    for path in sorted(folder().glob("*.py")):
-        task = EXERCISES.get(path.stem)
-        home = getattr(task and task.reference, "__module__", "")
-        if home.removeprefix("vit_course.") not in MODEL_MODULES:
+    for path in sorted(folder().glob("*.py"), key=build_order):
+        if home(path.stem).removeprefix("vit_course.") not in MODEL_MODULES:
             continue
         namespace: dict[str, Any] = {"__name__": f"answers.{path.stem}"}
         linecache.checkcache(str(path))

@@ -217,13 +217,8 @@ def omissions(img: int, p: int, c: int, k: int, d: int, depth: int, ratio: float
         "the patch projection is missing: P²·C·D + D": -(p * p * c + 1) * d,
         "P should be squared: a patch has P²·C numbers": (p - p * p) * c * d,
         "the channels are missing: a patch has P²·C numbers": p * p * (1 - c) * d,
-        "queries, keys and values need three matrices: qkv is D x 3D, you count one D x D": -2
-        * depth
-        * d
-        * d,
-        "qkv is one layer from D to 3D, weights and biases: you count a layer from D to D": -2
-        * depth
-        * (d * d + d),
+        "queries, keys and values need three matrices, D x 3D: you count one D x D": -2 * depth * d * d,
+        "qkv is one layer from D to 3D: you count a layer from D to D": -2 * depth * (d * d + d),
         "W_O is missing: every attention ends with a layer of D·D + D": -depth * (d * d + d),
         "the matrix W_O is missing: D·D in every block": -depth * d * d,
         "the qkv projection has a bias: 3·D in every block": -3 * depth * d,

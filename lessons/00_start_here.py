@@ -15,7 +15,7 @@
 #
 # In 2020 a group of researchers asked: what if a computer read an image as it reads a sentence? They cut the image into
 # small squares, called the squares words, and gave them to the Transformer, the model that had changed the reading of text. With
-# enough training it recognised objects better than the best models of its time, which had been made for images over thirty years.
+# enough training it recognised objects better than the best models of its time, the result of thirty years of work on images.
 # This is the **Vision Transformer**, ViT for short.
 #
 # You will build it yourself, part by part, until nothing in it is a secret. Here is the whole of it:
@@ -44,7 +44,8 @@ plots.show(
 # **attention** the tokens look at each other, in the **MLP** each token thinks for itself; this happens L times. At the
 # end one token, CLS, goes to the **head**, and the head says what it sees.
 #
-# Each of these words is a lesson. Do not try to remember them now. You will come back to this picture in every lesson.
+# Each of these words is a lesson. Do not try to remember them now. At the end of this lesson, try to draw the picture from
+# memory. You should know Python, and have met PyTorch tensors, a loss and its gradient once before.
 #
 # ## 2. Is this machine ready?
 #
@@ -66,7 +67,7 @@ doctor.report(doctor.run())
 # - **not right yet**: the check says *what* is wrong, and the lesson goes on with the finished version.
 #
 # Change the cell and run it as often as you like. Above each exercise you find its difficulty, the minutes it may take,
-# two hints behind a fold and the solution behind a third. Try for these minutes before you unfold.
+# two hints behind folds, and a link to the solution. Try for these minutes before you unfold.
 #
 # Look at a check at work. Here is a wrong answer to an exercise of lesson 01, on purpose. (How it works does not matter yet.)
 # `diagnose` gives the verdict alone; `check` would also hand on the finished version.

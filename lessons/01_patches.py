@@ -2,7 +2,7 @@
 # title: "Patches: an image as a sentence"
 # promise: "You cut an image into patches and turn each patch into a token that a Transformer can read."
 # part: "I. Build it"
-# minutes: 50
+# minutes: 60
 # goals:
 #   - "Say why a Vision Transformer reads patches and not pixels, with numbers."
 #   - "Cut a batch of images into patches and put it back together, without a loop."
@@ -98,8 +98,8 @@ print(tiny.reshape(1, 4, 4)[0])
 
 # %% [markdown]
 # The upper left patch should hold the pixels 0, 1, 4, 5. But `reshape` made 0, 1, 2, 3: one *row* of the image. `reshape`
-# never moves a number in memory. It only puts new brackets around numbers in their old order, and in memory the rows of an
-# image lie one after the other.
+# never changes the order in which numbers are read, the last axis fastest. It only puts new brackets around them, and the
+# rows of an image are read one after the other.
 #
 # On a real picture the result looks like this. The shape is correct, the program runs, a model would even train a little.
 # Only the picture tells you that it is wrong, and this is why we look at pictures so often in this course.
@@ -112,7 +112,9 @@ right_patches = [portrait[0, :, :8, 8 * i : 8 * i + 8] for i in range(4)] + [
     portrait[0, :, 8:16, 8 * i : 8 * i + 8] for i in range(2)
 ]
 titles = [f"patch {i}" for i in range(6)]
-figure = plots.image_row(wrong_patches, titles, "reshape alone: each 'patch' is a run of rows of one channel")
+figure = plots.image_row(
+    wrong_patches, titles, "reshape alone: a 'patch' is a run of rows, nearly always of one channel"
+)
 plots.show(figure, "Six squares of noise-like stripes: what reshape cuts has nothing to do with patches.")
 figure = plots.image_row(right_patches, titles, "the first six real patches of the same picture")
 plots.show(figure, "Six recognisable pieces of the portrait, from the upper left, in reading order.")
@@ -128,19 +130,34 @@ plots.show(figure, "Six recognisable pieces of the portrait, from the upper left
 # down. `images[:, :, y : y + p1, x : x + p2]` cuts one patch out of every image of the batch.
 #
 # Inside a patch, the paper's order is **(row, column, channel)**: the three colours of one pixel stand side by side. So
-# each piece (B, C, P, P) is turned to (B, P, P, C) and then flattened. Fill in the loop. The check is the same as for the
-# fast version that follows, and if you would rather go on, leave it: the finished version takes over.
+# each piece (B, C, P, P) is turned to (B, P, P, C) and then flattened.
+#
+# **Fill in the loop (about 8 minutes).** The two `for` lines are there; cut, turn and keep one patch inside them, and join
+# all patches at the end. The check is the same as for the fast version that follows, and if you would rather go on, leave
+# it: the finished version takes over.
+#
+# <details><summary>Hint</summary>
+#
+# `piece.permute(0, 2, 3, 1).flatten(1)` makes one row of P·P·C numbers of each piece; append it to `rows`. At the end
+# `torch.stack(rows, dim=1)` puts the rows side by side: dim 1 is the new axis N.
+#
+# </details>
 
 
 # %%
+from vit_course.patches import as_pair, grid_size
+
+
 def patchify_loops(images, patch_size):
     """Cut images (B, C, H, W) into flat patches (B, N, P·P·C), patch by patch."""
-    p1, p2 = (patch_size, patch_size) if isinstance(patch_size, int) else patch_size
-    rows = []  # SOLUTION
-    for y in range(0, images.shape[2], p1):  # SOLUTION
-        for x in range(0, images.shape[3], p2):  # SOLUTION
+    p1, p2 = as_pair(patch_size)
+    grid_size(images.shape[-2:], patch_size)  # a ValueError if the patches leave a rest
+    rows = []
+    for y in range(0, images.shape[2], p1):
+        for x in range(0, images.shape[3], p2):
             piece = images[:, :, y : y + p1, x : x + p2]  # (B, C, P, P)  # SOLUTION
             rows.append(piece.permute(0, 2, 3, 1).flatten(1))  # (B, P·P·C)  # SOLUTION
+    # all patches together, in one tensor
     return torch.stack(rows, dim=1)  # (B, N, P·P·C)  # SOLUTION
 
 
@@ -266,9 +283,9 @@ print("tokens:", tuple(tokens.shape), "= (B, N, D)")
 # %% [markdown]
 # (The two are relatives: `nn.Embedding` is a linear layer for inputs that are zero except for a single 1.)
 #
-# ## 6. Why do all implementations use a convolution?
+# ## 6. Why do most implementations use a convolution?
 #
-# Open any ViT on the internet and you will find no `patchify`. You find
+# Open most ViTs on the internet and you will find no `patchify`. You find
 # `nn.Conv2d(3, D, kernel_size=P, stride=P)`. It confuses nearly everybody once: was the idea not to do *without*
 # convolutions?
 #
@@ -388,8 +405,8 @@ draw_mosaic(16)
 plots.slider(draw_mosaic, patch_side=[16, 8, 14, 28, 32, 56])
 
 # %% [markdown]
-# For 32x32 pictures this course uses P = 4 (64 tokens) when there is a GPU, and P = 8 (16 tokens) on a laptop. The paper
-# uses P = 16 or 32 on pictures of 224 pixels. In lesson 10 we measure what each size gains.
+# For 32x32 pictures this course uses P = 8 (16 tokens) in the short runs of lessons 00 to 06, and P = 4 (64 tokens) for the
+# large ones on a GPU. The paper uses P = 14, 16 or 32 on pictures of 224 pixels. In lesson 10 we measure what each size gains.
 #
 # ## 8. And if the picture is not square, or grey?
 #
@@ -421,16 +438,16 @@ for attempt in [lambda: count_patches((30, 32), 4), lambda: embed(torch.rand(1, 
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** N grows 4 times, and the table is N x N. (a) is how P changes, (b) is how N changes.
+# **(c)** N grows 4 times, and the table is N x N. (a) is how the rows of the grid grow, (b) is how N grows.
 #
 # </details>
 #
 # **3.** A classmate writes `images.reshape(B, N, P*P*3)`. The shapes are right and the loss goes down. What is wrong? (a) nothing (b) each "patch" is a
-# run of rows of one colour (c) the patches are in column order
+# run of rows, mostly of one colour (c) the patches are in column order
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** `reshape` keeps the order of memory, and there rows lie behind rows and channels behind channels. (a): a model can learn a
+# **(b)** `reshape` keeps the order of reading, and there rows come behind rows and channels behind channels. (a): a model can learn a
 # little even from scrambled input, so a falling loss proves nothing. (c) would need an axis to be moved, and `reshape` moves none.
 #
 # </details>
@@ -465,7 +482,7 @@ for attempt in [lambda: count_patches((30, 32), 4), lambda: embed(torch.rand(1, 
 #
 # - A patch is a word, the image is a sentence of N = H·W/P² words.
 # - `reshape` groups numbers, it does not move them. Cutting patches needs axes to be moved.
-# - One matrix E makes tokens of patches. A convolution with stride P does the same in one call.
+# - One matrix E turns patches into tokens. A convolution with stride P does the same in one call.
 #
 # ## Further reading
 #

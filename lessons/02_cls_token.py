@@ -2,7 +2,7 @@
 # title: "The CLS token: who speaks for the image?"
 # promise: "You add one learned token that gathers what the patches know, and you measure what it holds."
 # part: "I. Build it"
-# minutes: 35
+# minutes: 50
 # goals:
 #   - "Put a CLS token in front of every sequence of a batch, without copying it by hand."
 #   - "Explain why it must be an `nn.Parameter`, and name three signs that it is not."
@@ -340,13 +340,13 @@ figure = plots.clusters(
     labels,
     names,
     ["before training", f"after {epochs} epochs"],
-    "Training pulls the CLS outputs apart, class by class",
+    "Training pulls the CLS outputs of different classes apart",
     "principal component",
 )
 plots.show(
     figure,
     "Two scatter plots, one dot for each test image. Left the dots of the four classes lie mixed in one "
-    "small cloud. Right they are spread wide, and the classes lie in different regions.",
+    "small cloud. Right they are spread wide, and at least the rings have a region of their own.",
 )
 
 # %% [markdown]
@@ -358,7 +358,7 @@ plots.show(
 figure = plots.heat_maps(
     [agreement(before), agreement(after)],
     ["before training", f"after {epochs} epochs"],
-    "At first all images agree; later, images of one class do",
+    "At first all images agree; later, images of one class agree more",
     "cosine similarity",
 )
 for axis in figure.axes[:2]:
@@ -420,7 +420,7 @@ untrained = VisionTransformer(**small, in_chans=1, num_classes=4)
 print(f"untrained: {share_on_bright(untrained):.0%}, trained: {share_on_bright(model):.0%}")
 
 # %% [markdown]
-# The untrained CLS token looks everywhere alike. The trained one looks at the shape. Nobody told it where the shape is:
+# The untrained CLS token looks everywhere alike. The trained one gives much more to the brightest patches, and there the shape is. Nobody told it where to look:
 # it got labels, and one token to put the answer in. Be careful with such maps, though. They show one layer of two, and
 # in the first layer the patches have already read each other. Lesson 09 does it with more care.
 #
@@ -475,7 +475,8 @@ print("one run each, with one learning rate:")
 print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test_accuracy:.0%}")
 
 # %% [markdown]
-# Both learn: a model that guesses gets 25 %. Which one is better? Do not answer from this cell. Each number is one run,
+# Both learn: a model that guesses gets 25 %. Which one is better? Do not answer from this cell, even if the gap is wide:
+# after so few epochs one of the two may be further from its end than the other. Each number is one run,
 # with one learning rate. The authors of the paper met this very trap (appendix D.3). Their first models with average
 # pooling did badly. Was it the missing CLS token, or the pooling? Neither: the learning rate was wrong for it.
 #
@@ -485,15 +486,15 @@ print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test
 # | average pooling | bad | good, as CLS at 8e-4 |
 #
 # They write that the difference is "fully explained" by the learning rate. With the right one, both are as good. Some
-# texts make of this: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
+# texts conclude: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
 # step is not a faster arrival. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
 #
 # This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
 #
 # ## Check yourself
 #
-# **1.** A picture has 64 patches, D = 192. What enters the encoder? (a) (B, 64, 193) (b) (B, 65, 192) (c) (B + 1, 64,
-# 192)
+# **1.** A picture has 64 patches, D = 192. What enters the encoder? (a) (B, 64, 193) (b) (B, 65, 192)
+# (c) (B + 1, 64, 192)
 #
 # <details><summary>Answer</summary>
 #
@@ -558,7 +559,7 @@ print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test
 # - One learned vector, the same for every image, stands at index 0. N becomes N + 1; D stays.
 # - It must be an `nn.Parameter`. It may start at zero. `expand` is enough.
 # - On its way in it knows nothing of the image. On its way out it speaks for it.
-# - Average pooling works as well, with a learning rate of its own.
+# - Average pooling is as good, with a learning rate of its own: so says the paper.
 #
 # ## Further reading
 #

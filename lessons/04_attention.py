@@ -2,7 +2,7 @@
 # title: "Self-attention, many heads"
 # promise: "You build the step in which tokens look at each other, and you watch your own attention light up a face."
 # part: "I. Build it"
-# minutes: 60
+# minutes: 75
 # goals:
 #   - "Compute the attention of four tokens on paper, then write it for any number of tokens."
 #   - "Say why the scores are divided by sqrt(d), and show what happens without it."
@@ -598,7 +598,7 @@ plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** The numbers stay in the order of memory, token by token. First `view(B, T, h, d)`, then swap T and h. (a) and (b):
+# **(c)** The numbers stay in their old order, token by token. First `view(B, T, h, d)`, then swap T and h. (a) and (b):
 # a view copies nothing, and it is fast. It is only wrong.
 #
 # </details>

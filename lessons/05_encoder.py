@@ -2,7 +2,7 @@
 # title: "The encoder: a block, repeated"
 # promise: "You build the block that every Transformer repeats, and you see what lets a deep stack of blocks learn."
 # part: "I. Build it"
-# minutes: 60
+# minutes: 75
 # goals:
 #   - "Compute a layer norm by hand, and say how it differs from a batch norm."
 #   - "Write the MLP of a block, with GELU, and with dropout in the right places."
@@ -200,7 +200,7 @@ for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
     print(f"{name}: {dead} of 256 units get no gradient from any of {inputs[..., 0].numel():,} tokens")
 
 # %% [markdown]
-# This is an argument, not a proof that GELU trains better. In practice the difference is small: section 8 measures it.
+# This is an argument, not a proof that GELU trains better. Section 8 measures what it is worth here.
 #
 # ### Dropout
 #
@@ -459,7 +459,7 @@ for name, kind in (("pre-norm", Block), ("post-norm", PostNormBlock)):
         print(f"{name:9} {depth:2} layers: gradient in the last layer {sizes[-1]:.1f}")
 figure = plots.curves(
     series,
-    "The deeper the stack, the calmer is pre-norm; post-norm is not",
+    "In pre-norm the late layers are calm; in post-norm all are equally loud",
     "layer",
     "size of the gradient of fc2",
 )
@@ -472,8 +472,8 @@ plots.show(
 # %% [markdown]
 # Look at the last layer. In pre-norm, four times the layers give half the gradient: it shrinks like $1/\sqrt{L}$.
 # In post-norm it stays as large, however deep the stack is. A gradient says how strongly the loss reacts to a weight. The
-# optimizer Adam moves every weight by about the same amount, so in post-norm the same step changes the result more, in all
-# layers at once. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
+# optimiser Adam moves every weight by about the same amount, so in post-norm the same step in the late layers changes the
+# result more. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
 #
 # The real test is learning. Each stack gets 32 pictures to learn by heart, with Adam at full speed from the first step. A
 # loss of ln 10 = 2.3 means guessing.
@@ -573,7 +573,7 @@ for act in (nn.GELU, nn.ReLU):
 
 # %% [markdown]
 # Compare the two rows, then the numbers inside a row (the smoke profile has only one). Two seeds of the *same* activation
-# may differ as much as the two activations do. From so few runs nobody can name a winner. We use GELU because the paper
+# may differ as much as the two activations do, and ReLU may well be ahead. From so few runs nobody can name a winner. We use GELU because the paper
 # does, and because trained weights expect it.
 #
 # ## Check yourself

@@ -353,7 +353,7 @@ def next_text(course: Course, lesson: Lesson) -> str:
     """Return the last cell: where to go from here."""
     for stop in course.lessons[course.lessons.index(lesson) + 1 :]:
         return f"**Next:** [{stop.number} · {stop.title}]({stop.slug}.ipynb)"
-    return "This is the last lesson."
+    return "This is the last lesson so far."
 
 
 def readme_text(course: Course) -> str:

@@ -103,7 +103,8 @@ def import_lines(root: Path, module: str, names: set[str]) -> list[str]:
         elif isinstance(node, DEFINITIONS):
             own.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            own |= {target.id for target in ast.walk(node) if isinstance(target, ast.Name)}
+            stored = (item for item in ast.walk(node) if isinstance(getattr(item, "ctx", None), ast.Store))
+            own |= {item.id for item in stored if isinstance(item, ast.Name)}
     if own & names:
         lines.append(f"from {module} import {', '.join(sorted(own & names))}")
     return lines

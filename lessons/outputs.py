@@ -1,7 +1,8 @@
 """The outputs of solution notebooks: run one, keep what it shows, and know whether that is still true.
 
 A solution says in its metadata what its outputs came from. Its `source_hash` covers the code of its cells and of
-every module of the package that they import, without comments and docstrings: those make no output stale.
+every module of the package that they import, without comments and docstrings: those make no output stale. Lessons
+that show recorded runs become stale with those, too.
 """
 
 import ast
@@ -21,6 +22,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 PACKAGE = "vit_course"
+RECORDS_READER = f"{PACKAGE}.experiments"  # lessons that import it show recorded runs
 SETUP_TAG = "setup"
 ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
@@ -77,7 +79,7 @@ def fingerprint(node: object) -> object:
 
 
 def source_hash(root: Path, book: NotebookNode) -> str:
-    """Hash all the code that the outputs of a solution come from."""
+    """Hash all that the outputs of a solution come from: code, and recorded runs where it shows them."""
     cells = [cell for cell in code_cells(book) if not is_setup(cell)]
     trees = [parse(cell.source) for cell in cells]
     exercises = ",".join(cell.metadata.exercise for cell in cells if "exercise" in cell.metadata)
@@ -91,6 +93,9 @@ def source_hash(root: Path, book: NotebookNode) -> str:
         is_package = module_file(root, name).name == "__init__.py"
         pending |= imported_modules(root, tree, f"{name}.__init__" if is_package else name) - modules.keys()
     facts = [[fingerprint(tree) for tree in trees], sorted(modules.items())]
+    if RECORDS_READER in modules:
+        runs = sorted((root / "data" / "runs").glob("*.json"))
+        facts.append([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in runs])
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -309,6 +309,15 @@ def test_every_exercise_cell_runs_by_itself(course):
                 del sys.modules[name]
 
 
+def test_a_name_on_the_right_of_an_assignment_is_not_imported_from_the_module(course):
+    maths = "vit_course/maths.py"
+    course.replace(maths, "def root(value: float)", "LIMITS = dict(low=0)\n\n\ndef root(value: float)")
+    course.replace(maths, "math.sqrt(value)", "math.sqrt(dict(x=value)['x'])")
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert "import check_positive\n" in source
+
+
 def test_a_parameter_named_like_a_function_of_the_module_is_not_imported(course):
     course.replace("vit_course/maths.py", "def root(value: float)", "def root(value: float, roots: int = 0)")
     course.build()
@@ -370,7 +379,7 @@ def test_the_first_cell_has_title_promise_badge_minutes_goals_and_the_way(course
     assert "5 minutes" in text and "- Draw a root." in text
     assert "- I. Numbers: **01 Roots (you are here)** · [02 Cubes](02_cubes.ipynb)" in text
     assert course.read("notebooks").cells[-1].source == "**Next:** [02 · Cubes](02_cubes.ipynb)"
-    assert course.read("notebooks", "02_cubes").cells[-1].source == "This is the last lesson."
+    assert course.read("notebooks", "02_cubes").cells[-1].source == "This is the last lesson so far."
 
 
 def test_the_setup_cell_is_folded_and_silent_where_the_course_is_installed(course, capsys):
@@ -549,6 +558,21 @@ def test_comments_docstrings_prose_checks_and_other_modules_make_no_output_stale
     course.replace(name, old, new)
     course.build()
     assert course.check() == []
+
+
+def test_a_new_record_makes_only_lessons_stale_that_show_recorded_runs(course):
+    course.write("vit_course/experiments.py", "def load_records(group):\n    return []\n")
+    course.build()
+    course.store_outputs()
+    course.write("data/runs/first.json", "{}")
+    assert course.check() == []
+    course.lesson("# %%\nfrom vit_course.experiments import load_records\nprint(load_records('ladder'))")
+    course.build()
+    course.store_outputs()
+    assert course.check() == []
+    course.write("data/runs/second.json", "{}")
+    (message,) = course.check()
+    assert "outputs are stale" in message
 
 
 def test_a_solution_without_outputs_is_stale(course):

@@ -1,8 +1,10 @@
 """The checks themselves: every wrong answer is rejected by name, every right one accepted."""
 
+import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 
 import answer_tables.lesson01
 import pytest
@@ -128,6 +130,46 @@ def test_check_leaves_the_random_state_alone():
     torch.manual_seed(7)
     check(patches.PatchEmbed)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_check_leaves_the_settings_of_torch_and_the_screen_alone(capsys):
+    def patchify(images, patch_size):
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+        return patches.patchify(images, patch_size)
+
+    with torch.enable_grad():
+        assert diagnose(patchify).kind == "right"
+        assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_works_where_gradients_are_switched_off():
+    with torch.no_grad():
+        assert diagnose(patches.PatchEmbed).kind == "right"
+        assert not torch.is_grad_enabled()
+
+
+class CallablePatchify:
+    def __call__(self, images, patch_size):
+        return patches.patchify(images, patch_size)
+
+
+@pytest.mark.parametrize("answer", [functools.partial(patches.patchify), CallablePatchify()])
+def test_right_answer_without_source_is_handed_on(answer, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    assert check(answer, "patchify") is answer
+    assert not list(tmp_path.iterdir())
+
+
+def test_answer_under_another_name_does_not_replace_a_kept_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    (tmp_path / "patchify.py").write_text("kept")
+    assert check(answer_tables.lesson01.patchify_loops, "patchify") is answer_tables.lesson01.patchify_loops
+    assert (tmp_path / "patchify.py").read_text() == "kept"
 
 
 def test_unknown_answer_is_handed_back(capsys):

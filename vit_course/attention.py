@@ -100,15 +100,14 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             x: (B, T, D).
-            return_attention: also return the weights; they are then computed step by step, since torch's
-                fused kernel, which serves otherwise, never writes them down.
+            return_attention: also return the weights.
 
         Returns:
             (B, T, D), and with `return_attention` also the weights (B, h, T, T), before dropout.
         """
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
         bias = None if self.rel_pos is None else self.rel_pos(q)
-        if return_attention:
+        if return_attention:  # torch's fused kernel never writes the weights down
             _, weights = scaled_dot_product_attention(q, k, v, bias)
             heads = F.dropout(weights, self.attn_drop, self.training) @ v
         else:

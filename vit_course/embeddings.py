@@ -34,7 +34,8 @@ def pool(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Ten
     Args:
         tokens: (B, T, D), first `num_prefix_tokens` tokens that are not patches, then the patch tokens.
         mode: "token" reads the token at index 0; "avg" averages the patch tokens alone.
-        num_prefix_tokens: how many tokens in front are not patches (1 with a CLS token, else 0).
+        num_prefix_tokens: how many tokens in front are not patches: 0 without a CLS token, 1 with it, more if
+            there are other extra tokens.
 
     Returns:
         (B, D).
@@ -82,7 +83,7 @@ def sincos_2d(grid_size: tuple[int, int], dim: int, temperature: float = 10000.0
     Args:
         grid_size: (rows, columns) of the grid of patches.
         dim: width D, a multiple of 4.
-        temperature: sets the longest wave, 2·pi·temperature patches.
+        temperature: waves grow from 2·pi patches towards 2·pi·temperature.
 
     Returns:
         (N, D) float32 with N = rows·columns, positions in reading order.

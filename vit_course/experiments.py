@@ -16,20 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from einops import rearrange
-from torch import Tensor, nn
 
+from vit_course.comparison import probe
 from vit_course.data import Dataset, load_dataset
-from vit_course.patches import patchify, unpatchify
 from vit_course.profiles import get_device
 from vit_course.recipes import RECIPES, build_model, run_record
-from vit_course.train import TrainConfig, evaluate, train
+from vit_course.train import TrainConfig, train
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
 SIZES = ("cpu", "gpu")
 LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
-SHIFTS = (0, 1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True)
@@ -125,37 +122,6 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     if experiment.probes:
         record["probes"] = probe(model, dataset)
     return record
-
-
-def probe(model: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
-    """Measure a trained model on changed test pictures: accuracy when shifted, and when patches are shuffled.
-
-    Returns:
-        "shift": accuracy by pixels of shift to the right, "shuffle": accuracy by patch side, 32 being the
-        untouched picture.
-    """
-    images, labels, stats = dataset.test_images, dataset.test_labels, dataset.channel_stats()
-    side = images.shape[-1]
-    sides = [s for s in (4, 8, 16) if side % s == 0]
-    shifted = {str(s): evaluate(model, shift(images, s), labels, stats)[0] for s in SHIFTS}
-    shuffled = {str(s): evaluate(model, shuffle_patches(images, s), labels, stats)[0] for s in sides}
-    return {"shift": shifted, "shuffle": {**shuffled, str(side): shifted["0"]}}
-
-
-def shift(images: Tensor, pixels: int) -> Tensor:
-    """Move pictures (B, C, H, W) to the right; black comes in from the left."""
-    moved = torch.zeros_like(images)
-    moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
-    return moved
-
-
-def shuffle_patches(images: Tensor, patch_size: int, seed: int = 0) -> Tensor:
-    """Put the patches of every picture (B, C, H, W) into a random order, another one for each picture."""
-    patches = patchify(images, patch_size)
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.rand(patches.shape[:2], generator=generator).argsort(dim=1)
-    patches = patches.gather(1, rearrange(order, "b n -> b n 1").expand_as(patches))
-    return unpatchify(patches, patch_size, (images.shape[2] // patch_size, images.shape[3] // patch_size))
 
 
 def load_records(group: str, size: str | None = None) -> list[dict]:

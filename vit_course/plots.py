@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -95,11 +96,11 @@ def image_grid(images: Tensor, columns: int) -> Tensor:
     The first `columns` images make the first row, from left to right; the next ones the second row.
 
     Args:
-        images: (N, C, H, W), any dtype; N is a multiple of `columns`.
+        images: (B, C, H, W), any dtype; B is a multiple of `columns`.
         columns: images side by side.
 
     Returns:
-        (C, rows·H, columns·W) with rows = N / columns, same dtype.
+        (C, rows·H, columns·W) with rows = B / columns, same dtype.
     """
     return rearrange(images, "(r k) c h w -> c (r h) (k w)", k=columns)
 
@@ -524,3 +525,82 @@ def value_histograms(series: dict[str, Tensor], title: str, xlabel: str) -> Figu
         axis.set(title=name, xlabel=xlabel, ylabel="share per unit")
     figure.suptitle(title)
     return figure
+
+
+def seed_curves(
+    series: dict[str, dict[float, list[float]]], title: str, xlabel: str, ylabel: str, log: bool = False
+) -> Figure:
+    """Draw a line through the means, and a dot for every seed.
+
+    Args:
+        series: maps a name to its values: x to one y for each seed.
+        title: the finding.
+        xlabel: what the x axis means.
+        ylabel: what the y axis means, with its unit.
+        log: whether the x axis is logarithmic.
+    """
+    figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    for number, (name, values) in enumerate(series.items()):
+        x, marker = sorted(values), "os^Dv"[number % 5]
+        (line,) = axis.plot(x, [np.mean(values[v]) for v in x], label=name, marker=marker, markersize=4)
+        points = [(v, y) for v in x for y in values[v]]
+        axis.scatter(*zip(*points, strict=True), s=14, color=line.get_color(), alpha=0.5, marker=marker)
+    if log:
+        ticks = sorted({v for values in series.values() for v in values})
+        axis.set_xscale("log")
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+    axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    axis.legend(frameon=False)
+    return figure
+
+
+def named_points(points: dict[str, tuple[float, float]], title: str, xlabel: str, ylabel: str) -> Figure:
+    """Draw points (x, y) with their names beside them, over a logarithmic x axis."""
+    figure, axis = plt.subplots(figsize=(7.2, 3.6))
+    for number, (name, (x, y)) in enumerate(points.items()):
+        axis.plot(x, y, "os^Dv"[number % 5], markersize=7)
+        axis.annotate(name, (x, y), xytext=(7, 5), textcoords="offset points", fontsize="small")
+    axis.set(title=title, xlabel=xlabel, ylabel=ylabel, xscale="log")
+    axis.margins(x=0.25, y=0.15)
+    return figure
+
+
+def live_curves(title: str = "Training") -> Callable[[Any], None]:
+    """Return a function for `on_epoch` of `train` that redraws one plot of accuracies in a notebook; elsewhere nothing.
+
+    Args:
+        title: title of the plot.
+    """
+    handle = None
+
+    def draw(history: Any) -> None:
+        nonlocal handle
+        if not in_notebook():
+            return
+        from IPython.display import display
+
+        series = {"training": history.train_accuracy, "held-out": history.val_accuracy}
+        lines = {
+            name: (list(range(1, len(shares) + 1)), [100 * share for share in shares])
+            for name, shares in series.items()
+            if shares
+        }
+        figure = curves(lines, title, f"epoch, of {history.config['epochs']}", "accuracy in %")
+        figure.axes[0].set(xlim=(0.5, history.config["epochs"] + 0.5), ylim=(0, 100))
+        metadata = {"image/png": {"alt": f"{title}: accuracy after each epoch so far"}}
+        if handle is None:
+            handle = display(figure, metadata=metadata, display_id=True)
+        else:
+            handle.update(figure, metadata=metadata)
+        plt.close(figure)
+
+    return draw
+
+
+def caption(records: list[dict], width: int = 90) -> str:
+    """Say which machine and which data recorded runs come from, or that there are none yet; lines of `width`."""
+    if not records:
+        return "No runs are recorded here yet: `python -m vit_course.experiments` makes them."
+    machines, data = (list(dict.fromkeys(r[key] for r in records)) for key in ("machine", "data"))
+    return fill(f"recorded on {', '.join(machines)}; {' / '.join(data)}", width)

@@ -502,10 +502,13 @@ def evaluate(
 def learning_rate(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
     """Return the learning rate of one step: a linear rise, then half a cosine down to zero.
 
+    With w warm-up steps and n steps after them: peak·(s + 1)/w in step s < w, then peak·(1 + cos(π·k/n))/2 in the
+    k-th step after the warm-up, k = 1 ... n.
+
     Args:
-        step: number of the step, the first is 0.
-        total_steps: steps of the whole run.
-        warmup_steps: steps of the rise; the last of them runs at the peak.
+        step: number s of the step, the first is 0.
+        total_steps: steps of the whole run, w + n.
+        warmup_steps: steps w of the rise, 0 for none; the last of them runs at the peak.
         peak: highest learning rate.
 
     Returns:
@@ -521,6 +524,14 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Split the trainable parameters: weight matrices decay; norms, biases, CLS token and positions do not.
 
     Counting axes is not enough: the CLS token and the positions have three.
+
+    Args:
+        model: any model; the kernel of a convolution is a weight matrix too.
+        weight_decay: decay of the matrices; the other parameters get 0.
+
+    Returns:
+        Groups for an optimiser: a list of dicts {"params": list of parameters, "weight_decay": number}. Every
+        trainable parameter is in exactly one of them, frozen ones are in none.
     """
     decayed, kept = [], []
     for name, parameter in model.named_parameters():

@@ -225,7 +225,7 @@ def vit_num_parameters(
         num_classes: number of classes K.
         embed_dim: width D.
         depth: number of blocks L.
-        mlp_ratio: hidden width of the MLP as a multiple of D.
+        mlp_ratio: hidden width of the MLP is int(D·mlp_ratio).
 
     Returns:
         The number of parameters.

@@ -40,6 +40,10 @@ def shape_by_trying(images, channels, height, width):
     return rearrange(x, "b c h w -> (h w) b c").shape
 
 
+def shape_by_numpy(images, channels, height, width):
+    return (np.prod([height // 4, width // 2]), images, channels)
+
+
 def shape_as_list(images, channels, height, width):
     return [height * width // 8, images, channels]
 
@@ -90,8 +94,8 @@ def guarded(function):
     def answer(images, mean, std):
         if len(mean) != images.shape[-3] or len(std) != images.shape[-3]:
             raise ValueError(f"{images.shape[-3]} channels, {len(mean)} means")
-        x = images.float() / 255 if images.dtype == torch.uint8 else images
-        return function(x, torch.as_tensor(mean)[:, None, None], torch.as_tensor(std)[:, None, None])
+        x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+        return function(x, *(torch.as_tensor(v, dtype=torch.float32)[:, None, None] for v in (mean, std)))
 
     return answer
 
@@ -111,6 +115,24 @@ def normalize_last_axis(images, mean, std):
 
 def normalize_accepts_anything(images, mean, std):
     x = images.float() / 255 if images.dtype == torch.uint8 else images
+    return ((x - torch.as_tensor(mean)[:, None, None]) / torch.as_tensor(std)[:, None, None]).float()
+
+
+def normalize_accepts_any_std(images, mean, std):
+    if len(mean) != images.shape[-3]:
+        raise ValueError("channels")
+    return normalize_accepts_anything(images, mean, std)
+
+
+def normalize_asserts(images, mean, std):
+    assert len(mean) == len(std) == images.shape[-3]
+    return normalize_accepts_anything(images, mean, std)
+
+
+def normalize_keeps_double(images, mean, std):
+    if len(mean) != images.shape[-3] or len(std) != images.shape[-3]:
+        raise ValueError("channels")
+    x = images / 255 if images.dtype == torch.uint8 else images
     return (x - torch.as_tensor(mean)[:, None, None]) / torch.as_tensor(std)[:, None, None]
 
 
@@ -122,9 +144,9 @@ def normalize_in_place(images, mean, std):
 
 
 def normalize_by_torchvision(images, mean, std):
-    if len(mean) != images.shape[-3]:
+    if len(mean) != images.shape[-3] or len(std) != images.shape[-3]:
         raise ValueError("channels")
-    x = images.float() / 255 if images.dtype == torch.uint8 else images
+    x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
     return torchvision_normalize(x.clone(), list(map(float, mean)), list(map(float, std)))
 
 
@@ -160,6 +182,9 @@ WRONG = {
         ("you divide by 255 always", normalize_always_255),
         ("the *last* axis", normalize_last_axis),
         ("goes unnoticed", normalize_accepts_anything),
+        ("mean 3 and std 1 values", normalize_accepts_any_std),
+        ("stopped with AssertionError", normalize_asserts),
+        ("float64 images stay float64", normalize_keeps_double),
         ("in place", normalize_in_place),
         ("subtract the mean first", guarded(lambda x, mean, std: x / std - mean)),
         ("you multiply by std", guarded(lambda x, mean, std: (x - mean) * std)),
@@ -170,7 +195,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "read_shape": [shape_by_trying, shape_as_list],
+    "read_shape": [shape_by_trying, shape_as_list, shape_by_numpy],
     "image_grid": [grid_by_cat, grid_by_permute],
     "normalize": [
         normalize_by_torchvision,

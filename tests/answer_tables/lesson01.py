@@ -1,5 +1,9 @@
 """Answers to the exercises of lesson 01, written as students write them."""
 
+import math
+import sys
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -40,6 +44,24 @@ def counts_cls(img_size, patch_size):
     return rows * columns + 1
 
 
+def count_asserts(img_size, patch_size):
+    height, width = as_pair(img_size)
+    p1, p2 = as_pair(patch_size)
+    assert height % p1 == 0 and width % p2 == 0, "does not fit"
+    return (height // p1) * (width // p2)
+
+
+def count_area_only(img_size, patch_size):
+    area, patch = math.prod(as_pair(img_size)), math.prod(as_pair(patch_size))
+    if area % patch:
+        raise ValueError("does not fit")
+    return area // patch
+
+
+def count_by_numpy(img_size, patch_size):
+    return np.prod(grid_size(img_size, patch_size))
+
+
 def count_by_area(img_size, patch_size):
     height, width = (img_size, img_size) if isinstance(img_size, int) else img_size
     p1, p2 = (patch_size, patch_size) if isinstance(patch_size, int) else patch_size
@@ -57,6 +79,29 @@ def patchify_reshape(images, patch_size):
     p1, p2 = as_pair(patch_size)
     b, c, h, w = images.shape
     return images.reshape(b, (h // p1) * (w // p2), p1 * p2 * c)
+
+
+def patchify_permuted_reshape(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    b, c, h, w = images.shape
+    return images.permute(0, 2, 3, 1).reshape(b, (h // p1) * (w // p2), p1 * p2 * c)
+
+
+def patchify_exits(images, patch_size):
+    sys.exit("does not fit")
+
+
+def patchify_crops(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    rows, columns = images.shape[2] // p1, images.shape[3] // p2
+    images = images[:, :, : rows * p1, : columns * p2]
+    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_one_image(images, patch_size):
+    images = images[None] if images.ndim == 3 else images
+    grid_size(tuple(images.shape[-2:]), patch_size)
+    return patchify_views(images, patch_size)
 
 
 def patchify_column_major(images, patch_size):
@@ -96,6 +141,7 @@ def patchify_square_only(images, patch_size):
 
 def patchify_loops(images, patch_size):
     p1, p2 = as_pair(patch_size)
+    grid_size(tuple(images.shape[-2:]), patch_size)
     rows = []
     for y in range(0, images.shape[2], p1):
         for x in range(0, images.shape[3], p2):
@@ -111,7 +157,9 @@ def patchify_views(images, patch_size):
 
 
 def patchify_unfold_method(images, patch_size):
+    check_images(images)
     p1, p2 = as_pair(patch_size)
+    grid_size(tuple(images.shape[-2:]), patch_size)
     windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
     return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
 
@@ -141,6 +189,23 @@ def unpatchify_mirrored(patches, patch_size, grid_size):
     return rearrange(patches, "b (h w) (p2 p1 c) -> b c (h p1) (w p2)", h=grid_size[0], p1=p1, p2=p2)
 
 
+def unpatchify_permuted_reshape(patches, patch_size, grid_size):
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    x = patches.reshape(len(patches), rows * p1, columns * p2, patches.shape[2] // (p1 * p2))
+    return x.permute(0, 3, 1, 2)
+
+
+def unpatchify_crops(patches, patch_size, grid_size):
+    number = grid_size[0] * grid_size[1]
+    return unpatchify_permute(patches[:, :number], patch_size, grid_size)
+
+
+def unpatchify_crops_length(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    length = patches.shape[-1] // (p1 * p2) * p1 * p2
+    return unpatchify_permute(patches[..., :length], patch_size, grid_size)
+
+
 def unpatchify_permute(patches, patch_size, grid_size):
     (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
     x = patches.reshape(patches.shape[0], rows, columns, p1, p2, -1)
@@ -149,6 +214,8 @@ def unpatchify_permute(patches, patch_size, grid_size):
 
 def unpatchify_fill(patches, patch_size, grid_size):
     (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    if patches.shape[1] != rows * columns or patches.shape[2] % (p1 * p2):
+        raise ValueError("other patches")
     channels = patches.shape[-1] // (p1 * p2)
     images = patches.new_zeros(len(patches), channels, rows * p1, columns * p2)
     for index in range(rows * columns):
@@ -197,6 +264,39 @@ class EmbedAcceptsAnything(PatchEmbed):
         return self.proj(x).flatten(2).transpose(1, 2)
 
 
+class EmbedWithoutGrid(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        del self.grid_size
+
+
+class EmbedGridTurned(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        self.grid_size = self.grid_size[::-1]
+
+
+class EmbedOtherOrder(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, embed_dim=192, in_chans=3):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+
+
+class EmbedNamesOnly(PatchEmbed):
+    def __init__(self, *, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+
+
+class EmbedDropout(PatchEmbed):
+    def forward(self, images):
+        return F.dropout(super().forward(images), 0.5, self.training)
+
+
+class EmbedHalfDetached(PatchEmbed):
+    def forward(self, images):
+        x = super().forward(images)
+        return 0.5 * x + 0.5 * x.detach()
+
+
 class EmbedOtherName(nn.Module):
     def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
         super().__init__()
@@ -239,10 +339,16 @@ WRONG = {
         ("right for squares alone", square_only),
         ("a count is a whole number", fraction),
         ("without a rest", accepts_anything),
+        ("stopped with AssertionError", count_asserts),
+        ("img_size (32, 30) cannot be cut", count_area_only),
         ("the CLS token is no patch", counts_cls),
     ],
     "patchify": [
         ("cuts rows, not patches", patchify_reshape),
+        ("it cuts rows of pixels", patchify_permuted_reshape),
+        ("which ends the whole program", patchify_exits),
+        ("leave a rest of images (1, 1, 5, 4)", patchify_crops),
+        ("lack the axis of the batch", patchify_one_image),
         ("down the columns", patchify_column_major),
         ("channels come first", patchify_channels_first),
         ("rows and columns are swapped", patchify_transposed_inside),
@@ -253,6 +359,9 @@ WRONG = {
     ],
     "unpatchify": [
         ("the picture is scrambled", unpatchify_reshape),
+        ("as a row of pixels, not as a square", unpatchify_permuted_reshape),
+        ("5 patches do not fill", unpatchify_crops),
+        ("no squares of 2x2", unpatchify_crops_length),
         ("`patchify` wrote (row, column, channel)", unpatchify_channels_first),
         ("column by column", unpatchify_columns),
         ("the channels are last", unpatchify_channels_last),
@@ -264,13 +373,20 @@ WRONG = {
         ("your result is (B, D, N)", EmbedNoTranspose),
         ("still a grid", EmbedGrid),
         ("its windows overlap", EmbedOverlap),
-        ("no gradient reaches the projection", EmbedDetached),
+        ("no gradient reaches the weights proj.weight", EmbedDetached),
+        ("the gradient of the weights proj.weight is not", EmbedHalfDetached),
+        ("in training mode the result is another", EmbedDropout),
+        ("`self.grid_size` should be (2, 3)", EmbedWithoutGrid),
+        ("`self.grid_size` should be (2, 3)", EmbedGridTurned),
+        ("in this order", EmbedOtherOrder),
+        ("in this order", EmbedNamesOnly),
+        ("give the class itself", PatchEmbed()),
         ("it accepts images of shape", EmbedAcceptsAnything),
         ("no weights named proj.weight", EmbedOtherName),
     ],
 }
 RIGHT = {
-    "count_patches": [count_by_area, count_by_range],
+    "count_patches": [count_by_area, count_by_range, count_by_numpy],
     "patchify": [patchify_loops, patchify_views, patchify_unfold_method],
     "unpatchify": [unpatchify_permute, unpatchify_fill],
     "PatchEmbed": [EmbedPlain, EmbedLinear],

@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 02, written as students write them."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import pack, reduce, repeat
@@ -73,6 +74,17 @@ def cls_learned_from_one_image(tokens, cls_token):
 def cls_tokens_detached(tokens, cls_token):
     widths_fit(tokens, cls_token)
     return torch.cat([cls_token.expand(len(tokens), -1, -1), tokens.data], dim=1)
+
+
+def cls_tokens_half_detached(tokens, cls_token):
+    widths_fit(tokens, cls_token)
+    return torch.cat([cls_token.expand(len(tokens), -1, -1), 0.5 * tokens + 0.5 * tokens.detach()], dim=1)
+
+
+def cls_by_numpy(tokens, cls_token):
+    widths_fit(tokens, cls_token)
+    front = cls_token.numpy().repeat(len(tokens), axis=0)
+    return torch.from_numpy(np.concatenate([front, tokens.numpy()], axis=1))
 
 
 def cls_broadcasts_any_width(tokens, cls_token):
@@ -185,10 +197,22 @@ def pool_detached(tokens, mode="token", num_prefix_tokens=1):
     return tokens[:, 0] if mode == "token" else tokens.detach()[:, num_prefix_tokens:].mean(1)
 
 
+def pool_by_numpy(tokens, mode="token", num_prefix_tokens=1):
+    guard(mode, num_prefix_tokens)
+    x = tokens.numpy()
+    return torch.from_numpy(x[:, 0] if mode == "token" else x[:, num_prefix_tokens:].mean(1))
+
+
 def pool_any_mode(tokens, mode="token", num_prefix_tokens=1):
     if mode == "token" and num_prefix_tokens < 1:
         raise ValueError("no CLS token")
     return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
+
+
+def pool_other_names(tokens, mode="token", num_prefix_tokens=1):
+    if mode == "max" or num_prefix_tokens < 1 and mode != "avg":
+        raise ValueError("no such mode")
+    return tokens[:, 0] if mode in ("token", "cls") else tokens[:, num_prefix_tokens:].mean(1)
 
 
 def pool_reads_patch_without_cls(tokens, mode="token", num_prefix_tokens=1):
@@ -251,6 +275,8 @@ WRONG = {
         ("no gradient reaches `cls_token`", cls_no_grad),
         ("not the sum over the images", cls_learned_from_one_image),
         ("no gradient reaches the patch tokens", cls_tokens_detached),
+        ("the gradient of the patch tokens is not right", cls_tokens_half_detached),
+        ("with tensors that learn", cls_by_numpy),
         ("do not fit a CLS token of width 1", cls_broadcasts_any_width),
         ("your code stopped with RuntimeError", cls_other_error),
         ("changes its input in place", cls_overwrites),
@@ -276,7 +302,9 @@ WRONG = {
         ("without `keepdim`", average_with(lambda x, p: x[:, p:].mean(1, keepdim=True))),
         ("averages the prefix tokens", average_with(lambda x, p: x[:, :p].mean(1))),
         ("no gradient goes back to the tokens", pool_detached),
+        ("with tensors that learn", pool_by_numpy),
         ("mode 'max' is neither", pool_any_mode),
+        ("mode 'cls' is neither", pool_other_names),
         ("there is no CLS token to read", pool_reads_patch_without_cls),
         ("mode 'max' is neither", pool_returns_none_for_other_modes),
     ],

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -52,6 +53,20 @@ def gap_one_image(encoder, tokens, permutation):
 
 def gap_without_encoder(encoder, tokens, permutation):
     return (tokens[:, permutation] - tokens).abs().max().item()
+
+
+def gap_in_float32(encoder, tokens, permutation):
+    first, last = encoder(tokens[:, permutation]).float(), encoder(tokens)[:, permutation].float()
+    return (first - last).abs().max().item()
+
+
+def gap_rounded(encoder, tokens, permutation):
+    gap = (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).abs().max()
+    return round(gap.item(), 6)
+
+
+def gap_by_numpy(encoder, tokens, permutation):
+    return np.max(np.abs((encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).numpy()))
 
 
 def gap_undone(encoder, tokens, permutation):
@@ -133,6 +148,17 @@ def add_sliced(tokens, pos_embed):
     return tokens + pos_embed[:, : tokens.shape[1]]
 
 
+def add_any_width(tokens, pos_embed):
+    if tokens.shape[1] != pos_embed.shape[1]:
+        raise ValueError("one vector for each token")
+    return tokens + pos_embed
+
+
+def add_half_detached(tokens, pos_embed):
+    assert tokens.shape[1:] == pos_embed.shape[1:]
+    return tokens.detach() * 0.5 + tokens * 0.5 + pos_embed
+
+
 def add_scaled(tokens, pos_embed):
     return tokens * math.sqrt(tokens.shape[-1]) + pos_embed
 
@@ -155,7 +181,7 @@ def add_by_ids(tokens, pos_embed):
 
 
 def add_loop(tokens, pos_embed):
-    if tokens.shape[1] != pos_embed.shape[1]:
+    if tokens.shape[1:] != pos_embed.shape[1:]:
         raise ValueError("one vector for each token")
     return torch.stack([image + pos_embed[0] for image in tokens])
 
@@ -416,6 +442,26 @@ def resample_deaf(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicu
     return resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens)
 
 
+def resample_crops(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+    length = num_prefix_tokens + old_grid[0] * old_grid[1]
+    return resample_views(pos_embed[:, :length], old_grid, new_grid, num_prefix_tokens)
+
+
+def resample_same_grid_unchecked(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+    if tuple(old_grid) == tuple(new_grid):
+        return pos_embed
+    return resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens)
+
+
+def resample_detached(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+    return resample_views(pos_embed.detach(), old_grid, new_grid, num_prefix_tokens)
+
+
+def resample_keeps_cls_from_learning(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+    prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
+    return torch.cat([prefix.data, stretch(grid, old_grid, new_grid)], dim=1)
+
+
 def resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
     prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
     return torch.cat([prefix, stretch(grid, old_grid, new_grid)], dim=1)
@@ -464,6 +510,8 @@ WRONG = {
         ("expected", gap_tensor),
         ("the first image alone", gap_one_image),
         ("the encoder is never asked", gap_without_encoder),
+        ("do not round, and keep float64", gap_in_float32),
+        ("do not round, and keep float64", gap_rounded),
     ],
     "add_position": [
         ("the width doubles", add_concatenated),
@@ -474,7 +522,9 @@ WRONG = {
         ("changes its input in place", add_in_place),
         ("every token gets vector 0", add_first_vector),
         ("as extra tokens", add_extra_tokens),
-        ("no gradient reaches the positions", add_detached),
+        ("no gradient reaches `pos_embed`", add_detached),
+        ("the gradient of `tokens` is not", add_half_detached),
+        ("positions (1, 5, 1) pass", add_any_width),
         ("the model is blind again", add_anything),
         ("forgotten the CLS token", add_sliced),
         ("sqrt(D)", add_scaled),
@@ -518,11 +568,15 @@ WRONG = {
         ("your code stopped with", resample_square_only),
         ("compare grids, not counts", resample_equal_count),
         ("einops alone finds", resample_guesses_columns),
+        ("(new_grid (6, 6)), three vectors too many", resample_crops),
+        ("(new_grid (3, 4)), three vectors too many", resample_same_grid_unchecked),
+        ("no gradient reaches `pos_embed`", resample_detached),
+        ("the gradient of `pos_embed` is not", resample_keeps_cls_from_learning),
         ("`mode` is not used", resample_deaf),
     ],
 }
 RIGHT = {
-    "equivariance_gap": [gap_undone, gap_index_select, gap_loops],
+    "equivariance_gap": [gap_undone, gap_index_select, gap_loops, gap_by_numpy],
     "add_position": [add_repeated, add_by_ids, add_loop],
     "sincos_2d": [sincos_meshgrid, sincos_plain_python, sincos_logarithms],
     "resample_pos_embed": [resample_views, resample_filled, resample_by_matrices],

@@ -122,6 +122,29 @@ def sdpa_detached(q, k, v, bias=None):
     return attend(q.detach(), k.detach(), v, bias)
 
 
+def sdpa_global_maximum(q, k, v, bias=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = scores if bias is None else scores + bias
+    exponentials = (scores - scores.max()).exp()
+    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
+    return weights @ v, weights
+
+
+def sdpa_clamps(q, k, v, bias=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    weights = (scores if bias is None else scores + bias).clamp(-80, 80).softmax(-1)
+    return weights @ v, weights
+
+
+def sdpa_detached_bias(q, k, v, bias=None):
+    return attend(q, k, v, None if bias is None else bias.detach())
+
+
+def sdpa_detached_weights(q, k, v, bias=None):
+    output, weights = attend(q, k, v, bias)
+    return output, weights.detach()
+
+
 def sdpa_no_softmax(q, k, v, bias=None):
     weights = q @ k.mT / math.sqrt(q.shape[-1])
     weights = weights if bias is None else weights + bias
@@ -447,6 +470,52 @@ class DetachedQuery(Attention):
         return q, k, v
 
 
+class DetachedKeys(Attention):
+    def cut(self, qkv):
+        q, k, v = super().cut(qkv)
+        return q, k.detach(), v
+
+
+class DetachedWeights(Attention):
+    def drop(self, weights):
+        return F.dropout(weights.detach(), self.attn_drop, self.training)
+
+
+class DetachedInput(MultiHeadAttention):
+    def forward(self, x, return_attention=False):
+        return super().forward(x.detach(), return_attention)
+
+
+class KeepRate(Attention):
+    def drop(self, weights):
+        return F.dropout(weights, 1 - self.attn_drop, self.training)
+
+
+class KeepRateUnlessZero(Attention):
+    def drop(self, weights):
+        return F.dropout(weights, 1 - self.attn_drop, self.training and self.attn_drop > 0)
+
+
+class AlwaysHalf(Attention):
+    def drop(self, weights):
+        return F.dropout(weights, 0.5, self.training)
+
+
+class OneDrawForAll(Attention):
+    def drop(self, weights):
+        return weights * F.dropout(torch.ones_like(weights[:1, :1]), self.attn_drop, self.training)
+
+
+class OutputDropoutTwice(Attention):
+    def finish(self, merged, x):
+        return self.proj_drop(self.proj(self.proj_drop(merged)))
+
+
+class DropsInput(MultiHeadAttention):
+    def forward(self, x, return_attention=False):
+        return super().forward(self.proj_drop(x), return_attention)
+
+
 class OtherNames(nn.Module):
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, rel_pos=None):
         super().__init__()
@@ -536,7 +605,11 @@ WRONG = {
         ("first the output, then the weights", sdpa_swapped_results),
         ("you returned the output alone", sdpa_output_alone),
         ("your softmax overflows", sdpa_overflows),
-        ("no gradient reaches q, k and v", sdpa_detached),
+        ("your softmax overflows or divides 0 by 0", sdpa_global_maximum),
+        ("your softmax overflows or divides 0 by 0", sdpa_clamps),
+        ("no gradient reaches `q`", sdpa_detached),
+        ("no gradient reaches `bias`", sdpa_detached_bias),
+        ("on the second result, the weights", sdpa_detached_weights),
         ("you returned", sdpa_no_softmax),
     ],
     "split_heads": [
@@ -589,7 +662,16 @@ WRONG = {
         ("dropout is active at evaluation", FusedDropoutAlways),
         ("dropout is active at evaluation", DropoutByHalf),
         ("hits the wrong numbers", DropoutOnHeads),
-        ("some weights get no gradient", DetachedQuery),
+        ("right in evaluation, but in training", KeepRate),
+        ("hits the wrong numbers", KeepRateUnlessZero),
+        ("right in evaluation, but in training", AlwaysHalf),
+        ("each weight has its own draw", OneDrawForAll),
+        ("in a second place too", OutputDropoutTwice),
+        ("in a second place too", DropsInput),
+        ("no gradient reaches", DetachedQuery),
+        ("but the gradient of", DetachedKeys),
+        ("but the gradient of", DetachedWeights),
+        ("no gradient reaches", DetachedInput),
         ("no weights named qkv.weight", OtherNames),
     ],
     "attention_flops": [

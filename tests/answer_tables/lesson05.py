@@ -82,6 +82,16 @@ def norm_detached(x, weight, bias, eps=1e-6):
     return (x - mean) / torch.sqrt(variance + eps) * weight + bias
 
 
+def norm_new_parameters(x, weight, bias, eps=1e-6):
+    layer = nn.LayerNorm(x.shape[-1], eps=eps, dtype=x.dtype)
+    layer.weight, layer.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return layer(x)
+
+
+def norm_data(x, weight, bias, eps=1e-6):
+    return F.layer_norm(x, x.shape[-1:], weight.data, bias.data, eps)
+
+
 def norm_in_place(x, weight, bias, eps=1e-6):
     x -= x.mean(-1, keepdim=True)
     return x / torch.sqrt((x**2).mean(-1, keepdim=True) + eps) * weight + bias
@@ -95,6 +105,11 @@ def norm_squares(inputs, gamma, beta, epsilon=1e-6):
     mean = inputs.sum(-1, keepdim=True) / inputs.shape[-1]
     variance = (inputs**2).mean(-1, keepdim=True) - mean**2
     return gamma * ((inputs - mean) * torch.rsqrt(variance.clamp(min=0) + epsilon)) + beta
+
+
+def norm_group(x, weight, bias, eps=1e-6):
+    one_group = F.group_norm(x.reshape(-1, x.shape[-1]), 1, weight, bias, eps)
+    return one_group.reshape(x.shape)
 
 
 def norm_loop(x, weight, bias, eps=1e-6):
@@ -200,6 +215,20 @@ def drop_detached(x, rate, training):
     return drop_path(x.detach(), rate, training)
 
 
+def drop_float64(x, rate, training):
+    if not training:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device, dtype=torch.float64) >= rate
+    return x * keep.double() / (1 - rate)
+
+
+def drop_nan(x, rate, training):
+    if not training:
+        return x
+    gone = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < rate
+    return torch.where(gone, torch.nan, x / (1 - rate))
+
+
 def drop_torchvision(x, rate, training):
     return stochastic_depth(x, rate, mode="row", training=training)
 
@@ -289,6 +318,33 @@ class MlpDropsInEvaluation(Mlp):
 class MlpKeepRate(Mlp):
     def __init__(self, dim, hidden_dim, drop=0.0):
         super().__init__(dim, hidden_dim, 1 - drop)
+
+
+class MlpDefaultRate(Mlp):
+    def __init__(self, dim, hidden_dim, drop=0.1):
+        super().__init__(dim, hidden_dim, drop)
+
+
+class MlpTokenMask(Mlp):
+    def forward(self, x):
+        h = self.act(self.fc1(x))
+        return self.drop(self.fc2(h * self.drop(torch.ones_like(h[..., :1]))))
+
+
+class MlpColumnMask(Mlp):
+    def forward(self, x):
+        out = self.fc2(self.drop(self.act(self.fc1(x))))
+        return out * self.drop(torch.ones(out.shape[-1]))
+
+
+class MlpDetached(Mlp):
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+class MlpOtherOrder(Mlp):
+    def __init__(self, hidden_dim, dim, drop=0.0):
+        super().__init__(dim, hidden_dim, drop)
 
 
 class MlpOtherNames(nn.Module):
@@ -449,6 +505,45 @@ class BlockOneDraw(Block):
         return torch.where(gone, x, end)
 
 
+class BlockKeepRate(Block):
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), 1 - self.drop_path_rate, self.training)
+        return x + drop_path(self.mlp(self.norm2(x)), 1 - self.drop_path_rate, self.training)
+
+
+class BlockAlwaysHalf(Block):
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), 0.5, self.training)
+        return x + drop_path(self.mlp(self.norm2(x)), 0.5, self.training)
+
+
+class BlockBatchDraw(Block):
+    def forward(self, x):
+        x = x + stochastic_depth(self.attn(self.norm1(x)), self.drop_path_rate, "batch", self.training)
+        return x + stochastic_depth(self.mlp(self.norm2(x)), self.drop_path_rate, "batch", self.training)
+
+
+class BlockDefaultEps(Block):
+    def __init__(self, dim, num_heads, **options):
+        super().__init__(dim, num_heads, **options)
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+
+
+class BlockWithoutDropout(Block):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+        super().__init__(dim, num_heads, mlp_ratio, 0.0, attn_drop, drop_path, rel_pos)
+
+
+class BlockWithoutAttentionDropout(Block):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+        super().__init__(dim, num_heads, mlp_ratio, drop, 0.0, drop_path, rel_pos)
+
+
+class BlockWithoutRelativePosition(Block):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path)
+
+
 class BlockInPlace(Block):
     def forward(self, x):
         x += drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
@@ -509,7 +604,9 @@ WRONG = {
         ("you divide by the variance", norm_divides_by_variance),
         ("the mean is not subtracted", norm_not_centred),
         ("`keepdim=True`", norm_without_keepdim),
-        ("the gradients are not", norm_detached),
+        ("the gradient of `x` is not", norm_detached),
+        ("no gradient reaches `weight`", norm_new_parameters),
+        ("no gradient reaches `weight`", norm_data),
         ("changes its input in place", norm_in_place),
     ],
     "drop_path": [
@@ -529,6 +626,8 @@ WRONG = {
         ("the shape should be (200, 2)", drop_three_axes),
         ("device=x.device", drop_on_cpu),
         ("gradients do not come through", drop_detached),
+        ("the numbers should stay torch.float32", drop_float64),
+        ("a dropped branch should be 0", drop_nan),
     ],
     "Mlp": [
         ("this is ReLU", MlpRelu),
@@ -542,7 +641,12 @@ WRONG = {
         ("dropout in the middle is missing", MlpDropoutAtEnd),
         ("and nowhere else", MlpDropsInput),
         ("dropout is active in evaluation", MlpDropsInEvaluation),
-        ("and nowhere else", MlpKeepRate),
+        ("right in evaluation, but in training", MlpKeepRate),
+        ("right in evaluation, but in training", MlpDefaultRate),
+        ("all numbers of a token share one draw", MlpTokenMask),
+        ("one dropout of rate `drop` in the middle", MlpColumnMask),
+        ("no gradient reaches", MlpDetached),
+        ("the arguments stand in another order", MlpOtherOrder),
         ("no weights named fc1.weight", MlpOtherNames),
         ("fc1.weight should be (3, 2)", MlpFixedWidth),
     ],
@@ -566,11 +670,18 @@ WRONG = {
         ("pass it self.training", BlockDropsInEvaluation),
         ("the two branches share one draw", BlockOneDraw),
         ("changes its input in place", BlockInPlace),
-        ("does not reach everything", BlockDetached),
+        ("no gradient reaches", BlockDetached),
+        ("right in evaluation, but in training", BlockKeepRate),
+        ("right in evaluation, but in training", BlockAlwaysHalf),
+        ("each picture has its own draw", BlockBatchDraw),
+        ("the eps of norm1 is 1e-05", BlockDefaultEps),
+        ("`drop` does not reach self.attn", BlockWithoutDropout),
+        ("`attn_drop` does not reach self.attn", BlockWithoutAttentionDropout),
+        ("`rel_pos` is ignored", BlockWithoutRelativePosition),
     ],
 }
 RIGHT = {
-    "layer_norm": [norm_functional, norm_squares, norm_loop],
+    "layer_norm": [norm_functional, norm_squares, norm_group, norm_loop],
     "drop_path": [drop_torchvision, drop_timm, drop_loop, drop_index],
     "Mlp": [MlpFunctional, MlpErf, MlpDropoutBeforeGelu],
     "Block": [BlockTorchvision, BlockBranches, BlockFromNothing],

@@ -148,6 +148,44 @@ class EmbedWithoutDropout(VisionTransformer):
         return (logits, attentions) if return_attention else logits
 
 
+class PosDropTwice(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        x = self.pos_drop(self.embed(images))
+        x, attentions = self.blocks(x, return_attention=True)
+        logits = self.head(self.pre_logits(pool(self.norm(x), self.global_pool, self.num_prefix_tokens)))
+        return (logits, attentions) if return_attention else logits
+
+
+class PosDropBeforeHead(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        x, attentions = self.blocks(self.embed(images), return_attention=True)
+        y = self.pre_logits(pool(self.norm(x), self.global_pool, self.num_prefix_tokens))
+        logits = self.head(self.pos_drop(y))
+        return (logits, attentions) if return_attention else logits
+
+
+class DropoutAlways(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        x, attentions = self.blocks(self.embed(images), return_attention=True)
+        y = self.pre_logits(pool(self.norm(x), self.global_pool, self.num_prefix_tokens))
+        logits = self.head(nn.functional.dropout(y))
+        return (logits, attentions) if return_attention else logits
+
+
+class DropoutBeforeHead(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        x, attentions = self.blocks(self.embed(images), return_attention=True)
+        y = self.pre_logits(pool(self.norm(x), self.global_pool, self.num_prefix_tokens))
+        logits = self.head(nn.functional.dropout(y, 0.1, self.training))
+        return (logits, attentions) if return_attention else logits
+
+
+class SwitchesToEvaluation(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        self.eval()
+        return super().forward(images, return_attention)
+
+
 class SquareCrop(VisionTransformer):
     def forward(self, images, return_attention=False):
         height, width = self.patch_embed.img_size
@@ -180,6 +218,14 @@ class BlockByBlock(VisionTransformer):
         if return_attention:
             return logits, attentions
         return logits
+
+
+class SecondTripForWeights(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        _, attentions = self.blocks(self.embed(images), return_attention=True)
+        y = pool(self.norm(self.blocks(self.embed(images))), self.global_pool, self.num_prefix_tokens)
+        logits = self.head(self.pre_logits(y))
+        return (logits, attentions) if return_attention else logits
 
 
 class NormByHand(VisionTransformer):
@@ -231,7 +277,7 @@ def count(
     if mlp == 2:
         block += hidden * d + bias * d
     total += (blocks or depth) * block
-    return total + final * 2 * d + d * num_classes + head_bias * bias * num_classes
+    return total + int(final * 2) * d + d * num_classes + head_bias * bias * num_classes
 
 
 def forgets(**switches):
@@ -252,6 +298,14 @@ def forgets_qkv_matrices(
 ):
     total = count(img_size, patch_size, in_chans, num_classes, embed_dim, depth, mlp_ratio)
     return total - depth * 2 * embed_dim**2 - num_classes
+
+
+def row_of_patches(i=32, p=4, c=3, k=10, d=192, n=12, r=4.0):
+    return count(i, p, c, k, d, n, r, extra=1 + i // p - (i // p) ** 2)
+
+
+def always_four(i=32, p=4, c=3, k=10, d=192, n=12, r=4.0):
+    return count(i, p, c, k, d, n)
 
 
 def float_count(
@@ -369,6 +423,18 @@ def head_returns_weight(head):
     return nn.init.zeros_(head.weight)
 
 
+def head_new_parameters(head):
+    head.weight = nn.Parameter(torch.zeros_like(head.weight))
+    head.bias = nn.Parameter(torch.zeros_like(head.bias))
+    return head
+
+
+def head_other_shape(head):
+    head.weight.data = head.weight.new_zeros(1, 1)
+    head.bias.data = head.bias.new_zeros(1)
+    return head
+
+
 def head_no_grad(head):
     with torch.no_grad():
         for parameter in head.parameters():
@@ -415,13 +481,23 @@ WRONG = {
         ("your norm comes before the blocks", NormFirst),
         ("no gradient reaches", Detached),
         ("in training `self.pos_drop`", EmbedWithoutDropout),
+        ("called in a second place", PosDropTwice),
+        ("called in a second place", PosDropBeforeHead),
+        ("two runs in evaluation give different logits", DropoutAlways),
+        ("right in evaluation, but in training", DropoutBeforeHead),
+        ("switches the mode of the model", SwitchesToEvaluation),
         ("it accepts images of shape", SquareCrop),
     ],
     "vit_num_parameters": [
         ("the biases are missing", forgets(bias=0)),
         ("the position of the CLS token", forgets(extra=0)),
-        ("the CLS token and the position of the CLS token", forgets(cls=0)),
-        ("the final norm is missing", forgets(final=0)),
+        ("the CLS token, the position of the CLS token", forgets(cls=0)),
+        ("or the CLS token and its position", forgets(cls=0, extra=0)),
+        ("2·D short: the final norm", forgets(final=0)),
+        ("the shift of the final norm", forgets(final=0.5)),
+        ("have D numbers each; and a block has two norms", forgets(final=0.5, norms=1)),
+        ("rows times columns: you take image / P", row_of_patches),
+        ("you take 4·D", always_four),
         ("you count a layer from D to D", forgets(qkv=1)),
         ("you count one D x D; and the head has a bias", forgets_qkv_matrices),
         ("the MLP has two layers", forgets(mlp=1)),
@@ -431,7 +507,7 @@ WRONG = {
         ("there are L blocks: you count one", forgets(blocks=1)),
         ("W_O is missing", forgets(out=0)),
         (
-            "the final norm is missing: a scale and a shift, 2·D, after the last block; and",
+            "or the CLS token and its position; and the MLP has two layers",
             forgets(final=0, mlp=1),
         ),
         ("a count is a whole number", float_count),
@@ -448,10 +524,12 @@ WRONG = {
         ("no nn.Parameter any more", head_plain_tensors),
         ("should stay torch.float64", head_other_dtype),
         ("your function returns Parameter", head_returns_weight),
+        ("head.weight is a new parameter", head_new_parameters),
+        ("head.weight should keep its shape (3, 2)", head_other_shape),
     ],
 }
 RIGHT = {
-    "VisionTransformer": [InOneGo, BlockByBlock, NormByHand],
+    "VisionTransformer": [InOneGo, BlockByBlock, NormByHand, SecondTripForWeights],
     "vit_num_parameters": [by_parts, by_powers, by_polynomial],
     "init_head": [head_no_grad, head_constant, head_data, head_loaded],
 }

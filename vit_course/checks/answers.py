@@ -26,16 +26,23 @@ def folder() -> Path:
 
 
 def keep(name: str, answer: Any) -> Path | None:
-    """Write a right answer to the folder; None if it is the finished version or has no source to keep."""
-    module = getattr(answer, "__module__", "")
-    if module.startswith("vit_course") or not (in_notebook() or os.environ.get("VIT_COURSE_ANSWERS")):
+    """Write a right answer to the folder.
+
+    None if it is the finished version, goes by another name than the exercise, or has no source to keep.
+    """
+    module = getattr(answer, "__module__", None) or ""
+    if (
+        getattr(answer, "__name__", None) != name
+        or module.startswith("vit_course")
+        or not (in_notebook() or os.environ.get("VIT_COURSE_ANSWERS"))
+    ):
         return None
     try:
         text = standalone_source(answer)
         folder().mkdir(parents=True, exist_ok=True)
         path = folder() / f"{name}.py"
         path.write_text(text, encoding="utf-8", newline="\n")
-    except (OSError, TypeError, LookupError, SyntaxError):
+    except Exception:  # an answer may be any callable: one that cannot be kept is right all the same
         return None
     return path
 

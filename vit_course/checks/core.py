@@ -12,10 +12,11 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -100,7 +101,7 @@ def check(answer: Any, exercise: str | None = None) -> Any:
 
 
 def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
-    """Find out whether an answer is right, without printing and without raising."""
+    """Find out whether an answer is right, without printing, without raising, and leaving torch as it was."""
     name = exercise or getattr(answer, "__name__", type(answer).__name__)
     if name not in EXERCISES:
         return Verdict("unknown", f"{name!r} is no exercise of this course; known: {', '.join(EXERCISES)}")
@@ -108,19 +109,39 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     if not callable(answer):
         kind = type(answer).__name__
         return Verdict("wrong", f"give the function or class itself, check({name}), not a {kind}", task)
+    if inspect.isclass(task.reference) and isinstance(answer, nn.Module):
+        return Verdict(
+            "wrong", f"give the class itself, check({name}), not an instance of it, {name}(...)", task
+        )
+    default_dtype = torch.get_default_dtype()
     try:
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        with (
+            torch.random.fork_rng(devices=[]),
+            torch.enable_grad(),
+            warnings.catch_warnings(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter("ignore")
+            torch.set_default_dtype(torch.float32)
             torch.manual_seed(0)
             task.verify(answer)
     except Unfinished:
         return Verdict("unfinished", "the lesson goes on with the finished version", task)
     except Mistake as mistake:
         return Verdict("wrong", str(mistake), task)
+    except SystemExit:
+        return Verdict(
+            "wrong",
+            "your code calls exit() or quit(), which ends the whole program: return a value, or raise an error",
+            task,
+        )
     except Exception as error:  # whatever an answer returns, a check never raises
         return Verdict(
             "wrong", f"the check could not read your result: {type(error).__name__}: {error}", task
         )
+    finally:
+        torch.set_default_dtype(default_dtype)
     return Verdict("right", "your own version is used from here on", task)
 
 
@@ -187,8 +208,12 @@ def compare_modules(
     cases: Sequence[tuple],
     mistakes: Mistakes = (),
     prepare: Callable[[nn.Module, nn.Module], nn.Module] | None = None,
+    gradients: bool = True,
 ) -> None:
-    """Compare a student's module class with the finished one, both in evaluation mode with equal weights.
+    """Compare a student's module class with the finished one, both with equal weights.
+
+    First the results in evaluation mode. Then, for options with which the finished module draws nothing, the
+    results in training mode; at last the gradients of all weights and of all floating-point inputs.
 
     Args:
         answer: the student's class.
@@ -196,19 +221,126 @@ def compare_modules(
         cases: tuples (options of the class as a dict, *inputs), the smallest first.
         mistakes: pairs (wrong class, message to the student), the likeliest first.
         prepare: gives the first module the weights of the second; by default `same_weights`.
+        gradients: whether to compare the gradients too.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
         Unfinished: if the answer is still the stub.
     """
 
-    def run(module_class: type, options: dict, *inputs: Any) -> Any:
+    def ready(module_class: type, options: dict) -> nn.Module:
         torch.manual_seed(0)
         finished = spread_weights(reference(**options))
-        module = (prepare or same_weights)(build(module_class, **options), finished)
-        return module.eval()(*inputs)
+        if module_class is reference:
+            return finished
+        return (prepare or same_weights)(build(module_class, **options), finished)
+
+    def run(module_class: type, options: dict, *inputs: Any) -> Any:
+        return ready(module_class, options).eval()(*inputs)
 
     compare(answer, reference, cases, mistakes, run)
+    for options, *inputs in cases:
+        where = f"on {describe(reference, (options, *inputs))}"
+        mine, finished = ready(answer, options).train(), ready(reference, options).train()
+        result = first_of(finished(*copy(tuple(inputs))))
+        if difference(
+            result, first_of(finished.eval()(*copy(tuple(inputs))))
+        ):  # dropout is on: compare without
+            mine, finished, result = mine.eval(), finished.eval(), None
+        compare_training(mine, finished, tuple(inputs), where, result, gradients)
+
+
+def compare_training(
+    module: nn.Module, finished: nn.Module, inputs: tuple, where: str, result: Any, gradients: bool
+) -> None:
+    """Demand the given result, if any, in training mode, and the gradients of the finished module."""
+    got = outcome(lambda m, *case: first_of(m(*case)), module, inputs)
+    if isinstance(got, Exception):
+        raise Mistake(f"{where}, in training, your code stopped with {explain_error(got)}")
+    if result is not None and difference(got, result):
+        raise Mistake(
+            f"{where}: right in evaluation, but in training mode the result is another, though every rate is 0 and "
+            "nothing may be dropped: does your dropout or drop path use the rate it is given, and not a fixed "
+            "number or 1 - rate?"
+        )
+    if gradients:
+        compare_gradients(module, finished, inputs, where)
+
+
+def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, where: str = "") -> None:
+    """Compare the gradients, as numbers, of all floating-point inputs and, in modules, of all weights.
+
+    Args:
+        answer: the student's function, or a module.
+        reference: the finished function, or a module with the same weights.
+        inputs: the arguments.
+        where: names the inputs to the student; by default their shapes.
+    """
+    where = where or f"on {describe(reference, inputs)}"
+    want = way_back(reference, inputs, reference)
+    got = outcome(lambda function, *case: way_back(function, case, reference), answer, inputs)
+    if isinstance(got, Exception):
+        raise Mistake(
+            f"{where}: the result is right, but with inputs or weights that learn your code stopped with "
+            f"{explain_error(got)}"
+        )
+    scale = max((gradient.abs().max().item() for gradient in want.values()), default=0.0)
+    for name, right in want.items():
+        mine = got.get(name)
+        if mine is None or (mine.eq(0).all() and right.abs().max() > 1e-4 * scale):
+            raise Mistake(
+                f"{where}: the result is right, but no gradient reaches {name}, so nothing there could learn: leave "
+                "out `detach`, `.data`, `torch.no_grad` and copies made with `torch.tensor` or `nn.Parameter`"
+            )
+        if mine.shape != right.shape and mine.numel() == right.numel():  # the same weights in another layout
+            mine, right = mine.flatten().sort().values, right.flatten().sort().values
+        tolerance = 1e-3 * right.abs().max() + 1e-5 * scale
+        if mine.shape != right.shape or not (mine - right).abs().max() <= tolerance:
+            raise Mistake(
+                f"{where}: the result is right, but the gradient of {name} is not: a part of the computation is "
+                "cut off from learning. Look for `detach`, `.data`, `torch.no_grad` or `.item()`"
+            )
+
+
+def first_of(result: Any) -> Any:
+    """Return the first of several results, or the only one."""
+    return result[0] if isinstance(result, tuple | list) else result
+
+
+def way_back(function: Callable, inputs: tuple, reference: Callable) -> dict[str, Tensor]:
+    """Return the gradients of all float inputs and of the weights of a module, by name.
+
+    They are those of the sum of the numbers of the (first) result, each with a weight of its own.
+    """
+    leaves = [x.detach().requires_grad_() if is_float(x) else x for x in inputs]
+    result = first_of(function(*copy(tuple(leaves))))
+    names = argument_names(getattr(reference, "forward", reference), len(leaves))
+    weights = function.named_parameters() if isinstance(function, nn.Module) else ()
+    asked = {f"the weights {name}": x for name, x in weights if x.requires_grad}
+    asked |= {f"`{name}`": x for name, x in zip(names, leaves, strict=False) if is_float(x)}
+    if not asked or not result.requires_grad:
+        return {}
+    weight = torch.randn(result.shape, generator=torch.Generator().manual_seed(0)).to(result)
+    found = torch.autograd.grad((result * weight).sum(), list(asked.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(x) if gradient is None else gradient
+        for (name, x), gradient in zip(asked.items(), found, strict=True)
+    }
+
+
+def demand_error(answer: Callable, case: tuple, why: str, kind: type[Exception] = Exception) -> None:
+    """Demand that an answer refuses a case, with an error of this kind; `why` says what is wrong with the case."""
+    result = outcome(lambda function, *arguments: function(*arguments), answer, case)
+    if isinstance(result, kind):
+        return
+    stopped = isinstance(result, Exception)
+    got = f"stopped with {explain_error(result)}" if stopped else "went on without a word"
+    raise Mistake(f"{why}: raise a ValueError that says so (your code {got})")
+
+
+def is_float(value: Any) -> bool:
+    """Tell whether a value is a tensor of floating-point numbers: one that can have a gradient."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def spread_weights(module: nn.Module) -> nn.Module:
@@ -276,7 +408,7 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
             return f"{len(want)} values were expected, {want!r:.300}; you returned {got!r:.300}"
         parts = [difference(g, w, same_dtype) for g, w in zip(got, want, strict=True)]
         return next((f"value {i + 1} of {len(want)}: {part}" for i, part in enumerate(parts) if part), "")
-    if isinstance(got, Tensor) and got.ndim == 0:
+    if isinstance(got, np.generic) or (isinstance(got, Tensor) and got.ndim == 0):
         got = got.item()
     if isinstance(want, int) and not isinstance(want, bool) and isinstance(got, float) and got == want:
         return f"you returned the fraction {got}, but a count is a whole number, {want}: divide with // or use int"
@@ -324,10 +456,15 @@ def describe(reference: Callable, case: tuple) -> str:
     if inspect.isclass(reference):
         options = ", ".join(f"{name}={value!r}" for name, value in case[0].items())
         return f"{reference.__name__}({options}) and {describe(reference.forward, case[1:])}"
-    names = [name for name in inspect.signature(reference).parameters if name != "self"]
-    names += [f"argument {i + 1}" for i in range(len(names), len(case))]
+    names = argument_names(getattr(reference, "forward", reference), len(case))
     shown = (f"of shape {tuple(v.shape)}" if isinstance(v, Tensor) else f"= {v!r}" for v in case)
     return ", ".join(f"{name} {value}" for name, value in zip(names, shown, strict=False))
+
+
+def argument_names(function: Callable, number: int) -> list[str]:
+    """Return the names of a function's arguments, at least so many."""
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    return names + [f"argument {i + 1}" for i in range(len(names), number)]
 
 
 def explain_error(error: Exception) -> str:

@@ -5,7 +5,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import data, plots
-from vit_course.checks.core import Mistake, compare, exercise
+from vit_course.checks.core import compare, demand_error, exercise
 
 
 def read_shape(images: int, channels: int, height: int, width: int) -> tuple[int, ...]:
@@ -194,15 +194,24 @@ def check_normalize(answer):
             ),
         ],
     )
-    try:
-        answer(torch.rand(2, 3, 4, 4), [0.5], [0.5])
-    except ValueError:
-        return
-    except Exception as error:
-        raise Mistake(
-            f"3 channels and 1 mean should be a ValueError; it was {type(error).__name__}"
-        ) from error
-    raise Mistake(
-        "images with 3 channels and a mean of 1 number should be a ValueError that names both: else a forgotten "
-        "channel goes unnoticed"
+    double = torch.rand(2, 3, 4, 4, dtype=torch.float64)
+    compare(
+        answer,
+        data.normalize,
+        [(double, *three), (double, *(v.double() for v in three))],
+        [
+            (
+                lambda *case: data.normalize(*case).double(),
+                "float64 images stay float64: the result should be float32, which the layers of a model expect; "
+                "convert with `.float()`",
+            )
+        ],
     )
+    for means, stds in ((1, 1), (1, 3), (3, 1), (4, 4)):
+        demand_error(
+            answer,
+            (torch.rand(2, 3, 4, 4), [0.5] * means, [0.5] * stds),
+            f"images have 3 channels, but mean {means} and std {stds} values, and else a forgotten channel goes "
+            "unnoticed",
+            ValueError,
+        )

@@ -6,7 +6,16 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course import patches
-from vit_course.checks.core import Mistake, build, compare, compare_modules, exercise, outcome, same_weights
+from vit_course.checks.core import (
+    Mistake,
+    build,
+    compare,
+    compare_modules,
+    demand_error,
+    exercise,
+    outcome,
+    same_weights,
+)
 
 
 def counting(*shape: int) -> Tensor:
@@ -46,13 +55,9 @@ def check_count_patches(answer):
             (with_cls, "one too many: the CLS token is no patch, it comes in lesson 02"),
         ],
     )
-    for img_size, patch_size in [(30, 4), ((32, 30), 4)]:
-        result = outcome(lambda f, *a: f(*a), answer, (img_size, patch_size))
-        if not isinstance(result, ValueError):
-            raise Mistake(
-                f"img_size {img_size} cannot be cut into patches of {patch_size} without a rest: raise a "
-                f"ValueError that says so (you returned {result!r})"
-            )
+    for img_size, patch_size in [(30, 4), ((32, 30), 4), ((30, 32), 4), ((6, 6), 4)]:
+        why = f"img_size {img_size} cannot be cut into patches of {patch_size} without a rest"
+        demand_error(answer, (img_size, patch_size), why, ValueError)
 
 
 @exercise(patches.patchify)
@@ -71,6 +76,10 @@ def check_patchify(answer):
         p1, p2 = patches.as_pair(p)
         return images.reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
 
+    def permuted_reshape(images, p):
+        p1, p2 = patches.as_pair(p)
+        return images.permute(0, 2, 3, 1).reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+
     def as_einops(pattern):
         def function(images, p):
             p1, p2 = patches.as_pair(p)
@@ -87,6 +96,11 @@ def check_patchify(answer):
                 plain_reshape,
                 "the shape is right but the pixels are scrambled: `reshape` alone cuts rows, not patches. Split H "
                 "into (rows, P) and W into (columns, P) first, then bring the two grid axes together",
+            ),
+            (
+                permuted_reshape,
+                "the channels stand side by side, but the rest is cut by `reshape` alone, and it cuts rows of pixels, "
+                "not squares. Split H into (rows, P) and W into (columns, P) first",
             ),
             (
                 as_einops("b c (h p1) (w p2) -> b (w h) (p1 p2 c)"),
@@ -116,6 +130,10 @@ def check_patchify(answer):
             ),
         ],
     )
+    for shape in ((1, 1, 5, 4), (1, 1, 4, 5)):
+        demand_error(answer, (counting(*shape), 2), f"patches of 2x2 leave a rest of images {shape}")
+    why = "images of shape (3, 4, 4) lack the axis of the batch"
+    demand_error(answer, (counting(3, 4, 4), 2), why)
 
 
 @exercise(patches.unpatchify)
@@ -141,6 +159,10 @@ def check_unpatchify(answer):
         p1, p2 = patches.as_pair(p)
         return x.reshape(x.shape[0], -1, grid[0] * p1, grid[1] * p2)
 
+    def permuted_reshape(x, p, grid):
+        p1, p2 = patches.as_pair(p)
+        return x.reshape(x.shape[0], grid[0] * p1, grid[1] * p2, -1).permute(0, 3, 1, 2)
+
     compare(
         answer,
         patches.unpatchify,
@@ -149,6 +171,11 @@ def check_unpatchify(answer):
             (
                 plain_reshape,
                 "`reshape` alone lays the patches down as rows of pixels: the picture is scrambled",
+            ),
+            (
+                permuted_reshape,
+                "the channels are right, but `reshape` alone lays each patch down as a row of pixels, not as a square. "
+                "Split N into (rows, columns) and a patch into (P, P, C) first",
             ),
             (
                 as_einops("b (h w) (c p1 p2) -> b c (h p1) (w p2)"),
@@ -176,6 +203,11 @@ def check_unpatchify(answer):
             ),
         ],
     )
+    for number in (3, 5):
+        why = f"{number} patches do not fill a grid of 2x2"
+        demand_error(answer, (counting(1, number, 4), 2, (2, 2)), why)
+    why = "patches of 6 numbers are no squares of 2x2 pixels"
+    demand_error(answer, (counting(1, 4, 6), 2, (2, 2)), why)
 
 
 class _ReadsColumns(patches.PatchEmbed):
@@ -250,14 +282,15 @@ def check_patch_embed(answer):
         prepare=_copy_patch_weights,
     )
     module = build(answer, img_size=(8, 12), patch_size=4, in_chans=3, embed_dim=10)
-    if getattr(module, "num_patches", None) != 6:
-        raise Mistake(
-            f"`self.num_patches` should be 6 for an 8x12 image and P = 4, yours is "
-            f"{getattr(module, 'num_patches', 'missing')}: the model asks for it to size its positions"
-        )
-    module(torch.rand(2, 3, 8, 12)).sum().backward()
-    if any(parameter.grad is None for parameter in module.parameters()):
-        raise Mistake("no gradient reaches the projection: is its result really used, without `detach`?")
+    wanted = {"num_patches": 6, "grid_size": (2, 3), "img_size": (8, 12), "patch_size": (4, 4)}
+    for name, value in wanted.items():
+        mine = getattr(module, name, "missing")
+        if (tuple(mine) if isinstance(mine, list | torch.Size) else mine) != value:
+            raise Mistake(
+                f"`self.{name}` should be {value} for an 8x12 image and P = 4, yours is {mine}: the model asks for "
+                "it later"
+            )
+    _check_order(answer, module)
     for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
         result = outcome(lambda f, x: f(x), module, (bad,))
         if not isinstance(result, Exception):
@@ -265,3 +298,14 @@ def check_patch_embed(answer):
                 f"built for 3 channels and 8x12 pixels it accepts images of shape {tuple(bad.shape)}: refuse them "
                 "with a ValueError, `check_images` from vit_course.patches does it in one line"
             )
+
+
+def _check_order(answer: type, named: nn.Module) -> None:
+    """The arguments go by their places too: the model gives them so."""
+    module = outcome(lambda module_class, *options: module_class(*options), answer, ((8, 12), 4, 3, 10))
+    shapes = [[tuple(p.shape) for p in m.parameters()] for m in (named, module) if isinstance(m, nn.Module)]
+    if isinstance(module, Exception) or shapes[0] != shapes[-1]:
+        raise Mistake(
+            "the arguments of `__init__` should be img_size, patch_size, in_chans, embed_dim, in this order: the "
+            "model gives them without their names"
+        )

@@ -4,22 +4,24 @@ import torch
 from torch import Tensor
 
 from vit_course import embeddings
-from vit_course.checks.core import Mistake, compare, exercise, explain_error, outcome
+from vit_course.checks.core import Mistake, compare, demand_error, exercise, explain_error, outcome
 
 
-def call(function, *case):
-    """Call a function: what `outcome` wants."""
-    return function(*case)
+def go_back(answer, *case, weight: Tensor | float = 1.0) -> None:
+    """Send gradients back through an answer, as far as it lets them; the tensors of the case keep them."""
 
+    def weighted(function, *arguments):
+        result = function(*arguments)
+        return (result * weight).sum() if result.requires_grad else None
 
-def refuses(answer, case: tuple, why: str) -> None:
-    """Demand a ValueError for a bad input."""
-    result = outcome(call, answer, case)
-    if isinstance(result, ValueError):
-        return
-    stopped = isinstance(result, Exception)
-    got = f"stopped with {explain_error(result)}" if stopped else "went on without a word"
-    raise Mistake(f"{why}: raise a ValueError that says so (your code {got})")
+    total = outcome(weighted, answer, case)
+    if isinstance(total, Exception):
+        raise Mistake(
+            "the numbers are right, but with tensors that learn (requires_grad=True), as in every training, your code "
+            f"stopped with {explain_error(total)}"
+        )
+    if total is not None:
+        total.backward()
 
 
 def reads_cls(mistaken):
@@ -86,9 +88,7 @@ def check_prepend_cls_token(answer):
     )
     tokens, cls = torch.rand(3, 4, 5, requires_grad=True), torch.rand(1, 1, 5, requires_grad=True)
     weight = torch.rand(3, 5, 5)
-    result = answer(tokens, cls)
-    if result.requires_grad:
-        (result * weight).sum().backward()
+    go_back(answer, tokens, cls, weight=weight)
     if cls.grad is None:
         raise Mistake(
             "the numbers are right, but no gradient reaches `cls_token`: it would never be learned. Something cuts "
@@ -96,6 +96,11 @@ def check_prepend_cls_token(answer):
         )
     if tokens.grad is None:
         raise Mistake("no gradient reaches the patch tokens: the patch embedding could not learn")
+    if not torch.allclose(tokens.grad, weight[:, 1:], atol=1e-5):
+        raise Mistake(
+            "the gradient of the patch tokens is not right: a part of them is cut off, by `detach` or `.data`, so the "
+            "patch embedding would learn too slowly"
+        )
     if not torch.allclose(cls.grad[0, 0], weight[:, 0].sum(0), atol=1e-5):
         raise Mistake(
             "the gradient of `cls_token` is not the sum over the images of the batch: use the one vector for all "
@@ -103,7 +108,7 @@ def check_prepend_cls_token(answer):
         )
     for width in (1, 6):
         bad = torch.rand(2, 3, 4), torch.rand(1, 1, width)
-        refuses(answer, bad, f"tokens of width 4 do not fit a CLS token of width {width}")
+        demand_error(answer, bad, f"tokens of width 4 do not fit a CLS token of width {width}", ValueError)
 
 
 def call_twice(function, tokens: Tensor, cls_token: Tensor) -> Tensor:
@@ -224,17 +229,13 @@ def check_pool(answer):
     )
     for mode, share in (("token", torch.tensor([1.0, 0, 0])), ("avg", torch.tensor([0, 0.5, 0.5]))):
         tokens = torch.rand(2, 3, 4, requires_grad=True)
-        result = answer(tokens, mode, 1)
-        if result.requires_grad:
-            result.sum().backward()
+        go_back(answer, tokens, mode, 1)
         if tokens.grad is None or not torch.allclose(tokens.grad, share[:, None].expand(3, 4), atol=1e-6):
             raise Mistake(
                 f'the numbers are right, but with mode "{mode}" no gradient goes back to the tokens: no layer below '
                 "could learn. Leave out `detach`, `.data` and `torch.no_grad`"
             )
-    refuses(answer, (wide, "max", 1), "mode 'max' is neither 'token' nor 'avg'")
-    refuses(
-        answer,
-        (wide, "token", 0),
-        "with num_prefix_tokens = 0 there is no CLS token to read, index 0 is a patch",
-    )
+    for mode in ("max", "cls", "mean"):
+        demand_error(answer, (wide, mode, 1), f"mode {mode!r} is neither 'token' nor 'avg'", ValueError)
+    why = "with num_prefix_tokens = 0 there is no CLS token to read, index 0 is a patch"
+    demand_error(answer, (wide, "token", 0), why, ValueError)

@@ -9,18 +9,21 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import embeddings, interpret
-from vit_course.checks.core import Mistake, compare, difference, exercise, outcome
+from vit_course.checks.core import (
+    Mistake,
+    compare,
+    compare_gradients,
+    demand_error,
+    describe,
+    difference,
+    exercise,
+    outcome,
+)
 from vit_course.checks.lesson01 import counting
 
 
 def _call(function, *arguments):
     return function(*arguments)
-
-
-def _must_refuse(answer, case: tuple, message: str) -> None:
-    """Demand an error where the docstring promises one; which kind of error is the student's choice."""
-    if not isinstance(outcome(_call, answer, case), Exception):
-        raise Mistake(message)
 
 
 class _Encoder:
@@ -99,6 +102,14 @@ def check_equivariance_gap(answer):
             ),
         ],
     )
+    faint = _Encoder("adds a billionth of the running sum", lambda x: x + 1e-9 * x.cumsum(1))
+    case = faint, torch.randn(2, 5, 3, dtype=torch.float64), five
+    right, mine = interpret.equivariance_gap(*case), float(answer(*case))
+    if not abs(mine - right) < 1e-3 * right:
+        raise Mistake(
+            f"on {describe(interpret.equivariance_gap, case)}, in float64: expected {right:.3g}, you returned "
+            f"{mine:.3g}. The lesson tells so small a gap from rounding errors: do not round, and keep float64"
+        )
 
 
 @exercise(embeddings.add_position)
@@ -146,25 +157,20 @@ def check_add_position(answer):
             (lambda x, p: torch.cat([x[:1] + p, x[1:]]), "only the first image of the batch gets positions"),
         ],
     )
-    tokens, positions = torch.randn(2, 5, 4, requires_grad=True), torch.randn(1, 5, 4, requires_grad=True)
-    result = answer(tokens, positions)
-    if result.requires_grad:
-        result.sum().backward()
-    for name, tensor in (("positions", positions), ("tokens", tokens)):
-        if tensor.grad is None:
-            raise Mistake(f"no gradient reaches the {name}, so they would never learn: is there a `detach`?")
-    _must_refuse(
-        answer,
-        (torch.randn(2, 5, 4), torch.randn(1, 1, 4)),
-        "tokens (2, 5, 4) and positions (1, 1, 4) pass without an error: `+` gives all five tokens the same vector "
-        "(broadcasting), and the model is blind again. Compare the shapes first and raise a ValueError",
-    )
-    _must_refuse(
+    compare_gradients(answer, embeddings.add_position, (torch.randn(2, 5, 4), torch.randn(1, 5, 4)))
+    demand_error(
         answer,
         (torch.randn(2, 4, 4), torch.randn(1, 5, 4)),
-        "4 tokens take 5 positions without an error. Somebody has forgotten the CLS token, and nobody will notice: "
-        "raise a ValueError where the numbers differ",
+        "4 tokens take 5 positions: somebody has forgotten the CLS token, and nobody will notice",
     )
+    for number, width in ((1, 4), (5, 1)):
+        demand_error(
+            answer,
+            (torch.randn(2, 5, 4), torch.randn(1, number, width)),
+            f"tokens (2, 5, 4) and positions (1, {number}, {width}) pass without an error: `+` repeats the axis of "
+            "size 1 (broadcasting), "
+            + ("and the model is blind again" if number == 1 else "a sum without meaning"),
+        )
 
 
 def _reading_order(rows: int, columns: int, start: int = 0) -> tuple[Tensor, Tensor]:
@@ -269,9 +275,8 @@ def check_sincos_2d(answer):
             ),
         ],
     )
-    _must_refuse(
-        answer, ((2, 2), 6), "dim 6 does not split into four quarters: raise a ValueError that says so"
-    )
+    for dim in (6, 7):
+        demand_error(answer, ((2, 2), dim), f"dim {dim} does not split into four quarters")
 
 
 def _resample(grid_in=None, grid_out=None, size=None, **options):
@@ -384,12 +389,20 @@ def check_resample_pos_embed(answer):
                 f"right with one prefix token, not with {case[-1]}: `num_prefix_tokens` says how many vectors in "
                 "front to keep apart, it may be 0 or 2"
             )
-    _must_refuse(
+    compare_gradients(answer, embeddings.resample_pos_embed, (table(2, 3, 1, 4), (2, 3), (4, 5), 1))
+    demand_error(
         answer,
         (table(3, 4, 1, 4), (3, 5), (6, 6), 1),
-        "13 positions are taken for 1 + 3x5 without an error; einops alone finds a number of columns that fits. "
-        "Compare with rows·columns first and raise a ValueError",
+        "13 positions are taken for 1 + 3x5; einops alone finds a number of columns that fits. Compare with "
+        "rows·columns first",
     )
+    for new_grid in ((6, 6), (3, 4)):
+        demand_error(
+            answer,
+            (table(3, 5, 1, 4), (3, 4), new_grid, 1),
+            f"16 positions are taken for 1 + 3x4 (new_grid {new_grid}), three vectors too many: the old grid is "
+            "another one",
+        )
     pos = table(4, 6, 1, 3)
     for option in ({"mode": "bilinear"}, {"antialias": False}):
         (name,) = option

@@ -1,12 +1,25 @@
 """Checks of lesson 04: self-attention with many heads."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course import attention
-from vit_course.checks.core import Mistake, build, compare, compare_modules, exercise, outcome, spread_weights
+from vit_course.checks.core import (
+    Mistake,
+    build,
+    compare,
+    compare_gradients,
+    compare_modules,
+    difference,
+    exercise,
+    first_of,
+    outcome,
+    spread_weights,
+)
 
 WRONG_AXIS = (
     "the softmax runs over the wrong axis: each *query* should spread a weight of 1 over the keys: your columns "
@@ -86,18 +99,21 @@ def check_scaled_dot_product_attention(answer):
         (*torch.randn(3, 4, 6).double(), torch.randn(4, 4).double()),
     ]
     compare(answer, attention.scaled_dot_product_attention, cases, ATTEND_MISTAKES)
-    large = 40 * torch.ones(1, 4)
-    output, weights = answer(large, large, torch.ones(1, 2))
-    if not (output.isfinite().all() and weights.isfinite().all()):
+    large = (torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 0], [9, 1]]), torch.eye(2))
+    if difference(answer(*large), attention.scaled_dot_product_attention(*large)):
         raise Mistake(
-            "with scores in the thousands your softmax overflows: exp(89) is infinite in float32. Subtract the "
-            "largest score of each row first, or use `.softmax(dim=-1)`, which does it for you"
+            "with scores in the thousands your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
+            "exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, which does it"
         )
-    q, k, v = torch.randn(3, 4, 6).unbind()
-    inputs = [x.requires_grad_() for x in (q, k, v)]
-    answer(*inputs)[0].sum().backward()
-    if any(x.grad is None for x in inputs):
-        raise Mistake("no gradient reaches q, k and v: do not use `detach`, `.data` or `no_grad` here")
+    inputs = (*torch.randn(3, 4, 6), torch.randn(4, 4))
+    compare_gradients(answer, attention.scaled_dot_product_attention, inputs)
+    of_weights = (_second(function) for function in (answer, attention.scaled_dot_product_attention))
+    compare_gradients(*of_weights, inputs, "on the second result, the weights")
+
+
+def _second(attend: Callable) -> Callable:
+    """Return the weights of an attention alone."""
+    return lambda q, k, v, bias: attend(q, k, v, bias)[1]
 
 
 def _as_einops(pattern):
@@ -242,11 +258,6 @@ MODULE_MISTAKES = [
     ),
     (_variant(cut=_cut_pattern("b t (h n d) -> n b h t d")), INTERLEAVED),
     (_variant(cut=_cut_pattern("b t (h d n) -> n b h t d")), INTERLEAVED),
-    (_variant(cut=_cut_pattern("b t (d n h) -> n b h t d")), INTERLEAVED),
-    (
-        _variant(cut=_cut_pattern("b t (n d h) -> n b h t d")),
-        "your heads take every h-th number; head 0 gets the first d",
-    ),
     (
         _variant(attend=_attend(_by_width)),
         "the scores are divided by sqrt(D): it should be the width of a *head*, d = D/h, else attention gets too flat",
@@ -288,7 +299,7 @@ MODULE_MISTAKES = [
 ]
 
 
-class _NearBias(nn.Module):
+class NearBias(nn.Module):
     """A bias without weights that depends on the query, as relative position does."""
 
     def forward(self, q: Tensor) -> Tensor:
@@ -305,19 +316,12 @@ def check_multi_head_attention(answer):
         ({"dim": 4, "num_heads": 2}, x, True),
         ({"dim": 12, "num_heads": 3}, wide),
         ({"dim": 12, "num_heads": 4, "qkv_bias": False}, wide[:1], True),
-        ({"dim": 12, "num_heads": 2, "rel_pos": _NearBias()}, wide),
-        ({"dim": 12, "num_heads": 2, "rel_pos": _NearBias()}, wide, True),
+        ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide),
+        ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide, True),
         ({"dim": 6, "num_heads": 1}, torch.randn(3, 1, 6)),
     ]
     compare_modules(answer, attention.MultiHeadAttention, cases, MODULE_MISTAKES)
     for wanted in (False, True):
-        module = build(answer, dim=6, num_heads=2)
-        result = module(torch.randn(2, 4, 6), wanted)
-        (result[0] if wanted else result).square().sum().backward()
-        if any(parameter.grad is None for parameter in module.parameters()):
-            raise Mistake(
-                "some weights get no gradient: are `self.qkv` and `self.proj` both used, without `detach`?"
-            )
         _check_attention_dropout(answer, wanted)
         _check_output_dropout(answer, wanted)
 
@@ -333,8 +337,7 @@ def _check_repeatable(answer: type, x: Tensor) -> None:
 
     def twice(module_class: type, wanted: bool) -> list:
         module = build(module_class, dim=12, num_heads=2, attn_drop=0.5, proj_drop=0.5).eval()
-        results = [module(x, wanted) for _ in range(2)]
-        return [result[0] if isinstance(result, tuple) else result for result in results]
+        return [first_of(module(x, wanted)) for _ in range(2)]
 
     for wanted in (False, True):
         results = outcome(twice, answer, (wanted,))
@@ -343,39 +346,46 @@ def _check_repeatable(answer: type, x: Tensor) -> None:
 
 
 def _check_attention_dropout(answer: type, wanted: bool) -> None:
-    """One head and one token have the weight 1, so in training it becomes 0 or 2 and no value in between."""
-    how = f"return_attention={wanted}"
-    torch.manual_seed(0)
-    module = spread_weights(build(answer, dim=4, num_heads=1, attn_drop=0.5))
-    x = torch.randn(64, 1, 4)
+    """One head and one token have the weight 1, so in training it becomes 0 or 4/3 and no value in between."""
+    how = f"with return_attention={wanted} and attn_drop=0.25"
+    module, x = spread_weights(build(answer, dim=4, num_heads=1, attn_drop=0.25)), torch.randn(1000, 1, 4)
     value = F.linear(x, module.qkv.weight[8:], module.qkv.bias[8:])
     result = module.train()(x, wanted)
-    out, weights = result if wanted else (result, None)
-    dropped, doubled = module.proj(torch.zeros_like(value)), module.proj(2 * value)
-    is_dropped = torch.isclose(out, dropped, atol=1e-4).all(dim=-1)
-    is_doubled = torch.isclose(out, doubled, atol=1e-4).all(dim=-1)
-    if torch.allclose(out, module.proj(value), atol=1e-4):
-        raise Mistake(f"with {how} `attn_drop` does nothing in training: it should drop attention weights")
-    if wanted and not torch.allclose(weights, torch.ones_like(weights)):
+    whole, dropped, scaled = (
+        torch.isclose(first_of(result), module.proj(factor * value), atol=1e-4).all(dim=-1)
+        for factor in (1, 0, 4 / 3)
+    )
+    if whole.all():
+        raise Mistake(f"{how} `attn_drop` does nothing in training: it should drop attention weights")
+    if wanted and not torch.allclose(result[1], torch.ones_like(result[1])):
         raise Mistake(
             "you return the weights after dropout: their rows no longer sum to 1. Return those from before"
         )
-    if not (is_dropped | is_doubled).all() or is_dropped.all() or is_doubled.all():
+    if not (dropped | scaled).all():
         raise Mistake(
-            f"with {how} `attn_drop` hits the wrong numbers: in training F.dropout belongs on the *weights*, after "
-            "the softmax and before they are multiplied with v"
+            f"{how} dropout hits the wrong numbers: in training F.dropout belongs on the *weights*, after the softmax "
+            "and before they are multiplied with v, with the rate self.attn_drop"
+        )
+    if abs((share := dropped.double().mean().item()) - 0.25) > 0.06:
+        raise Mistake(
+            f"{how} {share:.0%} of 1000 weights are dropped: the rate is self.attn_drop, each weight has its own draw"
         )
 
 
 def _check_output_dropout(answer: type, wanted: bool) -> None:
-    """A proj_drop of one half sets about half of the result to 0 in training."""
-    module = spread_weights(build(answer, dim=8, num_heads=2, proj_drop=0.5))
-    x = torch.randn(8, 4, 8)
-    result = module.train()(x, wanted)
-    share = (result[0] if wanted else result).eq(0).float().mean()
-    if not 0.3 < share < 0.7:
+    """A proj_drop of 1/4 sets about 1/4 of the result to 0 in training, and scales the rest by 4/3."""
+    module, x = spread_weights(build(answer, dim=8, num_heads=2, proj_drop=0.25)), torch.randn(64, 4, 8)
+    quiet, noisy = (first_of(module.train(mode)(x, wanted)) for mode in (False, True))
+    kept = noisy != 0
+    if not 0.69 < kept.double().mean() < 0.81:
         raise Mistake(
-            "`self.proj_drop` should be the last step, after `self.proj`: half of the result is 0 in training then"
+            "`self.proj_drop` should be the last step, after `self.proj`, and once: with proj_drop=0.25 a quarter of "
+            "the result is 0 in training then"
+        )
+    if difference(noisy[kept], quiet[kept] / 0.75):
+        raise Mistake(
+            "`self.proj_drop` is used in a second place too: it belongs behind `self.proj` alone, neither on the input "
+            "nor on the merged heads"
         )
 
 

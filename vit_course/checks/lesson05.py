@@ -11,6 +11,7 @@ from vit_course.checks.core import (
     Mistake,
     build,
     compare,
+    compare_gradients,
     compare_modules,
     describe,
     difference,
@@ -18,6 +19,7 @@ from vit_course.checks.core import (
     explain_error,
     outcome,
 )
+from vit_course.checks.lesson04 import NearBias
 
 
 def call(answer: Callable, reference: Callable, *case) -> Tensor:
@@ -26,8 +28,12 @@ def call(answer: Callable, reference: Callable, *case) -> Tensor:
     where = f"on {describe(reference, case)}"
     if isinstance(value, Exception):
         raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
-    if not isinstance(value, Tensor) or value.shape != case[0].shape:
+    if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
         raise Mistake(f"{where}: {difference(value, case[0])}")
+    if not value.isfinite().all():
+        raise Mistake(
+            f"{where}: the result has numbers that are nan or infinite; a dropped branch should be 0"
+        )
     return value
 
 
@@ -43,7 +49,7 @@ def check_layer_norm(answer):
         tokens(2, 3, 5),
         plain,
         small,
-        (torch.full((1, 4), 2.0), small[1], small[2]),
+        (torch.full((1, 4), 0.25), small[1], small[2]),
         (*plain, 0.5),
         tokens(2, 3, 4, 6),
         tuple(t.double() for t in tokens(2, 7)),
@@ -117,19 +123,7 @@ def check_layer_norm(answer):
             ),
         ],
     )
-    slopes = []
-    for function in (answer, encoder.layer_norm):
-        x, weight, bias = (t.clone().requires_grad_() for t in plain)
-        result = function(x, weight, bias)
-        if not result.requires_grad:
-            raise Mistake("no gradient comes through: leave out `detach` and `no_grad`")
-        (result**2).sum().backward()
-        slopes.append(tuple(torch.zeros_like(t) if t.grad is None else t.grad for t in (x, weight, bias)))
-    if difference(*slopes):
-        raise Mistake(
-            "the values are right, the gradients are not: mean and variance depend on x too, so compute them "
-            "without `detach`, `.data` or `no_grad`"
-        )
+    compare_gradients(answer, encoder.layer_norm, plain)
 
 
 @exercise(encoder.drop_path)
@@ -274,6 +268,9 @@ def check_mlp(answer):
             ),
         ],
     )
+    by_place = build(lambda **sizes: answer(*sizes.values()), dim=2, hidden_dim=3, drop=0.0)
+    if by_place.fc1.weight.shape != (3, 2):
+        raise Mistake("the arguments stand in another order: dim, hidden_dim, drop")
     # Weights for which an output number tells where dropout was: 21 = 1 + 20 in the middle, 22 = 21 + 1 at the end.
     module, x = build(answer, dim=8, hidden_dim=8, drop=0.25), torch.ones(500, 8)
     with torch.no_grad():
@@ -299,15 +296,20 @@ def check_mlp(answer):
     for values, message in known:
         if seen == {round(value, 2) for value in values}:
             raise Mistake(message)
-    zeros = (noisy == 0).double().mean().item()
-    if seen != {0.0, round(up, 2), round((21 * up + 1) * up, 2)} or abs(zeros - 0.25) > 0.06:
+    gone, low = noisy == 0, torch.isclose(noisy, torch.tensor(up))
+    shares = gone.double().mean().item(), (low.sum() / (~gone).sum()).item()
+    if seen != {0.0, round(up, 2), round((21 * up + 1) * up, 2)} or any(abs(s - 0.25) > 0.06 for s in shares):
         raise Mistake(
             "in training the values are not those of one dropout of rate `drop` in the middle and one after fc2: "
             "`nn.Dropout(drop)` in both places, and nowhere else"
         )
-    module.eval()(x).sum().backward()
-    if any(parameter.grad is None for parameter in module.parameters()):
-        raise Mistake("no gradient reaches a weight: are fc1 and fc2 both used, without `detach`?")
+    high = ~(gone | low)
+    for axis, sharing in ((0, "all tokens share"), (1, "all numbers of a token share")):
+        for one, other in ((gone, ~gone), (low, high)):
+            if not (one.any(axis) & other.any(axis)).any():
+                raise Mistake(
+                    f"{sharing} one draw: dropout draws for every single number, `nn.Dropout` does so"
+                )
 
 
 def attend(block: nn.Module, x: Tensor) -> Tensor:
@@ -335,12 +337,20 @@ def from_normed(norm: str, branch: str) -> Callable:
     return half
 
 
+class Deaf(encoder.Block):
+    """A block that ignores `rel_pos`."""
+
+    def __init__(self, *args, rel_pos=None, **options):
+        super().__init__(*args, **options)
+
+
 @exercise(encoder.Block)
 def check_block(answer):
     cases = [
         ({"dim": 4, "num_heads": 1}, torch.randn(1, 2, 4)),
         ({"dim": 8, "num_heads": 2}, 2 * torch.randn(2, 5, 8)),
         ({"dim": 6, "num_heads": 3, "mlp_ratio": 1.5}, torch.randn(3, 4, 6) + 1),
+        ({"dim": 8, "num_heads": 2, "rel_pos": NearBias()}, torch.randn(2, 5, 8)),
     ]
     normed_attend, normed_think = from_normed("norm1", "attn"), from_normed("norm2", "mlp")
     from_normed_message = (
@@ -393,31 +403,41 @@ def check_block(answer):
                 "norm1 and norm2 are swapped",
             ),
             (block_of(attend, lambda b, x: x), "the second half, equation 3, is missing"),
+            (Deaf, "`rel_pos` is ignored: give it to the MultiHeadAttention that you build"),
         ],
     )
+    check_options(answer)
     check_branches(answer)
-    module, x = build(answer, dim=8, num_heads=2).train(), torch.randn(2, 3, 8, requires_grad=True)
-    module(x).square().sum().backward()
-    if x.grad is None or any(parameter.grad is None for parameter in module.parameters()):
-        raise Mistake("the gradient does not reach everything: leave out `detach` and `no_grad`")
+
+
+def check_options(answer: type) -> None:
+    """See to it that the parts are built with the eps and the dropout rates that were asked for."""
+    for option, parts in {"drop": ("attn", "mlp"), "attn_drop": ("attn",)}.items():
+        module, x = build(answer, dim=8, num_heads=2, **{option: 0.5}).train(), torch.randn(2, 3, 8)
+        for name in ("norm1", "norm2"):
+            if (eps := getattr(getattr(module, name), "eps", 1e-6)) != 1e-6:
+                raise Mistake(f"the eps of {name} is {eps}, it should be 1e-6: nn.LayerNorm(dim, eps=1e-6)")
+        for name in parts:
+            if torch.equal(getattr(module, name)(x), getattr(module, name)(x)):
+                raise Mistake(f"`{option}` does not reach self.{name}: give it that rate when you build it")
 
 
 def check_branches(answer: type) -> None:
-    """Look at 64 pictures in training: each branch of each must be dropped, or kept and scaled."""
-    module, x = build(answer, dim=8, num_heads=2, drop_path=0.5).train(), torch.randn(64, 3, 8)
+    """Look at 400 pictures in training: each branch of each must be dropped, or kept and scaled."""
+    module, x = build(answer, dim=8, num_heads=2, drop_path=0.25).train(), torch.randn(400, 3, 8)
     count = {}
     with torch.no_grad():
         result = module(x)
-        for attn_factor in (0, 1, 2):
-            middle = x + attn_factor * module.attn(module.norm1(x))
-            for mlp_factor in (0, 1, 2):
-                end = middle + mlp_factor * module.mlp(module.norm2(middle))
+        for first in (0, 1, 4 / 3):
+            middle = x + first * module.attn(module.norm1(x))
+            for second in (0, 1, 4 / 3):
+                end = middle + second * module.mlp(module.norm2(middle))
                 same = torch.isclose(result, end, rtol=1e-4, atol=1e-5).flatten(1).all(1)
-                count[attn_factor, mlp_factor] = int(same.sum())
+                count[first, second] = int(same.sum())
         once, twice, whole = module.eval()(x), module(x), think(module, attend(module, x))
-    if count[1, 1] == 64:
+    if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
-    if sum(count.values()) < 64:
+    if sum(count.values()) < len(x):
         raise Mistake(
             "in training with drop path some pictures come out neither with nor without a branch: give `drop_path` "
             "the branch alone, not the sum with the stream, and self.drop_path_rate as rate"
@@ -425,9 +445,13 @@ def check_branches(answer: type) -> None:
     for place, name in enumerate(("attention", "MLP")):
         if any(number for factors, number in count.items() if factors[place] == 1):
             raise Mistake(f"the {name} branch does not go through `drop_path`")
-    if not all(count[pair] for pair in ((0, 0), (0, 2), (2, 0), (2, 2))):
-        raise Mistake(
-            "the two branches share one draw, or the pictures do: each branch goes through a `drop_path` of its own"
-        )
+        dropped = sum(number for factors, number in count.items() if factors[place] == 0) / len(x)
+        if abs(dropped - 0.25) > 0.1:
+            raise Mistake(
+                f"with drop_path=0.25 the {name} branch is dropped for {dropped:.0%} of the pictures: the rate is "
+                "self.drop_path_rate, and each picture has its own draw"
+            )
+    if not all(count[pair] for pair in ((0, 0), (0, 4 / 3), (4 / 3, 0), (4 / 3, 4 / 3))):
+        raise Mistake("the two branches share one draw: each branch goes through a `drop_path` of its own")
     if difference(once, twice) or difference(once, whole):
         raise Mistake("drop path is active in evaluation: pass it self.training")

@@ -170,7 +170,7 @@ ATTENTION_MISTAKES = [
 @exercise(vit.VisionTransformer)
 def check_vision_transformer(answer):
     tiny, small = torch.rand(1, 1, 4, 4), torch.rand(2, 3, 8, 12)
-    plain = [(TINY, tiny), (SMALL, small), (SMALL | {"drop_rate": 0.5, "drop_path_rate": 0.5}, small)]
+    plain = [(TINY, tiny), (SMALL, small)]
     pools = [(options | {"global_pool": "avg"}, images) for options, images in plain[:2]]
     pools += [(SMALL | NO_CLS, small)]
     positions = [(TINY | {"pos_embed": kind}, tiny) for kind in ("none", "2d")]
@@ -178,7 +178,8 @@ def check_vision_transformer(answer):
         (options | {"representation_size": size}, x)
         for options, x, size in [(TINY, tiny, 4), (SMALL, small, 7)]
     ]
-    attention = [(options, x, True) for options, x in [*plain[:2], (SMALL | NO_CLS, small), hidden[1]]]
+    attention = [(options, x, True) for options, x in [plain[0], (SMALL | NO_CLS, small), hidden[1]]]
+    check_mode(answer, small)
     for cases, mistakes in [
         (plain, PLAIN_MISTAKES),
         (pools, POOL_MISTAKES),
@@ -187,17 +188,8 @@ def check_vision_transformer(answer):
         (attention, ATTENTION_MISTAKES),
     ]:
         compare_modules(answer, vit.VisionTransformer, cases, mistakes)
-    module = spread_weights(build(answer, **SMALL, representation_size=7)).train()
-    module(small).square().sum().backward()
-    if lost := [name for name, parameter in module.named_parameters() if parameter.grad is None]:
-        raise Mistake(
-            f"no gradient reaches {', '.join(lost[:3])}: is there a `detach` or a `no_grad` on the way?"
-        )
-    module.pos_drop.p = 1.0
-    if not torch.allclose(module(small), module(small + 1), atol=1e-4):
-        raise Mistake(
-            "in training `self.pos_drop` should drop parts of the tokens; it is part of `self.embed`"
-        )
+    check_pos_drop(answer, small)
+    module = build(answer, **SMALL)
     for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12)):
         if not isinstance(outcome(lambda f, x: f(x), module, (bad,)), Exception):
             raise Mistake(
@@ -205,15 +197,57 @@ def check_vision_transformer(answer):
             )
 
 
+def check_mode(answer: type, images: Tensor) -> None:
+    """Two runs in evaluation must agree, and no run may switch the mode."""
+    module = spread_weights(build(answer, **SMALL, drop_rate=0.25))
+    for training in (True, False):
+        results = [outcome(lambda f, x: f(x), module.train(training), (images,)) for _ in range(2)]
+        if any(part.training != training for part in module.modules()):
+            raise Mistake(
+                "your forward switches the mode of the model: leave out `self.eval()` and `self.train()`. Who calls "
+                "the model decides whether it trains"
+            )
+    if all(isinstance(result, Tensor) for result in results) and not torch.equal(*results):
+        raise Mistake(
+            "two runs in evaluation give different logits: something is random there. `F.dropout(y)` drops always, "
+            "unless you give it training=self.training; here no dropout is needed beside that of `self.embed`"
+        )
+
+
+def check_pos_drop(answer: type, images: Tensor) -> None:
+    """Compare with the finished model where `pos_drop` multiplies by a factor, in the place of dropping."""
+    logits = []
+    for kind, factor in ((answer, 2.0), (vit.VisionTransformer, 2.0), (vit.VisionTransformer, 1.0)):
+        torch.manual_seed(0)
+        module = spread_weights(build(kind, **SMALL)).train()
+        module.pos_drop.register_forward_hook(lambda _, __, x, factor=factor: factor * x)
+        logits.append(module(images))
+    got, want, undropped = logits
+    if torch.allclose(got, undropped, atol=1e-4):
+        raise Mistake(
+            "in training `self.pos_drop` should drop parts of the tokens; it is part of `self.embed`"
+        )
+    if not torch.allclose(got, want, atol=1e-4):
+        raise Mistake(
+            "in training too much is dropped: `self.pos_drop` is called in a second place. `self.embed` calls it "
+            "already, once, right after the positions are added"
+        )
+
+
 def omissions(img: int, p: int, c: int, k: int, d: int, depth: int, ratio: float) -> dict[str, int]:
     """Say, for one size, by how much each usual mistake changes the number of parameters."""
-    hidden = int(d * ratio)
+    hidden, rows = int(d * ratio), img // p
     block = 4 * d + (4 * d * d + 4 * d) + (2 * d * hidden + hidden + d)
     return {
-        "you are D short: the bias of the patch projection, the CLS token and the position of the CLS token have D "
-        "numbers each": -d,
-        "the final norm is missing: a scale and a shift, 2·D, after the last block": -2 * d,
-        "the positions are missing: (N + 1)·D": -((img // p) ** 2 + 1) * d,
+        "you are D short: the bias of the patch projection, the CLS token, the position of the CLS token and the shift "
+        "of the final norm have D numbers each": -d,
+        "you are 2·D short: the final norm, a scale and a shift after the last block, or the CLS token and its "
+        "position": -2 * d,
+        "the number of patches is (image / P)², rows times columns: you take image / P": (rows - rows**2) * d,
+        "the hidden width of the MLP is int(D·mlp_ratio): you take 4·D": depth
+        * (2 * d + 1)
+        * (4 * d - hidden),
+        "the positions are missing: (N + 1)·D": -(rows**2 + 1) * d,
         "the patch projection is missing: P²·C·D + D": -(p * p * c + 1) * d,
         "P should be squared: a patch has P²·C numbers": (p - p * p) * c * d,
         "the channels are missing: a patch has P²·C numbers": p * p * (1 - c) * d,
@@ -259,6 +293,7 @@ def check_vit_num_parameters(answer):
 def check_init_head(answer):
     for width, classes, dtype in [(2, 3, torch.float32), (8, 5, torch.float32), (6, 10, torch.float64)]:
         head = spread_weights(nn.Linear(width, classes, dtype=dtype))
+        before = dict(head.named_parameters())
         result = outcome(lambda f, layer: f(layer), answer, (head,))
         if isinstance(result, Exception):
             pointer = ""
@@ -268,6 +303,15 @@ def check_init_head(answer):
                 )
             raise Mistake(f"your code stopped with {explain_error(result)}{pointer}")
         judge_head(head, result, dtype)
+        for name, value in before.items():
+            if getattr(head, name) is not value:
+                raise Mistake(
+                    f"head.{name} is a new parameter: an optimiser that was built before still holds the old one. "
+                    "Change its numbers, in place, with nn.init.zeros_"
+                )
+            shape = (classes, width) if name == "weight" else (classes,)
+            if tuple(value.shape) != shape:
+                raise Mistake(f"head.{name} should keep its shape {shape}, yours is {tuple(value.shape)}")
 
 
 def judge_head(head: nn.Linear, result: object, dtype: torch.dtype) -> None:

@@ -1,0 +1,474 @@
+"""Augmentation: every operation against torchvision or a loop, and what is random about it."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torchvision.transforms import functional as TF
+
+from vit_course.augment import (
+    OPERATIONS,
+    AugmentConfig,
+    affine,
+    augment,
+    box_mask,
+    cutmix,
+    mix,
+    mixup,
+    rand_augment,
+    random_boxes,
+    random_crop_flip,
+    random_erasing,
+)
+from vit_course.data import normalize, shapes10
+from vit_course.recipes import MIXED
+
+MAGNITUDES = (0, 4, 9, 15, 22, 30)
+STATS = torch.tensor([0.5, 0.4, 0.6]), torch.tensor([0.2, 0.3, 0.25])
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def noise(*shape):
+    return torch.randint(0, 256, shape, dtype=torch.uint8)
+
+
+def pictures():
+    """Eight pictures with many, few and single values in a channel."""
+    images = shapes10(train=20, test=10).train_images[:8].clone()
+    images[0] = noise(3, 32, 32)
+    images[1] = 77
+    images[2, 0] = 5
+    images[3] = images[3] // 64 * 40 + 30
+    return images
+
+
+def numbered(count, height=6, width=5):
+    """Float pictures in which every pixel has its own value, the same in no two pictures."""
+    return torch.arange(count * 3 * height * width).float().reshape(count, 3, height, width)
+
+
+def one_hot(count, classes=10):
+    return F.one_hot(torch.arange(count) % classes, classes).float()
+
+
+def every_operation(images, strength):
+    """The fourteen operations, each done to all pictures: (14, B, C, H, W)."""
+    done = [
+        operation(images.repeat(hands, 1, 1, 1), torch.full((hands * len(images),), strength))
+        for operation, hands in OPERATIONS
+    ]
+    return torch.cat(done).unflatten(0, (14, len(images)))
+
+
+def largest_difference(a, b):
+    return int((a.int() - b.int()).abs().max())
+
+
+# -- RandAugment's operations
+
+NAMES = ["identity", "shear x", "shear y", "translate x", "translate y", "rotate", "brightness", "colour"]
+NAMES += ["contrast", "sharpness", "posterize", "solarize", "autocontrast", "equalize"]
+
+COLOUR_OPERATIONS = {
+    "identity": lambda image, s: image,
+    "brightness": lambda image, s: TF.adjust_brightness(image, 1 + 0.9 * s),
+    "colour": lambda image, s: TF.adjust_saturation(image, 1 + 0.9 * s),
+    "contrast": lambda image, s: TF.adjust_contrast(image, 1 + 0.9 * s),
+    "sharpness": lambda image, s: TF.adjust_sharpness(image, 1 + 0.9 * s),
+    "posterize": lambda image, s: TF.posterize(image, 8 - round(4 * abs(s))),
+    "solarize": lambda image, s: TF.solarize(image, 255 * (30 - round(30 * abs(s))) / 30),
+    "autocontrast": lambda image, s: TF.autocontrast(image),
+    "equalize": lambda image, s: TF.equalize(image),
+}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", COLOUR_OPERATIONS)
+def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_pillow_pictures(name, sign):
+    images = pictures()
+    for magnitude in MAGNITUDES:
+        strength = sign * magnitude / 30
+        operation = COLOUR_OPERATIONS[name]
+        expected = [TF.pil_to_tensor(operation(TF.to_pil_image(image), strength)) for image in images]
+        got = every_operation(images, strength)[NAMES.index(name)]
+        assert largest_difference(got, torch.stack(expected)) <= 1, magnitude
+
+
+@pytest.mark.parametrize("name", COLOUR_OPERATIONS)
+def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_tensors(name):
+    images = pictures()
+    for strength in (0.3, -0.3):  # magnitude 9, that of the recipes
+        got = every_operation(images, strength)[NAMES.index(name)]
+        assert largest_difference(got, COLOUR_OPERATIONS[name](images, strength)) <= 1
+
+
+@pytest.mark.parametrize("name", ["translate x", "translate y", "rotate"])
+def test_a_move_is_torchvisions_with_the_opposite_sign_exactly(name):
+    images = noise(6, 3, 32, 32)
+    for magnitude in MAGNITUDES:
+        for strength in (magnitude / 30, -magnitude / 30):
+            pixels = int(150 / 331 * 32 * -strength)
+            expected = {
+                "translate x": lambda: TF.affine(images, 0.0, [pixels, 0], 1.0, [0.0, 0.0]),  # noqa: B023
+                "translate y": lambda: TF.affine(images, 0.0, [0, pixels], 1.0, [0.0, 0.0]),  # noqa: B023
+                "rotate": lambda: TF.rotate(images, -30 * strength),  # noqa: B023
+            }[name]()
+            assert torch.equal(every_operation(images, strength)[NAMES.index(name)], expected)
+
+
+@pytest.mark.parametrize("name", ["shear x", "shear y"])
+@pytest.mark.parametrize("strength", [0.3, -0.3, 1.0])
+def test_shear_moves_every_row_or_column_in_proportion_to_its_distance_from_the_centre(name, strength):
+    image = noise(1, 3, 32, 24)
+    lines = image if name == "shear x" else image.transpose(2, 3)
+    expected = torch.zeros_like(lines)
+    middle = (lines.shape[2] - 1) / 2
+    for line in range(lines.shape[2]):
+        centre = (lines.shape[3] - 1) / 2
+        for place in range(lines.shape[3]):
+            source = round(place - centre + 0.3 * strength * (line - middle) + centre)
+            if 0 <= source < lines.shape[3]:
+                expected[:, :, line, place] = lines[:, :, line, source]
+    expected = expected if name == "shear x" else expected.transpose(2, 3)
+    assert torch.equal(every_operation(image, strength)[NAMES.index(name)], expected)
+
+
+def test_operations_work_on_grey_pictures_that_are_not_square():
+    images = noise(28, 1, 20, 12)
+    assert every_operation(images, 0.3).shape == (14, 28, 1, 20, 12)
+
+
+def test_every_picture_gets_the_strength_that_belongs_to_it():
+    images, strengths = noise(8, 3, 16, 16), torch.tensor([0.3, -0.3, 1.0, 0.1] * 2)
+    for operation, hands in OPERATIONS:
+        together = operation(images.repeat(hands, 1, 1, 1), strengths.repeat(hands))
+        alone = [
+            operation(image.expand(hands, -1, -1, -1), strength.expand(hands))
+            for image, strength in zip(images, strengths, strict=True)
+        ]
+        assert torch.equal(together.unflatten(0, (hands, 8)), torch.stack(alone, dim=1))
+
+
+def test_affine_without_arguments_is_the_identity():
+    images = noise(3, 2, 7, 5)
+    assert torch.equal(affine(images), images)
+
+
+# -- RandAugment's dealing
+
+
+def operations_dealt(batch):
+    """Which of the fourteen operations each picture of a batch gets, found by trying them; -1 where it is none."""
+    # Autocontrast would leave the full range as it is, and equalize a picture of few pixels.
+    images = noise(batch, 3, 24, 24) // 4 * 3 + 30
+    candidates = torch.cat([every_operation(images, 0.3), every_operation(images, -0.3)])
+    result = rand_augment(images, num_ops=1, magnitude=9.0)
+    matches = (candidates == result).flatten(2).all(dim=2)
+    found = matches.int().argmax(dim=0) % 14
+    return torch.where(matches.any(dim=0), found, -1)
+
+
+def test_rand_augment_deals_every_operation_equally():
+    counts = operations_dealt(14 * 6).bincount(minlength=14)
+    assert counts.tolist() == [6] * 14
+
+
+@pytest.mark.parametrize("batch", [1, 5, 13, 15, 33])
+def test_rand_augment_gives_each_picture_one_operation_and_keeps_their_order(batch):
+    found = operations_dealt(batch)
+    assert (found >= 0).all()
+    assert found.bincount(minlength=14).max() <= math.ceil(batch / 14)
+
+
+def test_rand_augment_can_give_every_operation_to_a_picture_that_is_alone():
+    assert {int(operations_dealt(1)) for _ in range(250)} == set(range(14))
+
+
+def test_rand_augment_gives_the_same_picture_different_operations():
+    same = pictures()[:1].expand(70, -1, -1, -1).contiguous()
+    assert len(rand_augment(same, 1).flatten(1).unique(dim=0)) >= 14
+
+
+def test_rand_augment_applies_operations_in_a_row():
+    images = noise(140, 3, 16, 16)
+    alone = [rand_augment(images, n).ne(images).flatten(1).any(1).float().mean() for n in (1, 4)]
+    assert alone[0] < 0.95 < alone[1]
+
+
+def test_rand_augment_without_operations_returns_the_pictures():
+    images = noise(5, 3, 8, 8)
+    assert torch.equal(rand_augment(images, 0), images)
+
+
+# -- crop and flip
+
+
+@pytest.mark.parametrize("shape", [(64, 3, 8, 8), (64, 1, 6, 10)])
+def test_random_crop_flip_cuts_a_window_of_every_padded_picture_at_a_place_of_its_own(shape):
+    images = noise(*shape)
+    height, width = shape[2:]
+    padded = F.pad(images, [2] * 4)
+    windows = [
+        window if not mirrored else window.flip(3)
+        for top in range(5)
+        for left in range(5)
+        for mirrored in (False, True)
+        for window in [padded[:, :, top : top + height, left : left + width]]
+    ]
+    matches = (torch.stack(windows) == random_crop_flip(images, 2, 0.5)).flatten(2).all(dim=2)
+    assert matches.any(dim=0).all()
+    assert len(matches.int().argmax(dim=0).unique()) > 10
+
+
+def places(images, padding, **options):
+    """Where the one white pixel in the middle of each picture has gone: (B, 2)."""
+    spot = random_crop_flip(images, padding, **options)[:, 0].flatten(1).argmax(1)
+    return torch.stack([spot // images.shape[3], spot % images.shape[3]], dim=1)
+
+
+def white_dots(count):
+    images = torch.zeros(count, 3, 9, 9, dtype=torch.uint8)
+    images[:, :, 4, 4] = 255
+    return images
+
+
+def test_random_crop_flip_reaches_every_offset_about_equally_often():
+    found, counts = places(white_dots(25 * 400), 2, flip=0.0).unique(dim=0, return_counts=True)
+    assert found.tolist() == [[y, x] for y in range(2, 7) for x in range(2, 7)]
+    assert 300 < counts.min() and counts.max() < 500
+
+
+def test_random_crop_flip_mirrors_the_share_asked_for():
+    images = torch.zeros(4000, 1, 1, 2, dtype=torch.uint8)
+    images[..., 1] = 1
+    mirrored = random_crop_flip(images, 0, 0.25)[..., 0].float().mean()
+    assert 0.2 < mirrored < 0.3
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+def test_random_crop_flip_with_certain_flip_and_no_padding_is_exact(flip):
+    images = noise(7, 3, 5, 6)
+    assert torch.equal(random_crop_flip(images, 0, flip), images.flip(3) if flip else images)
+
+
+def test_random_crop_flip_treats_all_channels_alike():
+    images = noise(50, 1, 8, 8).expand(-1, 3, -1, -1)
+    result = random_crop_flip(images, 4, 0.5)
+    assert torch.equal(result, result[:, :1].expand(-1, 3, -1, -1))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64, torch.int64])
+def test_random_crop_flip_keeps_the_dtype(dtype):
+    assert random_crop_flip(noise(2, 3, 8, 8).to(dtype)).dtype == dtype
+
+
+# -- MixUp and CutMix
+
+
+def test_mixup_equals_a_loop():
+    images, targets, lam = numbered(4), one_hot(4), torch.tensor([1.0, 0.0, 0.25, 0.6])
+    permutation = torch.tensor([2, 0, 3, 1])
+    mixed, labels = mixup(images, targets, lam, permutation)
+    for i, share in enumerate(lam.tolist()):
+        partner = permutation[i]
+        torch.testing.assert_close(mixed[i], share * images[i] + (1 - share) * images[partner])
+        torch.testing.assert_close(labels[i], share * targets[i] + (1 - share) * targets[partner])
+
+
+BOXES = torch.tensor([[1, 2, 4, 5], [-3, -2, 2, 1], [4, 3, 99, 99], [2, 2, 2, 4], [-9, -9, 99, 99]])
+
+
+def test_cutmix_equals_a_loop_and_counts_what_is_really_pasted():
+    images, targets, permutation = numbered(5), one_hot(5), torch.tensor([1, 2, 3, 4, 0])
+    pasted, labels = cutmix(images, targets, BOXES, permutation)
+    for i, (top, left, bottom, right) in enumerate(BOXES.tolist()):
+        expected, count = images[i].clone(), 0
+        for y in range(6):
+            for x in range(5):
+                if top <= y < bottom and left <= x < right:
+                    expected[:, y, x] = images[permutation[i], :, y, x]
+                    count += 1
+        share = 1 - count / 30
+        assert torch.equal(pasted[i], expected)
+        torch.testing.assert_close(labels[i], share * targets[i] + (1 - share) * targets[permutation[i]])
+
+
+def test_mixup_refuses_whole_numbers():
+    with pytest.raises(ValueError, match="uint8.*floating"):
+        mixup(noise(2, 3, 4, 4), one_hot(2), torch.ones(2), torch.tensor([1, 0]))
+
+
+def test_cutmix_refuses_whole_numbers():
+    with pytest.raises(ValueError, match="uint8.*floating"):
+        cutmix(noise(2, 3, 4, 4), one_hot(2), BOXES[:2], torch.tensor([1, 0]))
+
+
+def coloured_by_class(count):
+    """Pictures of one value each, its number, and targets that say which one it is."""
+    values = torch.arange(count).float()
+    return values[:, None, None, None].expand(-1, 3, 8, 8).contiguous(), torch.eye(count)
+
+
+@pytest.mark.parametrize("alphas", [(0.8, 0.0), (0.0, 1.0), (0.8, 1.0)])
+def test_targets_follow_the_same_partner_as_the_pixels(alphas):
+    images, targets = coloured_by_class(40)
+    mixed, labels = mix(images, targets, AugmentConfig(mixup=alphas[0], cutmix=alphas[1]))
+    torch.testing.assert_close(mixed.mean(dim=(1, 2, 3)), labels @ torch.arange(40.0))
+
+
+@pytest.mark.parametrize(("alphas", "expected"), [((0.8, 0.0), 1.0), ((0.0, 1.0), 0.0), ((0.8, 1.0), 0.5)])
+def test_half_of_the_pictures_get_each_where_both_are_on(alphas, expected):
+    count = 600
+    images = torch.rand(count, 1, 8, 8)
+    mixed, _ = mix(images, torch.eye(count), AugmentConfig(mixup=alphas[0], cutmix=alphas[1]))
+    # A blended picture has no pixel that is in any picture of the batch; after CutMix all pixels are.
+    blended = ~torch.isin(mixed, images).flatten(1).all(dim=1)
+    assert blended.float().mean() == pytest.approx(expected, abs=0.1)
+
+
+def test_mixup_shares_have_the_mean_and_spread_of_the_beta_distribution():
+    count, alpha = 4000, 0.8
+    _, labels = mix(torch.zeros(count, 1, 2, 2), torch.eye(count), AugmentConfig(mixup=alpha))
+    kept = labels.diagonal()
+    assert kept.mean() == pytest.approx(0.5, abs=0.03)
+    assert kept.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), abs=0.01)
+
+
+def test_box_mask_equals_a_loop():
+    mask = box_mask(BOXES, (6, 5))
+    for i, (top, left, bottom, right) in enumerate(BOXES.tolist()):
+        expected = [[float(top <= y < bottom and left <= x < right) for x in range(5)] for y in range(6)]
+        assert mask[i].tolist() == expected
+
+
+# -- erasing
+
+
+def erased_area(images):
+    return (images == 0).all(dim=1).float().mean(dim=(1, 2))
+
+
+def test_random_erasing_hits_the_share_asked_for():
+    hit = erased_area(random_erasing(torch.ones(4000, 3, 16, 16), 0.25)) > 0
+    assert 0.22 < hit.float().mean() < 0.28
+
+
+def test_random_erasing_takes_at_most_a_third_of_the_area():
+    area = erased_area(random_erasing(torch.ones(4000, 3, 32, 32), 1.0))
+    assert 0 < area.min() and area.max() < 0.36  # whole pixels are a little more than 0.33
+
+
+def test_random_erasing_leaves_the_other_pixels_as_they_are():
+    images = torch.randn(100, 3, 16, 16)
+    erased = random_erasing(images, 1.0)
+    assert ((erased == images) | (erased == 0)).all()
+
+
+def test_random_erasing_erases_one_rectangle_through_all_channels():
+    gone = random_erasing(torch.ones(200, 3, 16, 16), 1.0) == 0
+    rows, columns = gone[:, 0].any(dim=2), gone[:, 0].any(dim=1)
+    assert torch.equal(gone, (rows[:, None, :, None] & columns[:, None, None, :]).expand_as(gone))
+
+
+def test_random_boxes_are_of_the_area_and_within_the_aspect_asked_for():
+    area = torch.full((2000,), 0.2)
+    top, left, bottom, right = random_boxes(area, (400, 400), (0.3, 3.3)).unbind(1)
+    height, width = (bottom - top).float(), (right - left).float()
+    assert (height * width / 400**2 - 0.2).abs().max() < 0.01
+    assert (height / width).min() > 0.29 and (height / width).max() < 3.4
+
+
+# -- the whole
+
+
+FULL = replace(MIXED, crop_padding=2)
+STEPS = {
+    "random_crop_flip": lambda images: random_crop_flip(images, 2),
+    "rand_augment": lambda images: rand_augment(images),
+    "random_erasing": lambda images: random_erasing(images.float(), 1.0),
+    "mix": lambda images: mix(images.float(), one_hot(len(images)), MIXED)[0],
+    "augment": lambda images: augment(images, torch.arange(len(images)) % 10, STATS, 10, FULL)[0],
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_leaves_its_input_unchanged(step):
+    images = pictures()
+    before = images.clone()
+    STEPS[step](images)
+    assert torch.equal(images, before)
+
+
+def test_mixing_leaves_float_pictures_and_targets_unchanged():
+    images, targets = torch.randn(6, 3, 8, 8), one_hot(6)
+    before = images.clone(), targets.clone()
+    mix(images, targets, MIXED)
+    assert torch.equal(images, before[0]) and torch.equal(targets, before[1])
+
+
+def test_random_erasing_leaves_float_pictures_unchanged():
+    images = torch.ones(50, 3, 8, 8)
+    random_erasing(images, 1.0)
+    assert (images == 1).all()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_same_seed_gives_the_same_result(step):
+    results = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        results.append(STEPS[step](pictures()))
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_another_seed_gives_another_result(step):
+    results = []
+    for number in range(2):
+        torch.manual_seed(number)
+        results.append(STEPS[step](pictures()))
+    assert not torch.equal(*results)
+
+
+def test_labels_stay_with_their_pictures_through_rand_augment():
+    labels = torch.arange(10).repeat(14)
+    images = (labels.to(torch.uint8) * 3 + 40)[:, None, None, None].expand(-1, 3, 16, 16).contiguous()
+    config = AugmentConfig(flip=0.5, rand_augment_ops=1, rand_augment_magnitude=0.0)
+    x, targets = augment(images, labels, (torch.zeros(3), torch.ones(3)), 10, config)
+    # At magnitude 0 no operation changes the middle of a picture of one value.
+    middle = (x[:, 0, 8, 8] * 255).round()
+    assert torch.equal(middle, targets.argmax(1) * 3.0 + 40)
+
+
+@pytest.mark.parametrize(
+    "config", [AugmentConfig(), FULL, AugmentConfig(cutmix=1.0), AugmentConfig(mixup=0.2)]
+)
+def test_targets_sum_to_one(config):
+    _, targets = augment(noise(20, 3, 8, 8), torch.arange(20) % 10, STATS, 10, config)
+    torch.testing.assert_close(targets.sum(1), torch.ones(20))
+
+
+def test_an_empty_config_only_normalises():
+    images, labels = noise(6, 3, 8, 8), torch.arange(6)
+    x, targets = augment(images, labels, STATS, 10, AugmentConfig())
+    assert torch.equal(x, normalize(images, *STATS))
+    assert torch.equal(targets, F.one_hot(labels, 10).float())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 13, 30])
+def test_the_full_recipe_works_for_any_batch_size(batch):
+    x, targets = augment(noise(batch, 3, 12, 20), torch.zeros(batch, dtype=torch.long), STATS, 10, FULL)
+    assert x.shape == (batch, 3, 12, 20) and x.dtype == torch.float32 and targets.shape == (batch, 10)
+
+
+def test_no_step_up_to_erasing_asks_the_device_for_a_value():
+    """On the meta device there are no values: whoever asks for one fails."""
+    images = torch.empty(20, 3, 32, 32, dtype=torch.uint8, device="meta")
+    images = random_erasing(normalize(rand_augment(random_crop_flip(images)), *STATS))
+    assert images.shape == (20, 3, 32, 32)

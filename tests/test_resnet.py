@@ -1,0 +1,92 @@
+"""The opponents of the ViT: shapes, sizes, and gradients that reach every parameter."""
+
+import pytest
+import torch
+from torch import nn
+from torchvision.models import resnet18, resnet34
+
+from vit_course.resnet import cifar_resnet18, cifar_stem, small_resnet
+
+
+def parameters(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.fixture(scope="module")
+def big():
+    torch.manual_seed(0)
+    return cifar_resnet18()
+
+
+def test_cifar_resnet18_has_the_known_number_of_parameters(big):
+    assert parameters(big) == 11_173_962
+
+
+def test_cifar_resnet18_gives_one_logit_per_class(big):
+    assert big.eval()(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+    assert parameters(cifar_resnet18(num_classes=100)) == 11_173_962 + 90 * 513
+
+
+def test_the_stem_keeps_32x32(big):
+    x = big.maxpool(big.relu(big.bn1(big.conv1(torch.randn(1, 3, 32, 32)))))
+    assert x.shape == (1, 64, 32, 32)
+    assert big.layer4(big.layer3(big.layer2(big.layer1(x)))).shape == (1, 512, 4, 4)
+
+
+def test_the_stem_is_changed_in_place_and_nothing_else():
+    torch.manual_seed(0)
+    model = resnet18(num_classes=10)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    assert cifar_stem(model) is model
+    after = model.state_dict()
+    assert before.keys() == after.keys()
+    assert [name for name in before if not torch.equal(before[name], after[name])] == ["conv1.weight"]
+
+
+def test_the_stem_fits_other_resnets_and_grey_pictures():
+    model = cifar_stem(resnet34(num_classes=10), in_chans=1)
+    assert model.conv1.weight.shape == (64, 1, 3, 3)
+    assert model.conv1.bias is None
+
+
+def test_the_stem_is_drawn_as_torchvision_draws_its_convolutions(big):
+    # kaiming_normal_, fan_out: the variance is 2 / (64 * 3 * 3)
+    assert big.conv1.weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "make", [cifar_resnet18, small_resnet, lambda: small_resnet(blocks=2)], ids=["18", "small", "2 blocks"]
+)
+def test_gradients_reach_every_parameter(make):
+    torch.manual_seed(0)
+    model = make()
+    model(torch.randn(4, 3, 32, 32)).square().sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+@pytest.mark.parametrize(("width", "blocks", "channels", "classes"), [(16, 1, 3, 10), (8, 2, 1, 7)])
+def test_small_resnet_has_the_shapes_that_were_asked_for(width, blocks, channels, classes):
+    model = small_resnet(classes, channels, width, blocks)
+    assert model(torch.randn(2, channels, 32, 32)).shape == (2, classes)
+    assert model(torch.randn(2, channels, 24, 40)).shape == (2, classes)
+    assert model[-1].in_features == 4 * width
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_small_resnet_has_six_layers_a_block_and_two_more(blocks):
+    model = small_resnet(blocks=blocks)
+    main = [m for m in model.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
+    assert len(main) + 1 == 6 * blocks + 2
+
+
+def test_small_resnet_halves_the_picture_twice():
+    x, sides = torch.randn(1, 3, 32, 32), []
+    for layer in small_resnet()[:-3]:
+        x = layer(x)
+        sides.append(x.shape[-1])
+    assert sides == [32, 32, 32, 32, 16, 8]
+
+
+def test_resnet_20_of_the_paper_has_about_a_quarter_of_a_million_parameters():
+    # 0.27M in table 6 of He et al.; theirs has shortcuts without parameters
+    assert parameters(small_resnet(blocks=3)) == pytest.approx(0.27e6, rel=0.02)

@@ -1,0 +1,136 @@
+"""What lesson 08 uses to compare two models: changed pictures, the measurements on them, and the paper's Table 2.
+
+`experiments` measures trained models with `probe`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from vit_course.data import Dataset
+from vit_course.patches import patchify, unpatchify
+from vit_course.train import evaluate
+
+SHIFTS = (0, 1, 2, 3, 4, 6, 8)
+COST = "TPUv3-core-days"
+PAPER_TASKS = ("ImageNet", "ReaL", "CIFAR-10", "CIFAR-100", "Pets", "Flowers", "VTAB", COST)
+PAPER_TABLE = {
+    model: {task: value for task, value in zip(PAPER_TASKS, row, strict=True)}
+    for model, row in {
+        "ViT-H/14, JFT": (88.55, 90.72, 99.50, 94.55, 97.56, 99.68, 77.63, 2500),
+        "ViT-L/16, JFT": (87.76, 90.54, 99.42, 93.90, 97.32, 99.74, 76.28, 680),
+        "ViT-L/16, I21k": (85.30, 88.62, 99.15, 93.25, 94.67, 99.61, 72.72, 230),
+        "BiT-L (ResNet152x4), JFT": (87.54, 90.54, 99.37, 93.51, 96.62, 99.63, 76.29, 9900),
+        "Noisy Student (EfficientNet-L2)": (88.4, 90.55, None, None, None, None, None, 12300),
+    }.items()
+}
+"""The ViT paper's Table 2: accuracies in percent, None where it has none, and what the pre-training cost."""
+
+
+def shift(images: Tensor, pixels: int) -> Tensor:
+    """Move pictures to the right; black comes in from the left, and what leaves on the right is lost.
+
+    Args:
+        images: (B, C, H, W), any dtype.
+        pixels: how far, from 0 (nothing moves) to W (all is black).
+
+    Returns:
+        A new tensor of the same shape and dtype.
+    """
+    moved = torch.zeros_like(images)
+    moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
+    return moved
+
+
+def accuracy_under_shift(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    stats: tuple[Tensor, Tensor],
+    shifts: Sequence[int] = SHIFTS,
+) -> dict[int, float]:
+    """Measure how often a model is right when its pictures are shifted.
+
+    Args:
+        model: a classifier.
+        images: (N, C, H, W) uint8, not normalised and not shifted.
+        labels: (N,) int64; a shifted picture keeps its label.
+        stats: (mean, std) per channel, as `evaluate` takes them.
+        shifts: how many pixels to the right, one or more.
+
+    Returns:
+        For each shift the accuracy in evaluation mode, a share in 0..1.
+    """
+    return {pixels: evaluate(model, shift(images, pixels), labels, stats)[0] for pixels in shifts}
+
+
+def shuffle_patches(images: Tensor, patch_size: int, seed: int = 0) -> Tensor:
+    """Put the patches of every picture (B, C, H, W) into a random order, another one for each picture."""
+    patches = patchify(images, patch_size)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.rand(patches.shape[:2], generator=generator).argsort(dim=1)
+    patches = patches.gather(1, rearrange(order, "b n -> b n 1").expand_as(patches))
+    return unpatchify(patches, patch_size, (images.shape[2] // patch_size, images.shape[3] // patch_size))
+
+
+def probe(model: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
+    """Measure a trained model on changed test pictures: accuracy when shifted, and when patches are shuffled.
+
+    Returns:
+        "shift": accuracy by pixels of shift to the right, "shuffle": accuracy by patch side, the largest
+        being the untouched picture.
+    """
+    images, labels, stats = dataset.test_images, dataset.test_labels, dataset.channel_stats()
+    side = images.shape[-1]
+    sides = [s for s in (4, 8, 16) if side % s == 0]
+    shifted = {str(s): a for s, a in accuracy_under_shift(model, images, labels, stats).items()}
+    shuffled = {str(s): evaluate(model, shuffle_patches(images, s), labels, stats)[0] for s in sides}
+    return {"shift": shifted, "shuffle": {**shuffled, str(side): shifted["0"]}}
+
+
+def unfair_points() -> set[str]:
+    """Name the points of a made-up report that make its comparison of two models unfair.
+
+    Unfair is what can move one result and not the other, or what makes a result look better
+    than the model is. A difference that the report shows beside the result is not unfair.
+
+    The report is called "ViT beats ResNet". Its points:
+
+    a   Both models learn from the same 45,000 pictures; 5,000 more are held out for choices.
+    b   The ViT gets MixUp, CutMix and RandAugment, the ResNet crop and flip alone.
+    c   ViT: AdamW. ResNet: SGD. For each, six learning rates were tried on the held-out pictures.
+    d   On the same GPU the ViT trains for three hours, the ResNet for twenty minutes; no table
+        says so.
+    e   The models differ in parameters; a table shows parameters, FLOPs and minutes of both.
+    f   Of each model, the epoch with the best accuracy on the test pictures is reported.
+    g   The ViT's result is the best of five seeds, the ResNet's comes from one seed.
+    h   The ViT starts from weights trained on ImageNet, the ResNet from random ones.
+    i   Pictures per second are measured for both on the same idle GPU, at one batch size.
+
+    Returns:
+        The letters of the unfair points, for example {"a", "z"}.
+    """
+    return {"b", "d", "f", "g", "h"}
+
+
+def gain_and_cost(
+    table: dict[str, dict[str, float | None]], first: str, second: str, task: str
+) -> tuple[float | None, float]:
+    """Compare two models of a table: what the first gains over the second, and what it costs.
+
+    Args:
+        table: for each model its row, like `PAPER_TABLE`: for each task an accuracy in percent, or None where it
+            was not measured, and under "TPUv3-core-days" the cost of pre-training.
+        first: name of a model.
+        second: name of the model it is compared with.
+        task: name of a task.
+
+    Returns:
+        (gain, cost): the accuracy of the first minus that of the second, in percentage points, or None if one of
+        them is missing; and the cost of the first divided by the cost of the second.
+    """
+    mine, theirs = table[first], table[second]
+    gain = None if mine[task] is None or theirs[task] is None else mine[task] - theirs[task]
+    return gain, mine[COST] / theirs[COST]

@@ -35,7 +35,7 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 lab: $(READY)  ## open the course in JupyterLab (the first time: set up the environment)
-	$(BIN)/jupyter lab $(LAB_ARGS) notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: check-style check-spelling check-lessons check-code check-notebooks check-solutions  ## run every check
 	$(call say,all checks passed)

@@ -214,6 +214,13 @@ def test_every_local_link_in_the_documents_leads_somewhere():
         assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize("name", ["Makefile", "README.md"])
+def test_jupyterlab_opens_on_the_first_notebook_with_the_whole_course_beside_it(name):
+    (notebook,) = re.findall(r"default_url=/lab/tree/(\S+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert (ROOT / notebook).name == "00_start_here.ipynb"
+    assert (ROOT / notebook).exists()
+
+
 # -- code
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from vit_course import experiments
+from vit_course import experiments, trained
 from vit_course.comparison import (
     COST,
     PAPER_TABLE,
@@ -17,11 +17,12 @@ from vit_course.comparison import (
     shift,
     shuffle_patches,
 )
-from vit_course.data import shapes10
-from vit_course.experiments import Experiment, all_experiments, load_records, main, run_experiment
+from vit_course.data import normalize, shapes10
+from vit_course.experiments import load_records, main, record_path, run_experiment
 from vit_course.patches import patchify
-from vit_course.recipes import RECIPES
-from vit_course.train import TrainConfig, evaluate
+from vit_course.recipes import RECIPES, build_model
+from vit_course.studies import Experiment, Pretraining, all_experiments
+from vit_course.train import TrainConfig, evaluate, train
 
 
 @pytest.fixture(scope="module")
@@ -159,20 +160,21 @@ def test_the_papers_table_answers_the_lessons_question():
 
 @pytest.mark.parametrize("size", ["cpu", "gpu"])
 def test_every_experiment_has_a_file_of_its_own(size):
-    paths = [experiment.path for experiment in all_experiments(size)]
+    paths = [record_path(experiment) for experiment in all_experiments(size)]
     assert len(set(paths)) == len(paths)
     assert all(path.name.startswith(f"{size}-") for path in paths)
 
 
 def test_the_two_sizes_share_no_file():
-    both = [experiment.path for size in ("cpu", "gpu") for experiment in all_experiments(size)]
+    both = [record_path(experiment) for size in ("cpu", "gpu") for experiment in all_experiments(size)]
     assert len(set(both)) == len(both)
 
 
 @pytest.mark.parametrize("size", ["cpu", "gpu"])
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = all_experiments(size)
-    assert {e.group for e in listed} == {"ladder", "comparison", "fractions"}
+    groups = {"ladder", "comparison", "fractions", "hybrid", "positions", "pooling", "patches", "shape"}
+    assert {e.group for e in listed} == groups | {"regularisers", "transfer", "resolution", "masked"}
     compared = [e for e in listed if e.group == "comparison"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
         (name, seed) for name in ("resnet", "vit") for seed in range(3)
@@ -184,15 +186,15 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
 def test_every_experiment_has_pictures_for_a_batch(size):
     for experiment in all_experiments(size):
         pictures = round((experiment.pictures or 50_000) * experiment.fraction)
-        assert pictures >= experiment.config.batch_size, experiment.path.stem
+        assert pictures >= experiment.config.batch_size, experiment.stem
 
 
 @pytest.mark.parametrize("size", ["cpu", "gpu"])
 def test_all_fractions_see_about_the_same_number_of_pictures(size):
-    for model in ("vit", "resnet"):
+    for model in ("vit", "resnet", "hybrid"):
         seen = []
         for e in all_experiments(size):
-            if e.group == "fractions" and e.name.startswith(model):
+            if e.group in ("fractions", "hybrid") and e.name.startswith(model):
                 pictures = round((e.pictures or 50_000) * e.fraction)
                 seen.append(pictures // e.config.batch_size * e.config.batch_size * e.config.epochs)
         assert max(seen) <= 1.1 * min(seen)
@@ -294,3 +296,115 @@ def test_unknown_group_is_refused(tiny_list, capsys):
     with pytest.raises(SystemExit):
         main(["nonsense", "--size", "cpu"])
     assert "no experiments in nonsense" in capsys.readouterr().err
+
+
+# -- starts that are not random
+
+
+def beyond(group, name, start, **more):
+    config = replace(
+        RECIPES["smoothing"], epochs=1, batch_size=20, warmup_epochs=0.5, device="cpu", quiet=True
+    )
+    pretraining = start and Pretraining(start[0], *start[1:], replace(config, epochs=1))
+    options = {"embed_dim": 24, "depth": 2}
+    return Experiment(group, name, "cpu", "Nano/8", config, 100, start=pretraining, options=options, **more)
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "KEPT", tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return shapes10(train=300, test=60)
+
+
+@pytest.mark.parametrize(
+    ("data", "task", "counts"),
+    [
+        ("nine classes", "labels", "180 train"),
+        ("shapes10", "labels", "200 train"),
+        ("same", "colours", "100 train"),
+        ("same", "pixels", "100 train"),
+    ],
+)
+def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(kept, pictures, data, task, counts):
+    record = run_experiment(beyond("transfer", "any", ("one", data, task)), pictures)
+    assert counts in record["pretraining"]["data"]
+    assert record["pretraining"]["task"] == task
+    assert record["start_accuracy"] == pytest.approx(
+        0.1
+    )  # equal scores name the first class: a tenth of the pictures
+    json.dumps(record)
+
+
+def test_weights_of_a_pretraining_are_made_once_and_shared(kept, pictures, monkeypatch):
+    run_experiment(beyond("transfer", "first", ("one", "same", "labels")), pictures)
+    (path,) = kept.iterdir()
+    made = path.stat().st_mtime_ns
+    monkeypatch.setattr(experiments, "pretrain", None)
+    run_experiment(beyond("transfer", "second", ("one", "same", "labels"), fraction=0.5), pictures)
+    assert path.stat().st_mtime_ns == made
+
+
+def test_a_body_that_is_frozen_keeps_its_pretrained_weights(kept, pictures, monkeypatch):
+    trained = []
+    monkeypatch.setattr(experiments, "train", lambda *a, **k: trained.append(a[0]) or train(*a, **k))
+    run_experiment(beyond("transfer", "probe", ("one", "same", "labels"), trainable=("head",)), pictures)
+    weights, _ = experiments.read_weights(next(kept.iterdir()))
+    state = trained[-1].state_dict()
+    assert all(torch.equal(state[name], weights[name]) for name in weights if not name.startswith("head."))
+    assert state["head.weight"].abs().sum() > 0
+
+
+def test_a_larger_picture_starts_from_interpolated_or_from_new_positions(kept, pictures):
+    start = ("one", "same", "labels")
+    records = [
+        run_experiment(beyond("resolution", name, start, keep_head=True, **more), pictures)
+        for name, more in (
+            ("same-size", {}),
+            ("interpolated", {"img_size": 48}),
+            ("random-positions", {"img_size": 48, "new_positions": True}),
+        )
+    ]
+    assert ["resized to 48x48" in record["data"] for record in records] == [False, True, True]
+    assert records[0]["start_accuracy"] == records[0]["pretraining"]["test_accuracy"]
+    assert records[1]["forward_flops"] == records[2]["forward_flops"] > 2 * records[0]["forward_flops"]
+
+
+def test_remainder_and_subset_share_no_picture_and_leave_none_out(pictures):
+    part, rest = pictures.subset(100), pictures.remainder(100)
+    both = torch.cat([part.train_images, rest.train_images]).flatten(1)
+    assert len(rest.train_images) == 200
+    assert len(both.unique(dim=0)) == len(pictures.train_images.flatten(1).unique(dim=0)) == 300
+
+
+# -- trained models that come with the course
+
+
+def test_a_kept_model_comes_back_with_its_record_and_in_half_precision(tmp_path, monkeypatch, pictures):
+    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
+    torch.manual_seed(0)
+    model = build_model("Nano/8", pictures, depth=2)
+    config = replace(beyond("any", "any", None).config, epochs=1)
+    history = train(model, pictures, config)
+    path = trained.keep_trained("mine", model, pictures, history, "Nano/8", {"depth": 2}, machine="this one")
+    assert trained.trained_names() == ["mine"]
+    assert path.stat().st_size < 2.1 * sum(p.numel() for p in model.parameters()) + 10_000
+    loaded, info = trained.load_trained("mine")
+    images = normalize(pictures.test_images[:9], *pictures.channel_stats())
+    assert torch.allclose(loaded(images), model(images), atol=1e-2)
+    assert not loaded.training
+    assert info["test_accuracy"] == history.test_accuracy and info["machine"] == "this one"
+    assert torch.allclose(torch.tensor(info["mean"]), pictures.channel_stats()[0])
+
+
+def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match="no trained model 'mine' is here; there are: none"):
+        trained.load_trained("mine")
+    (tmp_path / "mine.safetensors").write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match="damaged"):
+        trained.load_trained("mine")

@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -76,6 +76,16 @@ class Dataset:
         mean = (share * levels).sum(1)
         variance = (share * (levels - mean[:, None]) ** 2).sum(1)
         return mean.float(), variance.sqrt().float()
+
+    def remainder(self, train: int, seed: int = 0) -> "Dataset":
+        """Take the training pictures that `subset(train, seed=seed)` leaves; the test pictures stay."""
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.arange(len(self.train_labels))
+        taken, _ = _choose(rows, self.train_labels, train, self.classes, generator)
+        kept = torch.ones(len(rows), dtype=torch.bool).index_fill(0, taken, False)
+        images, labels = self.train_images[kept], self.train_labels[kept]
+        provenance = f"{self.provenance}; the {len(labels):,} train pictures outside a subset of {train:,}, seed {seed}"
+        return replace(self, train_images=images, train_labels=labels, provenance=provenance)
 
     def subset(self, train: int | None, test: int | None = None, seed: int = 0) -> "Dataset":
         """Take fewer pictures, as many of every class (within one); `None` keeps that half whole.

@@ -129,6 +129,9 @@ class Encoder(nn.ModuleList):
         drop_path: probability of dropping a branch of the last block in training.
         rel_pos: makes the relative position of one block, or None.
         block_options: the other arguments of `Block`.
+
+    `entry_positions`, empty by default, holds what is added to the tokens before the second block and each later
+    one: tables (1, T, D), or modules that return one. They belong to the model, which learns them.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class Encoder(nn.ModuleList):
             Block(dim, num_heads, drop_path=rate, rel_pos=rel_pos and rel_pos(), **block_options)
             for rate in rates
         )
+        self.entry_positions: list[Tensor | nn.Module] = []
 
     def forward(self, x: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Pass tokens (B, T, D) through all blocks.
@@ -153,7 +157,10 @@ class Encoder(nn.ModuleList):
             (B, T, D), and with `return_attention` also a list over the layers of weights (B, h, T, T).
         """
         attentions = []
-        for block in self:
+        for layer, block in enumerate(self):
+            if layer and self.entry_positions:
+                position = self.entry_positions[layer - 1]
+                x = x + (position() if callable(position) else position)
             if return_attention:
                 attentions.append(block.attn(block.norm1(x), return_attention=True)[1])
             x = block(x)

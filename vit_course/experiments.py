@@ -1,4 +1,4 @@
-"""Every experiment of lessons 07 and 08 as data, and the one command that runs and records them.
+"""The one command that runs and records the experiments of lessons 07 to 13, which `studies` lists.
 
     python -m vit_course.experiments --list --size cpu
     python -m vit_course.experiments ladder comparison --size cpu
@@ -12,116 +12,114 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from vit_course.comparison import probe
-from vit_course.data import Dataset, load_dataset
+from vit_course.data import Dataset, load_dataset, shapes10
+from vit_course.masked import MaskedPatches, masked_objective
 from vit_course.profiles import get_device
-from vit_course.recipes import RECIPES, build_model, run_record
-from vit_course.train import TrainConfig, train
+from vit_course.recipes import build_model, run_record
+from vit_course.studies import SIZES, Experiment, Pretraining, all_experiments
+from vit_course.train import evaluate, train
+from vit_course.trained import read_weights, write_weights
+from vit_course.transfer import change_resolution, freeze, load_body, resize_pictures, select_classes
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
-SIZES = ("cpu", "gpu")
-LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
-FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
+KEPT = Path(__file__).parents[1] / "data" / "pretrained"
+"""Weights of pre-trainings, made once for each size; they are no part of the course."""
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One run: what is trained, on how much, how often seen, and what is measured afterwards.
-
-    Attributes:
-        group: "ladder", "comparison" or "fractions".
-        name: name within the group; with size and seed it names the record.
-        size: "cpu" or "gpu".
-        model: name for `build_model`.
-        config: the recipe in full, seed included.
-        pictures: training pictures before `fraction` is taken; None for all.
-        fraction: share of them that is used.
-        drop_path: drop path of a ViT.
-        probes: also measure shifted and shuffled pictures after training.
-    """
-
-    group: str
-    name: str
-    size: str
-    model: str
-    config: TrainConfig
-    pictures: int | None = None
-    fraction: float = 1.0
-    drop_path: float = 0.0
-    probes: bool = False
-
-    @property
-    def path(self) -> Path:
-        """File of the record."""
-        return RUNS / f"{self.size}-{self.group}-{self.name}-seed{self.config.seed}.json"
-
-
-def all_experiments(size: str) -> list[Experiment]:
-    """List the experiments of one size, in the order of their worth.
-
-    The CPU size uses 10,000 pictures and models of a tenth of a GFLOP at most; the GPU size all 50,000.
-    """
-    small = size == "cpu"
-    vit, resnet = ("Nano/8", "resnet-small") if small else ("Ti/4", "resnet18")
-    pictures, epochs, batch = (10_000, 10, 64) if small else (None, 60, 512)
-    common = {"epochs": epochs, "batch_size": batch, "quiet": True}
-    if not small:
-        common |= {"augment_ahead": 8, "compile": True}
-    recipes = {name: replace(recipe, **common) for name, recipe in RECIPES.items()}
-    best = "smoothing" if small else "mixed"
-
-    def seeded(
-        count: int, group: str, name: str, model: str, config: TrainConfig, **more
-    ) -> list[Experiment]:
-        return [
-            Experiment(group, name, size, model, replace(config, seed=seed), pictures, **more)
-            for seed in range(count)
-        ]
-
-    listed = []
-    for name, model, recipe in (("vit", vit, best), ("resnet", resnet, "resnet")):
-        listed += seeded(3, "comparison", name, model, recipes[recipe], probes=True)
-    for step in LADDER:
-        listed += seeded(1 if small else 3, "ladder", step, vit, recipes[step])
-    listed += seeded(1 if small else 3, "ladder", "drop-path", vit, recipes[LADDER[-1]], drop_path=0.1)
-    longer = replace(recipes[LADDER[-1]], epochs=3 * epochs)
-    listed += seeded(1 if small else 3, "ladder", "longer", vit, longer, drop_path=0.1)
-    total = pictures or 50_000
-    for fraction in FRACTIONS:
-        count = round(total * fraction)
-        fitting = min(batch, count)
-        equal_steps = round(epochs * (total // batch) / (count // fitting))
-        for name, model, recipe in (("vit", vit, best), ("resnet", resnet, "resnet")):
-            config = replace(recipes[recipe], epochs=equal_steps, batch_size=fitting)
-            label = f"{name}-{round(100 * fraction)}"
-            listed += seeded(1 if small else 3, "fractions", label, model, config, fraction=fraction)
-    return listed
+def record_path(experiment: Experiment) -> Path:
+    """Return the file of a record."""
+    return RUNS / f"{experiment.stem}.json"
 
 
 def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     """Train, measure and return the record; the caller writes it."""
-    if experiment.pictures:
-        dataset = dataset.subset(experiment.pictures)
+    own = dataset.subset(experiment.pictures) if experiment.pictures else dataset
+    used = own
     if experiment.fraction < 1:
-        dataset = dataset.subset(round(len(dataset.train_images) * experiment.fraction))
+        used = own.subset(round(len(own.train_images) * experiment.fraction))
     torch.manual_seed(experiment.config.seed)
-    options = {"drop_path_rate": experiment.drop_path} if experiment.drop_path else {}
-    model = build_model(experiment.model, dataset, **options)
+    model = build_model(experiment.model, used, **experiment.options)
+    more = {}
+    if experiment.start:
+        more["pretraining"] = start_pretrained(model, experiment, dataset, own)
+    if experiment.img_size:
+        used = resize_pictures(used, experiment.img_size)
+        change_resolution(model, experiment.img_size)
+    if experiment.new_positions:
+        nn.init.normal_(model.pos_embed, std=0.02)
+    if experiment.trainable:
+        freeze(model, experiment.trainable)
+    if experiment.start:
+        more["start_accuracy"] = evaluate(model, used.test_images, used.test_labels, used.channel_stats())[0]
     start = time.perf_counter()
-    history = train(model, dataset, experiment.config)
+    history = train(model, used, experiment.config)
     name = f"{experiment.group}/{experiment.name}"
-    record = run_record(name, experiment.model, model, dataset, history)
+    record = run_record(name, experiment.model, model, used, history)
     record |= {"size": experiment.size, "group": experiment.group, "step": experiment.name}
-    record |= {"fraction": experiment.fraction, "drop_path": experiment.drop_path}
+    record |= {"fraction": experiment.fraction, "options": experiment.options, **more}
     record["wall_seconds"] = round(time.perf_counter() - start, 2)
     if experiment.probes:
-        record["probes"] = probe(model, dataset)
+        record["probes"] = probe(model, used)
     return record
+
+
+def start_pretrained(model: nn.Module, experiment: Experiment, dataset: Dataset, own: Dataset) -> dict:
+    """Load what the experiment starts from into its model, after making it if it is not kept yet.
+
+    Args:
+        model: gets the weights; its head only if the experiment keeps it.
+        experiment: what is run.
+        dataset: all pictures.
+        own: the experiment's pictures, all labels.
+
+    Returns:
+        What the record says of the pre-training.
+    """
+    start = experiment.start
+    path = KEPT / f"{experiment.size}-{start.name}-seed{experiment.config.seed}.safetensors"
+    if not path.exists():
+        weights, about = pretrain(experiment, pretraining_data(start, experiment, dataset, own))
+        write_weights(path, weights, about)
+    weights, about = read_weights(path)
+    if experiment.keep_head:
+        model.load_state_dict(weights)
+    else:
+        load_body(model, weights)
+    return about
+
+
+def pretraining_data(start: Pretraining, experiment: Experiment, dataset: Dataset, own: Dataset) -> Dataset:
+    """Return the pictures that a pre-training learns from."""
+    if start.data == "same":
+        return own
+    if start.data == "shapes10":
+        return shapes10(train=2 * len(own.train_images), test=2000)
+    return select_classes(dataset.remainder(experiment.pictures), range(len(dataset.classes) - 1))
+
+
+def pretrain(experiment: Experiment, dataset: Dataset) -> tuple[dict[str, torch.Tensor], dict]:
+    """Train the model of an experiment on its first task; return its weights, and what a record says of them."""
+    start, seed = experiment.start, experiment.config.seed
+    torch.manual_seed(1000 + seed)
+    model = build_model(experiment.model, dataset, **experiment.options)
+    config = replace(start.config, seed=1000 + seed)
+    if start.task == "labels":
+        history = train(model, dataset, config)
+    else:
+        task = MaskedPatches(model, *dataset.channel_stats(), task=start.task)
+        history = train(task, dataset, config, objective=masked_objective)
+    about = {"name": start.name, "task": start.task, "data": history.provenance, "epochs": config.epochs}
+    about |= {"pictures": len(dataset.train_images), "seconds": round(history.seconds, 1)}
+    about |= {"test_accuracy": history.test_accuracy, "test_loss": history.test_loss}
+    about |= {"train_loss": history.train_loss, "hits": history.train_accuracy}
+    return {name: value.cpu() for name, value in model.state_dict().items()}, about
 
 
 def load_records(group: str, size: str | None = None) -> list[dict]:
@@ -143,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m vit_course.experiments", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("groups", nargs="*", help="ladder, comparison, fractions; without, all")
+    parser.add_argument("groups", nargs="*", help="groups of experiments, for example ladder; without, all")
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
     parser.add_argument("--minutes", type=float, help="start no run after so many minutes")
@@ -154,22 +152,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no experiments in {', '.join(options.groups)}")
     if options.list:
         for experiment in chosen:
-            print("recorded " if experiment.path.exists() else "to run   ", experiment.path.stem)
+            print("recorded " if record_path(experiment).exists() else "to run   ", experiment.stem)
         return 0
     dataset, start = load_dataset(options.data), time.perf_counter()
     for experiment in chosen:
-        if experiment.path.exists():
+        if record_path(experiment).exists():
             continue
         if options.minutes and time.perf_counter() - start > 60 * options.minutes:
             print("out of time; call again to go on")
             break
         record = run_experiment(experiment, dataset)
-        experiment.path.parent.mkdir(parents=True, exist_ok=True)
-        part = experiment.path.with_suffix(".part")
+        path = record_path(experiment)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
         part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        part.replace(experiment.path)
+        part.replace(path)
         print(
-            f"{experiment.path.stem:44} test {record['test_accuracy']:.2%} in {record['seconds']:.0f} s",
+            f"{experiment.stem:44} test {record['test_accuracy']:.2%} in {record['seconds']:.0f} s",
             flush=True,
         )
     return 0

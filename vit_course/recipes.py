@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import Dataset, load_dataset
+from vit_course.hybrid import HybridViT, create_hybrid
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import History, TrainConfig, linear_classifier, run_device, train, use_bf16
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
@@ -50,9 +51,10 @@ def build_model(name: str, dataset: Dataset, **options) -> nn.Module:
     """Build a model by name for the pictures of a data set.
 
     Args:
-        name: "resnet18", "resnet-small", "linear", or a ViT as size/patch, for example "Micro/4".
+        name: "resnet18", "resnet-small", "linear", a ViT as size/patch, for example "Micro/4", or a hybrid as
+            "R-" + size/pixels per token, for example "R-Nano/8".
         dataset: gives the size and channels of the pictures and the number of classes.
-        options: arguments of `VisionTransformer`, for example `drop_path_rate`.
+        options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone.
 
     Raises:
         ValueError: if the name is unknown.
@@ -65,13 +67,16 @@ def build_model(name: str, dataset: Dataset, **options) -> nn.Module:
         return small_resnet(classes, channels)
     if name == "linear":
         return linear_classifier(dataset)
-    return create_vit(name, img_size=tuple(size), in_chans=channels, num_classes=classes, **options)
+    create = create_hybrid if name.startswith("R-") else create_vit
+    return create(name, img_size=tuple(size), in_chans=channels, num_classes=classes, **options)
 
 
 def forward_flops(model: nn.Module, dataset: Dataset) -> int:
     """Count the floating-point operations of one picture through a model: matrix products and convolutions."""
     if isinstance(model, VisionTransformer):
         return vit_flops(model)
+    if isinstance(model, HybridViT):
+        return forward_flops(model.backbone, dataset) + vit_flops(model.vit)
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -134,7 +139,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m vit_course.train", description="Train a classifier of pictures and record the run."
     )
     parser.add_argument(
-        "--model", default="Micro/4", help="ViT as size/patch, resnet18, resnet-small or linear"
+        "--model",
+        default="Micro/4",
+        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear",
     )
     parser.add_argument("--recipe", default="mixed", choices=RECIPES)
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
@@ -142,7 +149,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--test", type=int, help="use so many test pictures")
     for name, kind in OVERRIDES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
-    parser.add_argument("--drop-path", type=float, default=0.0, help="drop path of a ViT")
+    parser.add_argument("--drop-path", type=float, help="drop path of a ViT", dest="drop_path_rate")
+    parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
+    parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")
+    parser.add_argument("--pool", help="what a ViT reads: token or avg", dest="global_pool")
     parser.add_argument("--compile", action="store_true", help="compile the model (GPU)")
     parser.add_argument("--out", type=Path, help="folder for checkpoint, log and record")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
@@ -153,6 +163,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
 OVERRIDES: dict[str, Callable] = {f.name: f.type for f in fields(TrainConfig) if f.type in (int, float, str)}
 
 
@@ -180,7 +191,7 @@ def run_command(options: argparse.Namespace) -> int:
     given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
     config = replace(RECIPES[options.recipe], **given, compile=options.compile)
     torch.manual_seed(config.seed)
-    extra = {"drop_path_rate": options.drop_path} if options.drop_path else {}
+    extra = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
     model = build_model(options.model, dataset, **extra)
     if options.dry_run:
         print(describe(options, model, dataset, config))

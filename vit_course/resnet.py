@@ -3,6 +3,8 @@
 Lesson 08 and the experiments compare them with the ViT.
 """
 
+from collections.abc import Sequence
+
 from torch import nn
 from torchvision.models import resnet18
 from torchvision.models.resnet import BasicBlock
@@ -34,6 +36,43 @@ def cifar_resnet18(num_classes: int = 10, in_chans: int = 3) -> nn.Module:
     return cifar_stem(resnet18(num_classes=num_classes), in_chans)
 
 
+def residual_stages(in_chans: int, width: int, blocks: Sequence[int]) -> list[nn.Module]:
+    """List the layers of a residual network for small pictures, up to its last feature map.
+
+    First the stem: a 3x3 convolution that keeps the size, batch norm, ReLU. Then the stages, of torchvision's
+    `BasicBlock`; shortcuts that change the width are 1x1 convolutions. Stages after the first halve the map.
+
+    Args:
+        in_chans: channels of the pictures.
+        width: channels of the first stage; each following stage has twice as many as the one before.
+        blocks: for each stage its number of blocks.
+    """
+    layers = [
+        nn.Conv2d(in_chans, width, 3, padding=1, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(inplace=True),
+    ]
+    channels = width
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            stride = 2 if stage > 0 and block == 0 else 1
+            out = width * 2**stage
+            shortcut = None
+            if stride != 1 or channels != out:
+                shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            layers.append(BasicBlock(channels, out, stride, shortcut))
+            channels = out
+    return layers
+
+
+def init_convolutions(model: nn.Sequential) -> nn.Sequential:
+    """Draw the weights of all convolutions as torchvision's ResNets do, in place, and return the model."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return model
+
+
 def small_resnet(num_classes: int = 10, in_chans: int = 3, width: int = 16, blocks: int = 1) -> nn.Module:
     """Build the ResNet that its paper used on CIFAR-10 (section 4.2): three stages, 6·blocks + 2 layers.
 
@@ -46,24 +85,6 @@ def small_resnet(num_classes: int = 10, in_chans: int = 3, width: int = 16, bloc
         width: channels of the first stage; the next have twice and four times as many.
         blocks: blocks in a stage.
     """
-    layers = [
-        nn.Conv2d(in_chans, width, 3, padding=1, bias=False),
-        nn.BatchNorm2d(width),
-        nn.ReLU(inplace=True),
-    ]
-    channels = width
-    for stage in range(3):
-        for block in range(blocks):
-            stride = 2 if stage > 0 and block == 0 else 1
-            out = width * 2**stage
-            shortcut = None
-            if stride != 1 or channels != out:
-                shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
-            layers.append(BasicBlock(channels, out, stride, shortcut))
-            channels = out
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes)]
-    model = nn.Sequential(*layers)
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    return model
+    layers = residual_stages(in_chans, width, [blocks] * 3)
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, num_classes)]
+    return init_convolutions(nn.Sequential(*layers))

@@ -10,12 +10,14 @@ import hashlib
 import json
 import math
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -30,6 +32,10 @@ from vit_course.augment import AugmentConfig, augment
 from vit_course.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.data import Dataset, normalize
 from vit_course.profiles import get_device, get_profile
+from vit_course.transfer import layer_scale
+
+Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""What a run minimises: of model, images (B, C, H, W) and targets (B, K) the mean loss and the share of hits."""
 
 
 @dataclass
@@ -46,6 +52,8 @@ class TrainConfig:
         grad_clip: largest norm of the gradient, 0 for no limit.
         augment: what happens to the pictures.
         optimizer: "adamw", "sgd" (Nesterov, momentum .9) or "muon" (hidden matrices; AdamW for the rest).
+        layer_decay: factor by which the learning rate shrinks from each layer of a ViT to the one before it, in
+            fine-tuning; 1 for none.
         ema: decay of an averaged copy of the weights, which is then scored and kept; 0 for none.
         validation: pictures held out from the training set and scored after every epoch.
         seed: fixes everything that is drawn at random during the run.
@@ -65,6 +73,7 @@ class TrainConfig:
     grad_clip: float = 1.0
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     optimizer: str = "adamw"
+    layer_decay: float = 1.0
     ema: float = 0.0
     validation: int = 0
     seed: int = 0
@@ -106,17 +115,20 @@ def train(
     folder: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[History], None] | None = None,
+    objective: Objective | None = None,
 ) -> History:
     """Train a classifier and score it once on the test pictures, after the last epoch.
 
     Args:
-        model: maps normalised images (B, C, H, W) to logits (B, K); trained in place and left in
-            evaluation mode on the device of the run, with the averaged weights if `config.ema` is on.
+        model: maps normalised images (B, C, H, W) to logits (B, K), or to what `objective` reads; trained in place and
+            left in evaluation mode on the device of the run, with the averaged weights if `config.ema` is on.
         dataset: pictures and labels.
         config: what the run depends on.
         folder: where `checkpoint.pt` and `log.jsonl`, one line an epoch, are written; None writes nothing.
         resume: go on from the checkpoint in `folder`, if there is one.
         on_epoch: called with the history after every epoch, for example to draw it.
+        objective: loss and hits of a batch; by default cross-entropy with `config.label_smoothing`. Scores are then
+            the means of both over the held-out or test pictures.
 
     Returns:
         The history of the run. Ctrl-C ends a run early: the checkpoint is written and the history returned.
@@ -127,7 +139,7 @@ def train(
         MemoryError: if the memory of the device does not suffice.
         OSError: if the checkpoint cannot be written.
     """
-    run = Run(model, dataset, config or TrainConfig(), Path(folder) if folder else None)
+    run = Run(model, dataset, config or TrainConfig(), Path(folder) if folder else None, objective)
     if resume and run.checkpoint and run.checkpoint.exists():
         run.load()
     with (
@@ -142,8 +154,17 @@ def train(
 class Run:
     """One training run: the model, its optimisers and how far they are. Used by `train` alone."""
 
-    def __init__(self, model: nn.Module, dataset: Dataset, config: TrainConfig, folder: Path | None):
+    def __init__(
+        self,
+        model: nn.Module,
+        dataset: Dataset,
+        config: TrainConfig,
+        folder: Path | None,
+        objective: Objective | None = None,
+    ):
         self.dataset, self.config, self.folder = dataset, config, folder
+        self.objective = objective or partial(classification, label_smoothing=config.label_smoothing)
+        self.own_scores = objective is not None
         self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         self.device = run_device(config, self.rank)
         self.rng_devices = [self.device] if self.device.type == "cuda" else []
@@ -246,8 +267,7 @@ class Run:
         config = self.config
         share = learning_rate(self.step, self.total_steps, self.warmup_steps, 1.0)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=use_bf16(config, self.device)):
-            logits = forward(images)
-            loss = F.cross_entropy(logits.float(), targets, label_smoothing=config.label_smoothing)
+            loss, hits = self.objective(forward, images, targets)
         loss.backward()
         if config.grad_clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
@@ -260,7 +280,7 @@ class Run:
             self.average.update_parameters(self.model)
         self.history.step_lr.append(share * config.lr)
         self.fresh_losses.append(loss.detach())
-        self.fresh_hits.append((logits.argmax(1) == targets.argmax(1)).float().mean())
+        self.fresh_hits.append(hits.detach())
 
     def collect(self) -> None:
         """Bring the losses and hits of the steps since the last call from the device into the history."""
@@ -309,7 +329,8 @@ class Run:
     def score(self, images: Tensor, labels: Tensor) -> tuple[float, float]:
         """Score the model, or the average of its weights where there is one; the model stays in training mode."""
         scored = self.model if self.average is None else self.average.module
-        result = evaluate(scored, images, labels, self.stats)
+        own = self.objective if self.own_scores else None
+        result = evaluate(scored, images, labels, self.stats, objective=own)
         self.model.train()
         return result
 
@@ -319,12 +340,13 @@ class Run:
             self.model.load_state_dict(self.average.module.state_dict())
         self.model.eval()
         history, dataset = self.history, self.dataset
+        own = self.objective if self.own_scores else None
         if history.interrupted:
             if self.speaks:
                 where = f"; go on with resume=True, folder={str(self.folder)!r}" if self.folder else ""
                 print(f"Stopped after step {self.step} of {self.total_steps}{where}.")
             return history
-        scores = evaluate(self.model, dataset.test_images, dataset.test_labels, self.stats)
+        scores = evaluate(self.model, dataset.test_images, dataset.test_labels, self.stats, objective=own)
         history.test_accuracy, history.test_loss = scores
         if self.speaks:
             print(
@@ -441,6 +463,8 @@ def make_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.O
         ValueError: if the optimiser is unknown, or this torch does not have it.
     """
     groups = weight_decay_groups(model, config.weight_decay)
+    if config.layer_decay != 1:
+        groups = layer_groups(model, groups, config)
     fused = {"fused": True} if next(model.parameters()).is_cuda else {}
     if config.optimizer == "adamw":
         optimizers = [torch.optim.AdamW(groups, lr=config.lr, **fused)]
@@ -456,16 +480,34 @@ def make_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.O
     return optimizers
 
 
+def layer_groups(model: nn.Module, groups: list[dict], config: TrainConfig) -> list[dict]:
+    """Split groups of parameters further, by learning rate: the nearer to the input, the smaller (`layer_scale`)."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    depth = 1 + max(
+        (int(number) for number in re.findall(r"blocks\.(\d+)\.", " ".join(names.values()))), default=-1
+    )
+    split = []
+    for group in groups:
+        scales: dict[float, list] = {}
+        for parameter in group["params"]:
+            scale = layer_scale(names[parameter], depth, config.layer_decay)
+            scales.setdefault(scale, []).append(parameter)
+        split += [{**group, "params": params, "lr": scale * config.lr} for scale, params in scales.items()]
+    return split
+
+
 def muon_and_adamw(model: nn.Module, groups: list[dict], config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Give the hidden matrices, those of the blocks, to Muon and all other parameters to AdamW."""
     if not hasattr(torch.optim, "Muon"):
         raise ValueError(
             f"optimizer 'muon' needs torch 2.9 or newer, this is {torch.__version__}; use 'adamw'"
         )
-    hidden = {id(p) for n, p in model.named_parameters() if n.startswith("blocks.") and p.ndim == 2}
+    names = ((name, p) for name, p in model.named_parameters() if "blocks." in name)
+    hidden = {id(p) for name, p in names if name.endswith(".weight") and p.ndim == 2}
     if not hidden:
         raise ValueError("optimizer 'muon' found no matrices in blocks; it is meant for a VisionTransformer")
-    matrices = [p for p in groups[0]["params"] if id(p) in hidden]
+    matrices = [{**group, "params": [p for p in group["params"] if id(p) in hidden]} for group in groups]
+    matrices = [group for group in matrices if group["params"]]
     others = [{**group, "params": [p for p in group["params"] if id(p) not in hidden]} for group in groups]
     muon = torch.optim.Muon(
         matrices, lr=config.lr, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
@@ -473,9 +515,30 @@ def muon_and_adamw(model: nn.Module, groups: list[dict], config: TrainConfig) ->
     return [muon, torch.optim.AdamW(others, lr=config.lr)]
 
 
+def classification(
+    forward: nn.Module, images: Tensor, targets: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Return the cross-entropy of a batch, in nats, and the share of pictures whose class is right.
+
+    Args:
+        forward: maps images to logits (B, K).
+        images: (B, C, H, W).
+        targets: (B, K), shares of the classes.
+        label_smoothing: share of the target spread over all classes.
+    """
+    logits = forward(images)
+    loss = F.cross_entropy(logits.float(), targets, label_smoothing=label_smoothing)
+    return loss, (logits.argmax(1) == targets.argmax(1)).float().mean()
+
+
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, images: Tensor, labels: Tensor, stats: tuple[Tensor, Tensor], batch_size: int = 500
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    stats: tuple[Tensor, Tensor],
+    batch_size: int = 500,
+    objective: Objective | None = None,
 ) -> tuple[float, float]:
     """Score a model in evaluation mode.
 
@@ -485,15 +548,21 @@ def evaluate(
         labels: (N,) int64.
         stats: (mean, std) per channel, as `Dataset.channel_stats` returns them.
         batch_size: pictures at a time.
+        objective: scores a batch instead, given model, images and labels (B,).
 
     Returns:
-        (accuracy as a share in 0..1, mean cross-entropy in nats).
+        (accuracy as a share in 0..1, mean cross-entropy in nats), or the objective's hits and loss.
     """
     model.eval()
     device = next(model.parameters()).device
     correct, loss = 0, 0.0
     for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-        logits, y = model(normalize(x.to(device), *stats)), y.to(device)
+        x, y = normalize(x.to(device), *stats), y.to(device)
+        if objective:
+            mean_loss, hits = objective(model, x, y)
+            correct, loss = correct + hits.item() * len(x), loss + mean_loss.item() * len(x)
+            continue
+        logits = model(x)
         correct += (logits.argmax(1) == y).sum().item()
         loss += F.cross_entropy(logits, y, reduction="sum").item()
     return correct / len(images), loss / len(images)
@@ -557,8 +626,8 @@ def announce(run: Run) -> None:
         start = time.perf_counter()
         batch = run.images[: config.batch_size], run.labels[: config.batch_size]
         with torch.autocast(run.device.type, torch.bfloat16, enabled=use_bf16(config, run.device)):
-            x, _ = augment(*batch, run.stats, len(run.dataset.classes), config.augment)
-            trial(x[:local]).float().logsumexp(1).mean().backward()
+            x, y = augment(*batch, run.stats, len(run.dataset.classes), config.augment)
+            run.objective(trial, x[:local], y[:local])[0].backward()
         if x.is_cuda:
             torch.cuda.synchronize()
         seconds = (time.perf_counter() - start) * 1.1

@@ -53,6 +53,8 @@ class VisionTransformer(nn.Module):
         num_heads: heads in every block.
         mlp_ratio: hidden width of the MLPs as a multiple of D.
         pos_embed: "learned" (1-D, the paper's), "2d", "sincos", "relative" or "none".
+        pos_embed_at: "stem" adds positions once, before the first block; "every" adds to the input of every block a
+            table of its own (`layer_pos`); "shared" adds the same table there (paper, D.4). For the first three.
         global_pool: "token" reads the CLS token, "avg" averages the patch tokens (both after `norm`).
         class_token: whether there is a CLS token.
         representation_size: width of the hidden tanh layer before the head, as in pre-training, or None.
@@ -75,6 +77,7 @@ class VisionTransformer(nn.Module):
         num_heads: int = 3,
         mlp_ratio: float = 4.0,
         pos_embed: str = "learned",
+        pos_embed_at: str = "stem",
         global_pool: str = "token",
         class_token: bool = True,
         representation_size: int | None = None,
@@ -107,6 +110,7 @@ class VisionTransformer(nn.Module):
             if pos_embed == "relative"
             else None,
         )
+        self.layer_pos = self._make_layer_positions(pos_embed, pos_embed_at, embed_dim)
         self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
         self.pre_logits = nn.Identity()
         if representation_size is not None:
@@ -130,6 +134,22 @@ class VisionTransformer(nn.Module):
         raise ValueError(
             f"pos_embed {kind!r} is unknown: use 'learned', '2d', 'sincos', 'relative' or 'none'"
         )
+
+    def _make_layer_positions(self, kind: str, where: str, dim: int) -> nn.Module | None:
+        if where not in ("stem", "every", "shared"):
+            raise ValueError(f"pos_embed_at {where!r} is unknown: use 'stem', 'every' or 'shared'")
+        if where == "stem":
+            return None
+        if self.pos_embed is None:
+            raise ValueError(f"pos_embed {kind!r} has no table to add, so pos_embed_at must be 'stem'")
+        later = len(self.blocks) - 1
+        if where == "shared":
+            self.blocks.entry_positions = [self.pos_embed] * later
+            return None
+        make = nn.ModuleList if isinstance(self.pos_embed, nn.Module) else nn.ParameterList
+        tables = make(self._make_position(kind, dim) for _ in range(later))
+        self.blocks.entry_positions = list(tables)
+        return tables
 
     def embed(self, images: Tensor) -> Tensor:
         """Equation 1: images (B, C, H, W) to tokens z_0 (B, T, D), positions and CLS token included."""

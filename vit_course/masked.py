@@ -1,0 +1,274 @@
+"""Masked patch prediction: hide patches and predict what was there, without labels (paper, section 4.6 and B.1.2).
+
+Lesson 13 builds the corruption, the colour classes and the loss. `MaskedPatches` wraps a `VisionTransformer`, and
+`train` pre-trains it with `masked_objective`; what is fine-tuned afterwards is `MaskedPatches.vit`.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, reduce
+from torch import Tensor, nn
+
+from vit_course.embeddings import add_position, prepend_cls_token
+from vit_course.patches import as_pair, grid_size, patchify
+from vit_course.vit import VisionTransformer, init_weights
+
+LEVELS = 8  # 3 bits for each channel
+LEVEL_WIDTH = 256 // LEVELS
+TASKS = ("colours", "pixels")
+EVALUATION_SEED = 0
+
+
+def corrupt(tokens: Tensor, mask_token: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Corrupt a share of the patch tokens, as BERT corrupts words (paper, B.1.2).
+
+    In every picture exactly round(share·N) patches are drawn at random, other ones in every picture. Each of them
+    independently meets one of three fates: with probability 0.8 it becomes the mask token; with 0.1 it becomes the
+    token of another patch of the same picture, drawn at random, never itself, and read before corruption; with 0.1
+    it stays as it is. It counts as corrupted in all three cases. All other patches stay as they are.
+
+    Args:
+        tokens: (B, N, D) patch tokens, without CLS token and positions; N is at least 2.
+        mask_token: (1, 1, D), one learned vector, the same for every patch. Gradients reach it.
+        share: share of the patches that are corrupted, 0..1.
+
+    Returns:
+        corrupted: (B, N, D), a new tensor of the dtype of `tokens`.
+        chosen: (B, N) bool, True for the patches that were drawn, whatever became of them.
+    """
+    batch, count, _ = tokens.shape
+    place = {"device": tokens.device}
+    chosen = torch.rand(batch, count, **place).argsort(dim=1) < round(share * count)
+    fate = torch.rand(batch, count, **place)
+    step = torch.randint(1, count, (batch, count), **place)
+    others = (torch.arange(count, **place) + step) % count
+    swapped = tokens.gather(1, rearrange(others, "b n -> b n 1").expand_as(tokens))
+    to_mask, to_swap = chosen & (fate < 0.8), chosen & (fate >= 0.8) & (fate < 0.9)
+    corrupted = torch.where(to_mask[..., None], mask_token.to(tokens.dtype), tokens)
+    return torch.where(to_swap[..., None], swapped, corrupted), chosen
+
+
+def corrupt_repeatably(
+    tokens: Tensor, mask_token: Tensor, share: float = 0.5, seed: int = EVALUATION_SEED
+) -> tuple[Tensor, Tensor]:
+    """Corrupt as `corrupt` does, with random numbers that depend on the seed and on (B, N) alone."""
+    with torch.random.fork_rng([tokens.device] if tokens.is_cuda else []):
+        torch.manual_seed(seed)
+        return corrupt(tokens, mask_token, share)
+
+
+def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:
+    """Name the mean colour of every patch by a class: 3 bits a channel, 512 classes for RGB (paper, B.1.2).
+
+    Average each channel over the pixels of the patch. The mean m, in 0..255, has the level floor(m / 32), one of
+    0 ... 7: a level is 32 grey values wide. The class is the number whose digits to the base 8 are the levels, first
+    channel first: 64·red + 8·green + blue.
+
+    Args:
+        images: (B, C, H, W) pixels in 0..255, uint8 or float. Not normalised, and not in 0..1.
+        patch_size: side P of a square patch, or (height, width), in pixels. H and W are multiples of it.
+
+    Returns:
+        (B, N) int64, patches in reading order, each a class in 0 ... 8^C - 1.
+
+    Raises:
+        ValueError: if the patches do not fill the image exactly.
+    """
+    p1, p2 = as_pair(patch_size)
+    grid_size(tuple(images.shape[-2:]), patch_size)
+    means = reduce(images.float(), "b c (h p1) (w p2) -> b (h w) c", "mean", p1=p1, p2=p2)
+    levels = (means / LEVEL_WIDTH).long().clamp(0, LEVELS - 1)
+    channels = images.shape[1]
+    weights = LEVELS ** torch.arange(channels - 1, -1, -1, device=images.device)
+    return (levels * weights).sum(dim=-1)
+
+
+def class_colours(classes: Tensor, num_channels: int = 3) -> Tensor:
+    """Turn colour classes back into colours: the way back from `colour_classes`, as far as there is one.
+
+    A class holds one level 0 ... 7 for each channel. Each level becomes the value in the middle of its 32 grey
+    values: 32·level + 16.
+
+    Args:
+        classes: (...) int64, classes in 0 ... 8^C - 1; any number of axes, also none.
+        num_channels: number of channels C.
+
+    Returns:
+        (..., C) uint8, colours in 0..255, first channel first.
+    """
+    weights = LEVELS ** torch.arange(num_channels - 1, -1, -1, device=classes.device)
+    levels = classes[..., None] // weights % LEVELS
+    return (LEVEL_WIDTH * levels + LEVEL_WIDTH // 2).to(torch.uint8)
+
+
+def mean_over_chosen(values: Tensor, chosen: Tensor) -> Tensor:
+    """Average values (B, N) over the patches where `chosen` (B, N) is True, all pictures together; a scalar."""
+    return torch.where(chosen, values, 0.0).sum() / chosen.sum()
+
+
+def masked_loss(logits: Tensor, classes: Tensor, chosen: Tensor) -> Tensor:
+    """Score predictions on the corrupted patches, on every one of them and on no other (paper, B.1.2).
+
+    The loss is the cross-entropy (natural logarithm), averaged over all corrupted patches of the batch: each patch
+    weighs the same, whichever picture it is in.
+
+    Args:
+        logits: (B, N, K) scores of K classes for every patch.
+        classes: (B, N) int64, the right class of every patch.
+        chosen: (B, N) bool, True for corrupted patches; at least one is. Pictures may differ in their number.
+
+    Returns:
+        A scalar. Gradients reach the logits of corrupted patches, those of others are 0.
+    """
+    losses = F.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
+    return mean_over_chosen(losses, chosen)
+
+
+class MaskedPatches(nn.Module):
+    """A Vision Transformer that learns without labels, by predicting what corrupted patches looked like.
+
+    Patches are embedded; `corrupt` replaces some of the tokens, before positions and the CLS token join them, so that
+    every token still says where it is; the encoder and the final norm run; `predict`, a linear layer, reads the token
+    of every patch. In evaluation mode the corruption is drawn from a fixed seed, so that scores repeat.
+
+    Two tasks. "colours" is the paper's: the class of the mean colour, as `colour_classes` gives it. "pixels" is closer
+    to MAE (He et al., 2022): all P·P·C numbers of the patch, from which the patch's own mean is subtracted and which
+    are divided by its own deviation; the loss is the mean squared error. Both tasks share the corruption, and so
+    differ in what is predicted alone.
+
+    The classification head of `vit` learns nothing here. It is frozen, and to be replaced before fine-tuning.
+
+    Args:
+        vit: the model to pre-train; trained in place.
+        mean: mean of each channel, as the images were normalised with: C numbers in 0..1 units.
+        std: deviation of each channel, likewise.
+        share: share of the patches that are corrupted.
+        task: "colours" or "pixels".
+
+    Attributes:
+        vit: the model.
+        mask_token: (1, 1, D), the learned vector that stands for "hidden".
+        predict: the linear layer from D to 8^C classes or to P·P·C pixels.
+
+    Raises:
+        ValueError: if the task is another one, or `share` corrupts no patch.
+    """
+
+    def __init__(
+        self,
+        vit: VisionTransformer,
+        mean: Tensor | Sequence[float],
+        std: Tensor | Sequence[float],
+        share: float = 0.5,
+        task: str = "colours",
+    ):
+        super().__init__()
+        if task not in TASKS:
+            raise ValueError(f"task {task!r} is unknown: use {' or '.join(map(repr, TASKS))}")
+        count = vit.patch_embed.num_patches
+        if not 1 <= round(share * count) <= count or count < 2:
+            raise ValueError(
+                f"share {share:g} of {count} patches: at least 1 of 2 or more should be corrupted"
+            )
+        channels, dim = vit.patch_embed.proj.in_channels, vit.norm.normalized_shape[0]
+        p1, p2 = self.patch_size = vit.patch_embed.patch_size
+        self.vit, self.share, self.task = vit, share, task
+        self.mask_token = nn.Parameter(torch.randn(1, 1, dim) * 0.02)
+        self.predict = nn.Linear(dim, LEVELS**channels if task == "colours" else p1 * p2 * channels)
+        init_weights(self.predict)
+        for name, values in (("mean", mean), ("std", std)):
+            self.register_buffer(
+                name, torch.as_tensor(values, dtype=torch.float32).reshape(1, -1, 1, 1).clone()
+            )
+        for part in (vit.pre_logits, vit.head):
+            part.requires_grad_(False)
+
+    def guess(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Corrupt normalised images (B, C, H, W) and predict every patch.
+
+        Returns:
+            predictions (B, N, 8^C) logits or (B, N, P·P·C) pixels, and which patches were corrupted, (B, N) bool.
+        """
+        how = corrupt if self.training else corrupt_repeatably
+        tokens, chosen = how(self.vit.patch_embed(images), self.mask_token, self.share)
+        return self.predict(encode_patches(self.vit, tokens)), chosen
+
+    def target(self, images: Tensor) -> Tensor:
+        """Return what is to be predicted of normalised images: classes (B, N), or pixels (B, N, P·P·C)."""
+        pixels = raw_pixels(images, self.mean, self.std)
+        if self.task == "colours":
+            return colour_classes(pixels, self.patch_size)
+        patches = patchify(pixels / 255, self.patch_size)
+        deviation = (patches.var(dim=-1, keepdim=True, unbiased=False) + 1e-6).sqrt()
+        return (patches - patches.mean(dim=-1, keepdim=True)) / deviation
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Score the prediction of the corrupted patches of normalised images (B, C, H, W).
+
+        Returns:
+            loss: a scalar, the mean over every corrupted patch of cross-entropy (nats) or squared error.
+            hits: a scalar in 0..1 without gradient: the share of corrupted patches whose class is right; for pixels
+                the share of their variance that is explained, 1 - loss / variance, and 0 where that is negative.
+        """
+        predictions, chosen = self.guess(images)
+        predictions, target = predictions.float(), self.target(images)
+        if self.task == "colours":
+            right = (predictions.argmax(dim=-1) == target).float()
+            return masked_loss(predictions, target, chosen), mean_over_chosen(right, chosen)
+        loss = mean_over_chosen((predictions - target).square().mean(dim=-1), chosen)
+        variance = mean_over_chosen(target.square().mean(dim=-1), chosen)  # the mean of every patch is 0
+        return loss, (1 - loss.detach() / variance).clamp(min=0)
+
+
+def raw_pixels(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Undo `normalize`: normalised images (B, C, H, W), mean and std (1, C, 1, 1), to whole pixels in 0..255, float."""
+    return ((images.float() * std + mean) * 255).round().clamp(0, 255)
+
+
+def encode_patches(vit: VisionTransformer, tokens: Tensor) -> Tensor:
+    """Run the rest of a model on patch tokens (B, N, D): CLS token, positions, encoder, final norm.
+
+    Returns:
+        (B, N, D), what became of the patches; the CLS token is left out.
+    """
+    if vit.cls_token is not None:
+        tokens = prepend_cls_token(tokens, vit.cls_token)
+    if vit.pos_embed is not None:
+        tokens = add_position(tokens, vit.pos_embed() if callable(vit.pos_embed) else vit.pos_embed)
+    return vit.norm(vit.blocks(vit.pos_drop(tokens)))[:, vit.num_prefix_tokens :]
+
+
+def masked_objective(forward: Callable, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return loss and hits of a `MaskedPatches`: an objective for `train`. Nobody reads the labels in `targets`."""
+    return forward(images)
+
+
+def neighbour_guess(images: Tensor, patch_size: int | tuple[int, int], chosen: Tensor) -> Tensor:
+    """Guess the colour class of every patch without learning: the mean colour of its uncorrupted neighbours.
+
+    Up to eight patches around count. Where all of them are corrupted, the mean of all uncorrupted patches of the
+    picture stands in.
+
+    Args:
+        images: (B, C, H, W) pixels in 0..255.
+        patch_size: side P of a square patch, or (height, width), in pixels.
+        chosen: (B, N) bool, True for corrupted patches.
+
+    Returns:
+        (B, N) int64 classes; only those of corrupted patches mean anything.
+    """
+    p1, p2 = as_pair(patch_size)
+    means = reduce(images.float(), "b c (h p1) (w p2) -> b c h w", "mean", p1=p1, p2=p2)
+    seen = rearrange(~chosen, "b (h w) -> b 1 h w", h=means.shape[2]).float()
+    ring = torch.ones(1, 1, 3, 3, device=images.device)
+    ring[..., 1, 1] = 0
+
+    def around(maps: Tensor) -> Tensor:
+        return F.conv2d(maps, ring.expand(maps.shape[1], 1, 3, 3), padding=1, groups=maps.shape[1])
+
+    count = around(seen)
+    everywhere = (means * seen).sum((2, 3), keepdim=True) / seen.sum((2, 3), keepdim=True).clamp(min=1)
+    guess = torch.where(count > 0, around(means * seen) / count.clamp(min=1), everywhere)
+    return colour_classes(guess, 1)

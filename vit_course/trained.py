@@ -1,10 +1,18 @@
 """Small trained models that come with the course: weights in half precision, and what made them.
 
-`load_trained("cifar-vit")` gives the model and its record. Lessons 09 to 12 look at them; `keep_trained` writes them.
+    python -m vit_course.trained --size cpu --data data/cifar10-jpeg
+
+trains those that are not here yet. `load_trained("cifar-vit")` gives a model and its record; lessons 09 to 12 look
+at them.
 """
 
+import argparse
 import json
 import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +21,52 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from vit_course.data import Dataset
+from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.hybrid import create_hybrid
-from vit_course.train import History
+from vit_course.profiles import get_device
+from vit_course.recipes import RECIPES, build_model
+from vit_course.train import History, TrainConfig, train
 from vit_course.vit import create_vit
 
 CHECKPOINTS = Path(__file__).parents[1] / "data" / "checkpoints"
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a trained model of the course is made: on CIFAR-10, or else on Shapes-10.
+
+    Attributes:
+        name: name for `load_trained`.
+        model: name for `build_model`.
+        options: further arguments of the model.
+        config: the recipe in full.
+        pictures: training pictures; None for all.
+    """
+
+    name: str
+    model: str
+    options: dict[str, Any]
+    config: TrainConfig
+    pictures: int | None = None
+
+
+def trainings(size: str) -> list[Training]:
+    """List the models that come with the course, as a CPU or a GPU makes them."""
+    if size == "gpu":
+        common = {"batch_size": 512, "augment_ahead": 8, "compile": True}
+        mixed, smoothing = (replace(RECIPES[name], **common) for name in ("mixed", "smoothing"))
+        return [
+            Training(
+                "cifar-vit", "Ti/4", {"drop_path_rate": 0.1}, replace(mixed, epochs=200, warmup_epochs=5)
+            ),
+            Training("shapes-vit", "Ti/4", {}, replace(smoothing, epochs=20), 50_000),
+        ]
+    config = replace(RECIPES["smoothing"], batch_size=64)
+    deeper = {"depth": 6}
+    return [
+        Training("shapes-vit", "Nano/4", deeper, replace(config, epochs=8), 8_000),
+        Training("cifar-vit", "Nano/4", deeper, replace(config, epochs=5), 30_000),
+    ]
 
 
 def trained_names() -> list[str]:
@@ -103,3 +151,33 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is damaged or no weights of this course: delete it, and get it anew"
         ) from error
     return {n: v.float() if v.dtype == torch.float16 else v for n, v in weights.items()}, about
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train the models of the course that are not here yet."""
+    parser = argparse.ArgumentParser(prog="python -m vit_course.trained", description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="cifar-vit, shapes-vit; without, both")
+    parser.add_argument(
+        "--size", choices=("cpu", "gpu"), default="gpu" if get_device().type == "cuda" else "cpu"
+    )
+    parser.add_argument("--data", default="auto", help="where CIFAR-10 is: auto, cifar10 or a folder")
+    asked = parser.parse_args(arguments)
+    for made in trainings(asked.size):
+        if made.name in trained_names() or (asked.names and made.name not in asked.names):
+            continue
+        shapes = made.name.startswith("shapes")
+        dataset = shapes10(train=made.pictures, test=2000) if shapes else load_dataset(asked.data)
+        if made.pictures:
+            dataset = dataset.subset(made.pictures)
+        torch.manual_seed(made.config.seed)
+        model = build_model(made.model, dataset, **made.options)
+        history = train(model, dataset, made.config)
+        about = {"machine": history.device + f" ({platform.machine()})", "torch": torch.__version__}
+        print(
+            "wrote", keep_trained(made.name, model, dataset, history, made.model, made.options, **about).name
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,7 +9,6 @@ at them.
 import argparse
 import json
 import os
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.hybrid import create_hybrid
 from vit_course.profiles import get_device
-from vit_course.recipes import RECIPES, build_model
+from vit_course.recipes import RECIPES, build_model, run_record
 from vit_course.train import History, TrainConfig, train
 from vit_course.vit import create_vit
 
@@ -83,7 +82,8 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
     Returns:
         model: in evaluation mode, on the CPU, float32.
         info: "model" (name for `build_model`), "options", "img_size", "classes" (names), "mean" and "std" (3 numbers
-            each, for `normalize`), "data", "test_accuracy" (a share in 0..1), "config", "machine" and "seconds".
+            each, for `normalize`), and what every record of a run has: "data", "test_accuracy" (a share in 0..1),
+            "parameters", "config", "machine", "seconds"...
 
     Raises:
         FileNotFoundError: if there is no such model; the message says which there are.
@@ -109,21 +109,14 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
 
 
 def keep_trained(
-    name: str,
-    model: nn.Module,
-    dataset: Dataset,
-    history: History,
-    model_name: str,
-    options: dict,
-    **more: Any,
+    name: str, model: nn.Module, dataset: Dataset, history: History, model_name: str, options: dict
 ) -> Path:
     """Write a trained model into the course, weights in half precision, with all that `load_trained` tells of it."""
     mean, std = (values.tolist() for values in dataset.channel_stats())
-    info = {"model": model_name, "options": options, "img_size": list(dataset.train_images.shape[-2:])}
-    info |= {"classes": list(dataset.classes), "mean": mean, "std": std, "data": history.provenance}
-    info |= {"test_accuracy": history.test_accuracy, "seconds": history.seconds, "config": history.config}
+    info = {"options": options, "img_size": list(dataset.train_images.shape[-2:]), "mean": mean, "std": std}
+    info |= {"classes": list(dataset.classes), **run_record(name, model_name, model, dataset, history)}
     path = CHECKPOINTS / f"{name}.safetensors"
-    write_weights(path, {n: v.half() for n, v in model.state_dict().items()}, {**info, **more})
+    write_weights(path, {key: value.half() for key, value in model.state_dict().items()}, info)
     return path
 
 
@@ -172,10 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         torch.manual_seed(made.config.seed)
         model = build_model(made.model, dataset, **made.options)
         history = train(model, dataset, made.config)
-        about = {"machine": history.device + f" ({platform.machine()})", "torch": torch.__version__}
-        print(
-            "wrote", keep_trained(made.name, model, dataset, history, made.model, made.options, **about).name
-        )
+        path = keep_trained(made.name, model, dataset, history, made.model, made.options)
+        print("wrote", path.name)
     return 0
 
 

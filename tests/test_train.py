@@ -1,5 +1,6 @@
 """Training and evaluation on tiny generated data."""
 
+import json
 import math
 
 import pytest
@@ -7,11 +8,13 @@ import torch
 from torch import nn
 
 from vit_course.data import Dataset, shapes10
+from vit_course.recipes import main
 from vit_course.train import (
     TrainConfig,
     evaluate,
     learning_rate,
     linear_classifier,
+    make_optimizers,
     train,
     weight_decay_groups,
 )
@@ -134,3 +137,100 @@ def test_training_says_what_it_does_and_on_which_data(dataset, capsys):
     out = capsys.readouterr().out
     assert "Profile smoke" in out and "320 pictures x 1 epochs on cpu, about 0.0 minutes" in out
     assert f"on 100 pictures ({dataset.provenance})" in out
+
+
+# -- layer-wise rates, frozen parts and other objectives
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_layer_decay_gives_each_parameter_the_rate_of_its_layer(optimizer):
+    model = small_vit()
+    config = TrainConfig(lr=0.1, layer_decay=0.5, optimizer=optimizer, device="cpu")
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    (made,) = make_optimizers(model, config)
+    rates = {names[id(p)]: group["peak_lr"] for group in made.param_groups for p in group["params"]}
+    assert rates.keys() == set(names.values())
+    assert rates["head.weight"] == rates["norm.bias"] == 0.1
+    assert rates["blocks.1.attn.qkv.weight"] == pytest.approx(0.05)
+    assert rates["blocks.0.norm1.weight"] == pytest.approx(0.025)
+    assert rates["cls_token"] == rates["patch_embed.proj.weight"] == pytest.approx(0.0125)
+
+
+def test_layer_decay_keeps_who_decays():
+    model = small_vit()
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    (made,) = make_optimizers(model, TrainConfig(layer_decay=0.5, weight_decay=0.3, device="cpu"))
+    decays = {names[id(p)]: group["weight_decay"] for group in made.param_groups for p in group["params"]}
+    assert decays["blocks.0.mlp.fc1.weight"] == decays["head.weight"] == 0.3
+    assert decays["blocks.0.mlp.fc1.bias"] == decays["pos_embed"] == decays["blocks.0.norm1.weight"] == 0
+
+
+def test_layer_decay_of_almost_nothing_leaves_the_lower_layers_where_they_were(dataset):
+    model = small_vit()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    train(model, dataset, TrainConfig(epochs=1, batch_size=32, layer_decay=1e-9, device="cpu", quiet=True))
+    after = model.state_dict()
+    assert torch.allclose(after["blocks.0.attn.qkv.weight"], before["blocks.0.attn.qkv.weight"], atol=1e-6)
+    assert not torch.allclose(after["head.weight"], before["head.weight"], atol=1e-3)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon")
+def test_muon_follows_layer_decay_and_leaves_out_no_parameter():
+    model = VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2, pos_embed="relative")
+    made = make_optimizers(model, TrainConfig(optimizer="muon", lr=0.1, layer_decay=0.5, device="cpu"))
+    muon = [p for group in made[0].param_groups for p in group["params"]]
+    others = [p for group in made[1].param_groups for p in group["params"]]
+    assert {id(p) for p in muon} | {id(p) for p in others} == {id(p) for p in model.parameters()}
+    assert len(muon) + len(others) == len(list(model.parameters()))
+    assert sorted({group["peak_lr"] for group in made[0].param_groups}) == pytest.approx([0.025, 0.05])
+
+
+def test_another_objective_is_minimised_and_scored(dataset):
+    class Mean(nn.Module):
+        """Guesses the mean of the pixels."""
+
+        def __init__(self):
+            super().__init__()
+            self.guess = nn.Parameter(torch.tensor(3.0))
+
+    def distance(forward, images, targets):
+        return (forward.guess - images.mean()).square(), torch.tensor(0.25)
+
+    model = Mean()
+    config = TrainConfig(epochs=3, batch_size=32, lr=0.3, device="cpu", quiet=True, validation=32)
+    history = train(model, dataset, config, objective=distance)
+    assert history.train_loss[-1] < 0.1 * history.step_loss[0]
+    assert history.test_loss < 0.5 and history.test_accuracy == 0.25
+    assert history.val_accuracy == [0.25] * 3
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--pool", "avg"],
+        ["--pos-embed", "2d", "--pos-embed-at", "every"],
+        ["--pos-embed", "learned", "--pos-embed-at", "shared"],
+        ["--pos-embed", "relative"],
+        ["--pos-embed", "none"],
+        ["--model", "R-Nano/8"],
+        ["--model", "R-Nano/4", "--pool", "avg"],
+    ],
+    ids=" ".join,
+)
+def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path, capsys):
+    common = [
+        "--model",
+        "Nano/8",
+        "--recipe",
+        "smoothing",
+        "--data",
+        "shapes10",
+        "--train",
+        "100",
+        "--test",
+        "50",
+    ]
+    common += ["--epochs", "1", "--batch-size", "50", "--out", str(tmp_path)]
+    assert main([*common, *flags]) == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert 0 <= record["test_accuracy"] <= 1 and record["train_loss"][0] < 2.6

@@ -1,5 +1,6 @@
 """The whole model against torchvision's, and its promises."""
 
+import copy
 import math
 
 import pytest
@@ -198,3 +199,56 @@ def test_a_pickle_that_is_no_tensor_is_never_executed(tmp_path):
     with pytest.raises(Exception, match="weights_only|Weights only"):
         load_weights(tmp_path / "trap.pth")
     assert not (tmp_path / "executed").exists()
+
+
+# -- positions in every layer
+
+
+@pytest.mark.parametrize("kind", ["learned", "2d", "sincos"])
+@pytest.mark.parametrize("where", ["every", "shared"])
+def test_positions_of_every_layer_equal_adding_them_by_hand(kind, where):
+    torch.manual_seed(0)
+    model = VisionTransformer(**{**SMALL, "depth": 3}, pos_embed=kind, pos_embed_at=where).eval()
+    images = torch.randn(2, 3, 16, 16)
+    tables = [model.pos_embed] * 2 if where == "shared" else list(model.layer_pos)
+    tables = [table() if callable(table) else table for table in tables]
+    z = model.blocks[0](model.embed(images))
+    for block, table in zip(list(model.blocks)[1:], tables, strict=True):
+        z = block(z + table)
+    assert torch.allclose(model.blocks(model.embed(images)), z, atol=1e-6)
+
+
+def test_layers_share_one_table_or_have_one_each():
+    def count(where):
+        model = VisionTransformer(**SMALL, pos_embed_at=where)
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    assert count("shared") == count("stem")
+    assert count("every") == count("stem") + 17 * 24  # a second layer's table: 16 patches and the CLS token
+
+
+@pytest.mark.parametrize("where", ["every", "shared"])
+def test_a_copied_model_has_positions_of_its_own(where):
+    model = VisionTransformer(**SMALL, pos_embed_at=where)
+    torch.nn.init.normal_(model.head.weight)
+    images = torch.randn(2, 3, 16, 16)
+    before, twin = model(images), copy.deepcopy(model)
+    assert torch.equal(twin(images), before)
+    with torch.no_grad():
+        (twin.pos_embed if where == "shared" else twin.layer_pos[0]).normal_()
+    assert torch.equal(model(images), before)
+    assert not torch.allclose(twin(images), before, atol=1e-3)
+
+
+@pytest.mark.parametrize("where", ["every", "shared"])
+def test_attention_and_logits_agree_with_positions_in_every_layer(where):
+    model = VisionTransformer(**SMALL, pos_embed_at=where).eval()
+    images = torch.randn(2, 3, 16, 16)
+    logits, attentions = model(images, return_attention=True)
+    assert torch.allclose(logits, model(images), atol=1e-6) and len(attentions) == 2
+
+
+@pytest.mark.parametrize("kind", ["none", "relative"])
+def test_positions_without_a_table_cannot_be_added_in_every_layer(kind):
+    with pytest.raises(ValueError, match="no table to add"):
+        VisionTransformer(**SMALL, pos_embed=kind, pos_embed_at="every")

@@ -126,7 +126,7 @@ def get_scale(size: str) -> Scale:
     recipes = {
         name: replace(recipe, epochs=10, batch_size=64, quiet=True) for name, recipe in RECIPES.items()
     }
-    recipes["resnet"] = replace(recipes["resnet"], lr=0.2)
+    recipes["resnet"] = replace(recipes["resnet"], lr=0.4)
     return Scale(size, "Nano/8", "resnet-small", "R-Nano/8", 10_000, 10, 1, recipes, "smoothing")
 
 

@@ -329,16 +329,26 @@ if runs:
 # How to read this table:
 #
 # - **Is it more than luck?** A test of n pictures has noise of its own: with accuracy p about √(p(1 - p)/n). For p = .8 and n = 10,000 this is
-#   .4 points. Another seed adds more. With one seed, take differences below about one point for nothing.
+#   .4 points. Of a difference between two runs, take twice the root of the sum of both squares for noise: the next cell does. Another seed adds
+#   noise of its own, which one seed cannot show.
 # - **The training accuracy tells why.** Far above the test accuracy: overfitting, and a stronger augmentation can help. *Below* it: the augmented
 #   pictures are harder than real ones and the model has not finished learning. An even harder training can then lose; more epochs or a
 #   larger model help.
 # - **A ladder belongs to its budget.** A step that loses in ten epochs can win in three hundred.
 
 # %%
+test_pictures = 10_000
+
+
+def noise(percent, seeds):
+    """Return the standard error of an accuracy, in points, that comes from the number of test pictures alone."""
+    return (percent * (100 - percent) / (test_pictures * seeds)) ** 0.5
+
+
 for (earlier, low), (later, high) in zip(list(score.items()), list(score.items())[1:], strict=False):
-    verdict = "too close to call" if abs(high - low) < 1 else "a gain" if high > low else "a loss"
-    print(f"{earlier:12} -> {later:12} {high - low:+5.1f} points: {verdict}")
+    limit = 2 * (noise(low, len(runs[earlier])) ** 2 + noise(high, len(runs[later])) ** 2) ** 0.5
+    verdict = "too close to call" if abs(high - low) < limit else "a gain" if high > low else "a loss"
+    print(f"{earlier:12} -> {later:12} {high - low:+5.1f} points, noise up to {limit:.1f}: {verdict}")
 for step, found in list(runs.items())[-1:]:
     gap = 100 * found[0]["train_accuracy"][-1] - score[step]
     print(f"\nAt the top, {step!r}: training minus test = {gap:+.1f} points, so it is",

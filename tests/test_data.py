@@ -593,3 +593,9 @@ def test_root_in_the_working_directory_comes_before_the_repository(tmp_path, mon
     monkeypatch.setattr(download, "REPOSITORY", tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     assert download.resolve_root("data").resolve() == tmp_path / "here" / "data"
+
+
+def test_a_subset_of_all_pictures_is_the_data_set_itself():
+    dataset = shapes10(train=30, test=20)
+    assert dataset.subset(30, 20) is dataset and dataset.subset(None) is dataset
+    assert dataset.subset(None, 10) is not dataset

@@ -90,7 +90,8 @@ class Dataset:
     def subset(self, train: int | None, test: int | None = None, seed: int = 0) -> "Dataset":
         """Take fewer pictures, as many of every class (within one); `None` keeps that half whole.
 
-        The same seed gives the same pictures, and with the same seed a smaller subset lies inside a larger one.
+        The same seed gives the same pictures, and with the same seed a smaller subset lies inside a larger one. All of
+        them are the data set itself.
 
         Raises:
             ValueError: if a class has fewer pictures than its share.
@@ -98,6 +99,8 @@ class Dataset:
         generator = torch.Generator().manual_seed(seed)
         train_part = _choose(self.train_images, self.train_labels, train, self.classes, generator)
         test_part = _choose(self.test_images, self.test_labels, test, self.classes, generator)
+        if (len(train_part[1]), len(test_part[1])) == (len(self.train_labels), len(self.test_labels)):
+            return self
         counts = _counts(len(train_part[1]), len(test_part[1]))
         return Dataset(
             *train_part, *test_part, self.classes, f"{self.provenance}; subset of {counts}, seed {seed}"

@@ -20,7 +20,7 @@ from vit_course.comparison import (
 from vit_course.data import normalize, shapes10
 from vit_course.experiments import load_records, main, record_path, run_experiment
 from vit_course.patches import patchify
-from vit_course.recipes import RECIPES, build_model
+from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.studies import Experiment, Pretraining, all_experiments
 from vit_course.train import TrainConfig, evaluate, train
 
@@ -174,7 +174,10 @@ def test_the_two_sizes_share_no_file():
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = all_experiments(size)
     groups = {"ladder", "comparison", "fractions", "hybrid", "positions", "pooling", "patches", "shape"}
-    assert {e.group for e in listed} == groups | {"regularisers", "transfer", "resolution", "masked"}
+    groups |= {"regularisers", "transfer", "resolution", "masked"} | (
+        {"headline"} if size == "gpu" else set()
+    )
+    assert {e.group for e in listed} == groups
     compared = [e for e in listed if e.group == "comparison"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
         (name, seed) for name in ("resnet", "vit") for seed in range(3)
@@ -408,3 +411,12 @@ def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):
     (tmp_path / "mine.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match="damaged"):
         trained.load_trained("mine")
+
+
+def test_headline_resnet_costs_what_the_vit_costs(pictures):
+    costs = {}
+    for e in all_experiments("gpu"):
+        if e.group == "headline" and e.config.seed == 0:
+            model = build_model(e.model, pictures, **e.options)
+            costs[e.name] = forward_flops(model, pictures) * e.config.epochs
+    assert costs["resnet-flops"] == pytest.approx(costs["vit"], rel=0.02)

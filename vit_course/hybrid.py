@@ -91,6 +91,7 @@ def receptive_field(layers: Sequence[tuple[int, int]]) -> int:
 
     A layer of kernel size k that follows strides s_1, s_2, ... sees k positions which lie s_1·s_2·... pixels
     apart: it adds (k - 1)·s_1·s_2·... pixels to what was seen before. Its own stride counts from the next layer on.
+    (Araujo et al., 2019, derive it.)
 
     Args:
         layers: for each layer (kernel size, stride), the first layer first.

@@ -197,7 +197,7 @@ def hybrid(scale: Scale) -> Iterator[Experiment]:
     small = scale.size == "cpu"
     options = {"width": 8} if small else {}
     runs = [("hybrid", scale.hybrid, fraction) for fraction in FRACTIONS]
-    runs += [("hybrid3", scale.hybrid.replace("/8", "/4"), f) for f in ((1.0,) if small else (0.1, 1.0))]
+    runs += [("hybrid3", scale.hybrid.replace("/8", "/4"), f) for f in ((1.0,) if small else FRACTIONS)]
     for name, model, fraction in runs:
         config = scale.equal_steps(scale.recipes[scale.best], fraction)
         label, more = f"{name}-{round(100 * fraction)}", {"fraction": fraction, "options": options}
@@ -221,7 +221,7 @@ def positions(scale: Scale) -> Iterator[Experiment]:
 
 
 def pooling(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 10: CLS token against average, over learning rates (paper, D.3); the rate is chosen on held-out pictures."""
+    """Lesson 10: CLS token against average over learning rates (paper, D.3), with held-out pictures to choose by."""
     config = replace(short(scale), validation=1_000 if scale.size == "cpu" else 5_000)
     for factor in (0.5, 1, 2, 4):
         for pool in ("token", "avg"):

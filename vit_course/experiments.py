@@ -57,6 +57,7 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     if experiment.trainable:
         freeze(model, experiment.trainable)
     if experiment.start:
+        model.to(get_device())
         more["start_accuracy"] = evaluate(model, used.test_images, used.test_labels, used.channel_stats())[0]
     start = time.perf_counter()
     history = train(model, used, experiment.config)

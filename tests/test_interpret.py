@@ -7,6 +7,7 @@ from vit_course.interpret import (
     attention_rollout,
     equivariance_gap,
     filter_components,
+    hide_patches,
     mean_attention_distance,
     position_similarity,
 )
@@ -118,12 +119,44 @@ def test_gap_of_an_encoder_that_numbers_its_tokens_is_seen():
     assert equivariance_gap(lambda x: 2 * x, tokens, torch.tensor([1, 0, 2, 3])) == 0
 
 
+def test_hidden_are_the_patches_with_the_highest_scores_of_each_picture_and_no_others():
+    images, scores = torch.rand(2, 3, 8, 12) + 1, torch.rand(2, 6)
+    hidden = hide_patches(images, scores, 2, 4)
+    for picture in range(2):
+        highest = sorted(range(6), key=lambda patch: -scores[picture, patch])[:2]
+        for patch in range(6):
+            row, column = divmod(patch, 3)
+            here = (picture, slice(None), slice(4 * row, 4 * row + 4), slice(4 * column, 4 * column + 4))
+            assert hidden[here].eq(0).all() if patch in highest else torch.equal(hidden[here], images[here])
+
+
+def test_hiding_no_patch_changes_nothing_and_hiding_all_leaves_one_value():
+    images, scores = torch.rand(2, 1, 6, 4), torch.rand(2, 4)
+    assert torch.equal(hide_patches(images, scores, 0, (3, 2)), images)
+    assert hide_patches(images, scores, 4, (3, 2), value=0.5).eq(0.5).all()
+
+
+def test_hiding_patches_leaves_the_given_pictures_alone():
+    images = torch.rand(1, 3, 4, 4)
+    before = images.clone()
+    hide_patches(images, torch.rand(1, 1), 1, 4)
+    assert torch.equal(images, before)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: attention_rollout([]), "attentions is empty"),
         (lambda: attention_rollout([torch.zeros(1, 1, 3, 3)], 3), "3 prefix tokens of 3"),
         (lambda: mean_attention_distance(torch.zeros(1, 1, 17, 17), (4, 5), 4), "17 tokens are not 1 prefix"),
+        (
+            lambda: hide_patches(torch.zeros(2, 3, 8, 8), torch.zeros(2, 5), 1, 4),
+            r"2 pictures of 2x2 patches",
+        ),
+        (
+            lambda: hide_patches(torch.zeros(2, 3, 8, 8), torch.zeros(2, 4), 5, 4),
+            "count 5 is not between 0 and 4",
+        ),
     ],
 )
 def test_wrong_input_raises_a_value_error_that_names_the_numbers(call, words):

@@ -1,6 +1,7 @@
 """Look at what a model does: attention, positions and filters of a trained (or untrained) model (paper, section 4.5).
 
 Attention weights come from the model itself: `logits, attentions = model(images, return_attention=True)`.
+Lesson 09 builds most of it; `explorer` shows attention in a notebook.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vit_course.patches import as_pair
+from vit_course.patches import as_pair, grid_size, patchify, unpatchify
 
 
 def equivariance_gap(encoder: Callable[[Tensor], Tensor], tokens: Tensor, permutation: Tensor) -> float:
@@ -34,19 +35,21 @@ def equivariance_gap(encoder: Callable[[Tensor], Tensor], tokens: Tensor, permut
 def attention_rollout(attentions: Sequence[Tensor], num_prefix_tokens: int = 1) -> Tensor:
     """Follow attention through all layers: how much of each input token reaches each output token.
 
-    In each layer the heads are averaged, the residual connection is counted as half, 0.5·A + 0.5·I, and rows
-    are made to sum to 1 again; the layers are then multiplied, the first one rightmost (Abnar and Zuidema,
-    2020; ViT paper, D.7).
+    In each layer the heads are averaged (a mean, not a sum), and the residual connection counts as half:
+    0.5·A + 0.5·I, with the (T, T) identity I. Each row is divided by its sum, so that it sums to 1 whatever
+    the weights were. Then the layers are multiplied as matrices, the first one rightmost: layer L · ... · layer 1
+    (Abnar and Zuidema, 2020; ViT paper, D.8).
 
     Args:
-        attentions: a list over the L layers of weights (B, h, T, T), the first layer first.
-        num_prefix_tokens: how many tokens in front are no patches; they take part like all others.
+        attentions: a list over the L layers of weights (B, h, T, T), float, the first layer first.
+        num_prefix_tokens: how many tokens in front are no patches. They take part like all others, and the
+            result holds them too.
 
     Returns:
-        (B, T, T): row i says where output token i comes from; every row sums to 1.
+        (B, T, T), same dtype: row i says where output token i of a picture comes from; every row sums to 1.
 
     Raises:
-        ValueError: if there is no layer, or the prefix leaves no patches.
+        ValueError: if there is no layer, or if the prefix is negative or leaves no patches.
     """
     if not attentions:
         raise ValueError("attentions is empty: give the weights of at least one layer")
@@ -67,20 +70,21 @@ def mean_attention_distance(
     patch_size: int | tuple[int, int],
     num_prefix_tokens: int = 1,
 ) -> Tensor:
-    """Measure how far, in pixels, the patches of each head look (paper, Figure 7 right, and D.8).
+    """Measure how far, in pixels, the patches of each head look (paper, Figure 7 right, and D.7).
 
-    The authors' definition: rows and columns of the prefix tokens are dropped, without making rows sum to 1
-    again; the distances between patch centres, weighted by attention, are summed over the keys, then averaged
-    over the queries and the images.
+    The authors' definition, in this order: drop the rows and the columns of the prefix tokens, and do *not* make
+    the rows sum to 1 again; multiply every weight by the straight (Euclidean) distance between the centres of its
+    two patches; sum over the keys; average over the queries and the images.
 
     Args:
-        attention: (B, h, T, T), the weights of one layer.
+        attention: (B, h, T, T), float, the weights of one layer; the prefix comes first, then the patches in
+            reading order.
         grid_size: (rows, columns) of the grid of patches.
         patch_size: side P of a square patch, or (height, width), in pixels.
-        num_prefix_tokens: how many tokens in front are no patches.
+        num_prefix_tokens: how many tokens in front are no patches, 0 or more.
 
     Returns:
-        (h,) distances in pixels.
+        (h,) distances in pixels, same dtype.
 
     Raises:
         ValueError: if T is not the prefix and the grid together.
@@ -118,18 +122,57 @@ def position_similarity(pos_embed: Tensor, grid_size: tuple[int, int], num_prefi
 def filter_components(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
     """Find the principal components of the patch filters (paper, Figure 7 left).
 
-    Each of the D filters is one observation of P·P·C numbers; the mean filter is subtracted first.
+    Each of the D filters is one observation of C·P·P numbers. The mean filter is subtracted, and nothing is
+    divided by a deviation. A component is a direction in which the filters differ: the first one in which they
+    differ most, and so on, each at a right angle to all before. Its sign is arbitrary: v and -v are the same
+    component. Variance is the sum of the squared coordinates along a direction.
 
     Args:
-        filters: (D, C, P, P), the weight of the patch projection.
-        count: how many components, at most P·P·C.
+        filters: (D, C, P, P), float, the weight of the patch projection; patches need not be square.
+        count: how many components, at most C·P·P, and fewer than D.
 
     Returns:
         components: (count, C, P, P), of length 1 each, the strongest first.
-        shares: (count,) share of the variance that each explains.
+        shares: (count,), for each component its share of *all* the variance of the filters, in 0..1.
     """
     flat = filters.flatten(1)
     centred = flat - flat.mean(dim=0)
     _, strength, directions = torch.linalg.svd(centred, full_matrices=False)
     shares = strength.square() / strength.square().sum()
     return directions[:count].reshape(-1, *filters.shape[1:]), shares[:count]
+
+
+def hide_patches(
+    images: Tensor,
+    scores: Tensor,
+    count: int,
+    patch_size: int | tuple[int, int],
+    value: float = 0.0,
+) -> Tensor:
+    """Paint over the patches with the highest scores, in each picture its own.
+
+    Args:
+        images: (B, C, H, W), float, normalised or not.
+        scores: (B, N), one number for each patch, the patches in reading order.
+        count: how many patches of every picture are painted over, from 0 (none) to N (all).
+        patch_size: side P of a square patch, or (height, width), in pixels.
+        value: what every channel of a painted pixel becomes. In normalised pictures 0 is the mean colour.
+
+    Returns:
+        A new tensor of the same shape and dtype; all other patches are unchanged.
+
+    Raises:
+        ValueError: if `scores` does not have one number for each patch of each picture, or `count` is not in 0..N.
+    """
+    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
+    if scores.shape != (len(images), rows * columns):
+        raise ValueError(
+            f"scores have shape {tuple(scores.shape)}, but {len(images)} pictures of {rows}x{columns} patches "
+            f"need {(len(images), rows * columns)}"
+        )
+    if not 0 <= count <= rows * columns:
+        raise ValueError(f"count {count} is not between 0 and {rows * columns}, the number of patches")
+    highest = scores.argsort(dim=1, descending=True)[:, :count]
+    patches = patchify(images, patch_size).clone()
+    patches[torch.arange(len(images), device=images.device)[:, None], highest] = value
+    return unpatchify(patches, patch_size, (rows, columns))

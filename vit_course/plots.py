@@ -604,3 +604,71 @@ def caption(records: list[dict], width: int = 90) -> str:
         return "No runs are recorded here yet: `python -m vit_course.experiments` makes them."
     machines, data = (list(dict.fromkeys(r[key] for r in records)) for key in ("machine", "data"))
     return fill(f"recorded on {', '.join(machines)}; {' / '.join(data)}", width)
+
+
+def picture_and_weights(
+    image: Tensor, weights: Tensor, title: str, name: str, query: tuple[int, int] | None = None
+) -> Figure:
+    """Draw an image (C, H, W) and, beside it, weights (rows, columns) over its patches, in percent.
+
+    Args:
+        image: the picture that was looked at.
+        weights: shares in 0..1 of the attention of one query.
+        title: who looks where.
+        name: title of the picture.
+        query: (row, column) of the patch that looks; it gets a frame in both.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(6.8, 3.4))
+    height, width = image.shape[-2:]
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    axes[0].imshow(to_picture(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    shares = (100 * weights).detach().float().cpu().numpy()
+    heat = axes[1].imshow(shares, extent=extent, vmin=0, interpolation="nearest")
+    axes[0].set_title(name, fontsize="small")
+    axes[1].set_title("where it looks", fontsize="small")
+    for axis in axes:
+        axis.set_axis_off()
+        if query is not None:
+            down, across = height / weights.shape[0], width / weights.shape[1]
+            corner = (query[1] * across - 0.5, query[0] * down - 0.5)
+            axis.add_patch(plt.Rectangle(corner, across, down, fill=False, edgecolor=PALETTE[1], linewidth=2))
+    figure.colorbar(heat, ax=axes[1], shrink=0.8, label="share of the attention in percent")
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def overlay_rows(images: Tensor, rows: dict[str, Tensor], title: str) -> Figure:
+    """Draw images (B, C, H, W) in a row, and below it one row of maps for each name, laid over the images in grey.
+
+    Args:
+        images: the pictures.
+        rows: maps a name to (B, rows, columns), one map for each picture. All maps of a row share one scale, from
+            0 to the largest value of the row.
+        title: the finding.
+    """
+    figure, axes = plt.subplots(
+        len(rows) + 1,
+        len(images),
+        figsize=(1.5 * len(images) + 1.6, 1.6 * (len(rows) + 1) + 0.4),
+        squeeze=False,
+    )
+    pictures = [to_picture(image) for image in images]
+    height, width = images.shape[-2:]
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    for axis, picture in zip(axes[0], pictures, strict=True):
+        axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
+    for line, (_, maps) in zip(axes[1:], rows.items(), strict=True):
+        shown = (100 * maps).detach().float().cpu().numpy()
+        for axis, picture, values in zip(line, pictures, shown, strict=True):
+            axis.imshow(picture if picture.ndim == 2 else picture.mean(axis=-1), cmap="gray", vmin=0, vmax=1)
+            layer = axis.imshow(
+                values, extent=extent, vmin=0, vmax=shown.max(), alpha=0.75, interpolation="nearest"
+            )
+        figure.colorbar(layer, ax=line.tolist(), fraction=0.02, pad=0.01, label="percent")
+    for axis, name in zip(axes[:, 0], ["picture", *rows], strict=True):
+        axis.set_ylabel(name, fontsize="small")
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
+    figure.suptitle(title)
+    return figure

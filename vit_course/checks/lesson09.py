@@ -1,0 +1,601 @@
+"""Checks of lesson 09: look inside."""
+
+from collections.abc import Callable
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from vit_course import interpret
+from vit_course.checks.core import (
+    Mistake,
+    compare,
+    demand_error,
+    difference,
+    exercise,
+    explain_error,
+    outcome,
+)
+from vit_course.patches import as_pair, patchify, unpatchify
+
+
+def _filters(
+    number: int, channels: int, height: int, width: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Make filters whose components are well apart, so that every way of computing finds the same ones."""
+    length = channels * height * width
+    left, _ = torch.linalg.qr(torch.randn(number, length, dtype=torch.float64))
+    left = torch.linalg.qr(left - left.mean(dim=0))[0]
+    right, _ = torch.linalg.qr(torch.randn(length, length, dtype=torch.float64))
+    strength = 2 * 0.8 ** torch.arange(length, dtype=torch.float64)
+    mean = 0.7 * torch.randn(length, dtype=torch.float64) + 0.3
+    return ((left * strength) @ right + mean).reshape(number, channels, height, width).to(dtype)
+
+
+def _one_sign(components: Tensor) -> Tensor:
+    """Turn each component so that its largest number is positive: v and -v are the same component."""
+    flat = components.reshape(len(components), -1)
+    sign = flat.gather(1, flat.abs().argmax(dim=1, keepdim=True)).sign()
+    return (flat * sign).reshape(components.shape)
+
+
+def _components(
+    centre: Callable = lambda flat: flat - flat.mean(dim=0),
+    share: Callable = lambda s, count: s.square() / s.square().sum(),
+    shape: Callable = lambda v, filters: v.reshape(-1, *filters.shape[1:]),
+    pick: Callable = lambda v, s: v,
+    first: Callable = lambda x, count: x[:count],
+) -> Callable:
+    """Build a PCA of filters with one step changed; the defaults give the right one."""
+
+    def function(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
+        _, s, v = torch.linalg.svd(centre(filters.flatten(1)), full_matrices=False)
+        return shape(first(pick(v, s), count), filters), first(share(s, count), count)
+
+    return function
+
+
+FILTER_MISTAKES = [
+    (
+        _components(centre=lambda flat: flat),
+        "the mean filter is not subtracted: then the first component mostly *is* the mean",
+    ),
+    (
+        _components(centre=lambda flat: flat - flat.mean(dim=1, keepdim=True)),
+        "you subtract from each filter the mean of its own numbers; subtract the mean *filter*, the mean over the D "
+        "rows: dim=0",
+    ),
+    (
+        _components(centre=lambda flat: flat - flat.mean()),
+        "you subtract one number, the mean of everything; subtract the mean *filter*: mean(dim=0)",
+    ),
+    (
+        _components(centre=lambda flat: (flat - flat.mean(dim=0)) / flat.std(dim=0)),
+        "you divide by the deviation; subtract the mean filter and leave the size of the differences as it is",
+    ),
+    (
+        _components(share=lambda s, count: s / s.sum()),
+        "your shares are those of the singular values; the variance is their *square*",
+    ),
+    (
+        _components(share=lambda s, count: s.square() / s[:count].square().sum()),
+        "your shares are divided by the variance of the chosen components alone, so they sum to 1 for every count; "
+        "divide by the variance of all of them, and choose afterwards",
+    ),
+    (
+        _components(share=lambda s, count: s.square()),
+        "your shares are variances: divide by their sum, so that all together are 1",
+    ),
+    (
+        _components(share=lambda s, count: s),
+        "you return the singular values; shares of the variance were asked for",
+    ),
+    (
+        _components(share=lambda s, count: (s.square() / s.square().sum()).cumsum(0)),
+        "your shares add up along the list; each one should be that of its component alone",
+    ),
+    (
+        _components(share=lambda s, count: 100 * s.square() / s.square().sum()),
+        "your shares are percent: numbers in 0..1 were asked for",
+    ),
+    (
+        _components(first=lambda x, count: x.flip(0)[:count]),
+        "the weakest components come first: `eigh` sorts upwards. The strongest should be first",
+    ),
+    (
+        _components(first=lambda x, count: x[-count:].flip(0)),
+        "you take the weakest components: the strongest were asked for",
+    ),
+    (
+        _components(pick=lambda v, s: v.T),
+        "your components are columns of the third matrix: `torch.linalg.svd` returns V already transposed, so the "
+        "components are its *rows*",
+    ),
+    (
+        _components(pick=lambda v, s: v * s[:, None]),
+        "your components are stretched by the singular values; each should have length 1",
+    ),
+    (
+        _components(shape=lambda v, filters: v),
+        "your components are still flat: give them the shape (count, C, P, P) of filters",
+    ),
+    (
+        _components(
+            shape=lambda v, filters: rearrange(
+                v, "k (p q c) -> k c p q", c=filters.shape[1], p=filters.shape[2]
+            )
+        ),
+        "the numbers of a component are in another order than those of a filter: filters are (C, P, P), and "
+        "`flatten(1)` keeps that order, so the way back is a plain reshape",
+    ),
+    (lambda *case: interpret.filter_components(*case)[::-1], "first the components, then the shares"),
+    (
+        lambda *case: interpret.filter_components(*case)[0],
+        "you return the components alone; their shares are wanted too: `return components, shares`",
+    ),
+]
+
+
+@exercise(interpret.filter_components)
+def check_filter_components(answer):
+    def run(function, filters, count):
+        result = function(filters, count)
+        if (
+            isinstance(result, tuple | list)
+            and result
+            and isinstance(result[0], Tensor)
+            and result[0].numel()
+        ):
+            return (_one_sign(result[0]), *result[1:])
+        return _one_sign(result) if isinstance(result, Tensor) and result.ndim > 1 else result
+
+    cases = [
+        (_filters(6, 1, 1, 2), 1),
+        (_filters(20, 3, 2, 2), 12),
+        (_filters(30, 2, 2, 3), 5),
+        (_filters(40, 3, 2, 1, torch.float64), 4),
+    ]
+    compare(answer, interpret.filter_components, cases, FILTER_MISTAKES, run)
+    usual = outcome(lambda f, filters: f(filters), answer, (_filters(64, 3, 4, 4),))
+    if isinstance(usual, Exception) or len(usual[0]) != 28 or len(usual[1]) != 28:
+        raise Mistake(
+            "without `count` your function should return 28 components: keep the default of the signature"
+        )
+
+
+def _rollout(
+    heads: Callable = lambda a: a.mean(dim=1),
+    mix: Callable = lambda a, eye: 0.5 * a + 0.5 * eye,
+    normalise: Callable = lambda layer: layer / layer.sum(dim=-1, keepdim=True),
+    multiply: Callable = lambda layer, rollout: layer @ rollout,
+    choose: Callable = lambda attentions: attentions,
+    finish: Callable = lambda rollout, attentions, prefix: rollout,
+) -> Callable:
+    """Build a rollout with one step changed; the defaults give the right one."""
+
+    def function(attentions: list[Tensor], num_prefix_tokens: int = 1) -> Tensor:
+        eye = torch.eye(attentions[0].shape[-1]).to(attentions[0])
+        rollout = eye
+        for attention in choose(list(attentions)):
+            rollout = multiply(normalise(mix(heads(attention), eye)), rollout)
+        return finish(rollout, attentions, num_prefix_tokens)
+
+    return function
+
+
+def _same(layer: Tensor) -> Tensor:
+    return layer
+
+
+ROLLOUT_MISTAKES = [
+    (
+        _rollout(multiply=lambda layer, rollout: rollout @ layer),
+        "the layers are multiplied in the wrong order: a new layer reads what the ones before have made, so it stands "
+        "left, `layer @ rollout`",
+    ),
+    (
+        _rollout(mix=lambda a, eye: a),
+        "the residual connection is missing: mix each layer half and half with the identity",
+    ),
+    (
+        _rollout(mix=lambda a, eye: a + eye, normalise=_same),
+        "the rows sum to 2 in each layer, and to 2 to the power of L in the end: take half of each, or divide each row "
+        "by its sum",
+    ),
+    (_rollout(heads=lambda a: a[:, 0]), "you follow head 0 alone: average over all heads, axis 1"),
+    (_rollout(heads=lambda a: a.amax(dim=1)), "you take the largest weight over the heads: take their mean"),
+    (
+        _rollout(heads=lambda a: a.sum(dim=1)),
+        "the heads are summed, so the residual connection counts too little beside them: take the mean",
+    ),
+    (_rollout(heads=lambda a: a.sum(dim=1), normalise=_same), "the heads are summed: take their mean"),
+    (_rollout(choose=lambda layers: layers[-1:]), "you use the last layer alone: multiply all layers"),
+    (_rollout(choose=lambda layers: layers[:1]), "you use the first layer alone: multiply all layers"),
+    (_rollout(choose=lambda layers: layers[1:]), "the first layer is left out"),
+    (_rollout(choose=lambda layers: layers[:-1]), "the last layer is left out"),
+    (
+        _rollout(multiply=lambda layer, rollout: layer * rollout),
+        "`*` multiplies number by number; paths through two layers need a matrix product, `@`",
+    ),
+    (
+        _rollout(
+            mix=lambda a, eye: a,
+            finish=lambda r, attentions, prefix: 0.5 * r + 0.5 * torch.eye(r.shape[-1]).to(r),
+        ),
+        "the identity is mixed in once, at the end; every layer has its residual connection",
+    ),
+    (
+        lambda attentions, prefix=1: sum(_rollout()([a], prefix) for a in attentions) / len(attentions),
+        "you average the layers; what goes through one *and* the next is their matrix product",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r.mT),
+        "rows and columns are swapped: row i should say where output token i comes from, and sum to 1",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r[:, prefix:, prefix:]),
+        "you cut off the prefix; it takes part like all tokens, and the result is (B, T, T)",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r[:, 0, prefix:]),
+        "you return the row of CLS over the patches; all rows and columns are wanted, (B, T, T)",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r[:, 0]),
+        "you return the row of CLS; all rows are wanted, (B, T, T)",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r[0]),
+        "you return the first picture alone: the result is (B, T, T), one table for each picture of the batch",
+    ),
+    (
+        _rollout(finish=lambda r, attentions, prefix: r[:1].expand_as(r)),
+        "all pictures get the table of the first one",
+    ),
+    (
+        _rollout(
+            heads=lambda a: a.mean(dim=(0, 1)), finish=lambda r, a, prefix: r.expand(len(a[0]), *r.shape)
+        ),
+        "you average over the pictures too: average over the heads alone, axis 1",
+    ),
+    (
+        _rollout(heads=lambda a: a.mean(dim=(0, 1))),
+        "you average over the pictures too: average over the heads alone, axis 1",
+    ),
+    (_rollout(heads=lambda a: a.mean(dim=0)), "you average over the pictures, axis 0; the heads are axis 1"),
+    (
+        _rollout(mix=lambda a, eye: 0.5 * a + 0.5),
+        "you add 0.5 to every number; the identity has 1 on its diagonal and 0 elsewhere: `torch.eye(T)`",
+    ),
+    (
+        _rollout(normalise=lambda layer: layer.softmax(dim=-1)),
+        "the weights come from a softmax already: divide each row by its sum, without another softmax",
+    ),
+    (
+        _rollout(normalise=lambda layer: layer / layer.sum(dim=-2, keepdim=True)),
+        "you make the *columns* sum to 1; it should be the rows: `sum(dim=-1, keepdim=True)`",
+    ),
+]
+
+
+@exercise(interpret.attention_rollout)
+def check_attention_rollout(answer):
+    def weights(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return (2 * torch.randn(*shape, dtype=dtype)).softmax(dim=-1)
+
+    def run(function, attentions, num_prefix_tokens):
+        return function(list(attentions), num_prefix_tokens)
+
+    small = torch.tensor([[[[[1.0, 0.0], [1.0, 0.0]]]], [[[[0.0, 1.0], [0.0, 1.0]]]]])
+    cases = [
+        (small, 1),
+        (weights(3, 2, 3, 5, 5), 1),
+        (weights(4, 3, 2, 3, 3), 0),
+        (weights(1, 2, 4, 6, 6), 2),
+        (weights(6, 2, 1, 4, 4, dtype=torch.float64), 1),
+    ]
+    got = outcome(run, answer, cases[1])
+    if isinstance(got, RuntimeError) and "must match the size" in str(got):
+        raise Mistake(
+            f"on a batch of 2 pictures your code stopped with {explain_error(got)}\n"
+            "If you divide by the sums of the rows, keep their axis: `sum(dim=-1, keepdim=True)`"
+        )
+    compare(answer, interpret.attention_rollout, cases, ROLLOUT_MISTAKES, run)
+    uneven = torch.rand(3, 2, 3, 4, 4)
+    if difference(answer(list(uneven)), interpret.attention_rollout(list(uneven))):
+        raise Mistake(
+            "right where every row of weights sums to 1. Where it does not, as after dropout, your rows should be "
+            "divided by their sums all the same: in each layer, after the mix with the identity"
+        )
+    demand_error(answer, ([], 1), "a list without a layer cannot be followed", ValueError)
+    for prefix in (3, -1):
+        case = ([torch.full((1, 1, 3, 3), 1 / 3)], prefix)
+        demand_error(answer, case, f"{prefix} prefix tokens of 3 make no sense: 0, 1 or 2 do", ValueError)
+
+
+def _distance(
+    select: Callable = lambda a, prefix: a[..., prefix:, prefix:],
+    table: Callable | None = None,
+    size: Callable = lambda rows, columns, patch: as_pair(patch),
+    reduce: Callable = lambda x: x.sum(dim=-1).mean(dim=(0, 2)),
+    order: int = 2,
+    raised: float = 1,
+    swap: bool = False,
+) -> Callable:
+    """Build a mean attention distance with one step changed; the defaults give the right one."""
+
+    def function(
+        attention: Tensor, grid: tuple[int, int], patch: int | tuple[int, int], prefix: int = 1
+    ) -> Tensor:
+        rows, columns = grid[::-1] if swap else grid
+        height, width = size(rows, columns, patch)
+        y, x = torch.meshgrid(torch.arange(rows) * height, torch.arange(columns) * width, indexing="ij")
+        centres = torch.stack([y.flatten(), x.flatten()], dim=1).to(attention)
+        distances = (
+            torch.cdist(centres, centres, p=order, compute_mode="donot_use_mm_for_euclid_dist") ** raised
+        )
+        return reduce(select(attention, prefix) * distances)
+
+    return function
+
+
+def _scaled_up(a: Tensor, prefix: int) -> Tensor:
+    patches = a[..., prefix:, prefix:]
+    return patches / patches.sum(dim=-1, keepdim=True)
+
+
+DISTANCE_MISTAKES = [
+    (
+        _distance(select=_scaled_up),
+        "you make the rows sum to 1 again after the prefix is gone; the authors do not, and their numbers are only "
+        "comparable without",
+    ),
+    (
+        _distance(size=lambda *_: (1, 1)),
+        "your distances are in patches: multiply by the patch size to get pixels",
+    ),
+    (
+        _distance(size=lambda rows, columns, patch: as_pair(patch)[::-1]),
+        "height and width of the patch are swapped: `patch_size` is (height, width), rows go down",
+    ),
+    (
+        _distance(size=lambda rows, columns, patch: (as_pair(patch)[0],) * 2),
+        "you use the height of a patch for both directions: a pair is (height, width)",
+    ),
+    (
+        _distance(size=lambda rows, columns, patch: (as_pair(patch)[1],) * 2),
+        "you use the width of a patch for both directions: a pair is (height, width)",
+    ),
+    (_distance(swap=True), "rows and columns of the grid are swapped: `grid_size` is (rows, columns)"),
+    (_distance(raised=2), "your distances are squared: the root is missing"),
+    (
+        _distance(order=1),
+        "you add the steps down and across; the straight distance is the root of their squares",
+    ),
+    (
+        _distance(order=torch.inf),
+        "you take the larger of the steps down and across; the straight distance is the root of the sum of their "
+        "squares",
+    ),
+    (
+        _distance(select=lambda a, prefix: a[..., : a.shape[-1] - prefix, : a.shape[-1] - prefix]),
+        "you drop the last tokens; the prefix comes first",
+    ),
+    (
+        _distance(reduce=lambda x: x.mean(dim=(0, 2, 3))),
+        "you average over the keys: their weights are shares already, so *sum* over them",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=(-1, -2)).mean(dim=0)),
+        "you sum over the queries: average over them, so that the size of the grid does not matter",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2).sum(dim=0)),
+        "you sum over the pictures: average over them",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2)[0]),
+        "you use the first picture alone: average over the batch",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean()),
+        "you average over the heads too: each head gets a number of its own, (h,)",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2)),
+        "one axis is left: average over the pictures too, so that (h,) remains",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=0)),
+        "one axis is left: average over the queries too, so that (h,) remains",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=(1, 2))),
+        "you average over the heads, and keep the pictures: axis 0 counts pictures, axis 1 heads",
+    ),
+    (
+        _distance(reduce=lambda x: x.sum(dim=-1).amax(dim=2).mean(dim=0)),
+        "you take the query that looks farthest: average over the queries",
+    ),
+]
+
+
+def _counts_prefix_queries(
+    attention: Tensor, grid: tuple[int, int], patch: int | tuple[int, int], prefix: int = 1
+) -> Tensor:
+    """Return the mean over all T queries: the mistake of giving the prefix a distance of 0."""
+    patches = grid[0] * grid[1]
+    return interpret.mean_attention_distance(attention, grid, patch, prefix) * patches / (patches + prefix)
+
+
+@exercise(interpret.mean_attention_distance)
+def check_mean_attention_distance(answer):
+    def weights(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return (2 * torch.randn(*shape, dtype=dtype)).softmax(dim=-1)
+
+    cases = [
+        (torch.tensor([[[[0.2, 0.4, 0.4], [0.2, 0.3, 0.5], [0.5, 0.25, 0.25]]]]), (1, 2), 10, 1),
+        (weights(2, 3, 7, 7), (2, 3), 4, 1),
+        (weights(3, 3, 6, 6), (3, 2), (5, 8), 0),
+        (weights(1, 2, 10, 10), (2, 4), (8, 2), 2),
+        (weights(2, 2, 17, 17, dtype=torch.float64), (4, 4), 16, 1),
+    ]
+    got = [outcome(lambda f, *case: f(*case), answer, case) for case in cases]
+    if isinstance(got[2], RuntimeError) and not isinstance(got[0], Exception):
+        raise Mistake(
+            f"with 0 prefix tokens your code stopped with {explain_error(got[2])}\n"
+            "Do you drop one token whatever the prefix? Use `num_prefix_tokens`, which may be 0 or 2"
+        )
+    mistakes = [
+        *DISTANCE_MISTAKES,
+        (
+            _counts_prefix_queries,
+            "the prefix is among the queries that you average over: drop its rows as well as its columns",
+        ),
+    ]
+    compare(answer, interpret.mean_attention_distance, cases, mistakes)
+    attention = weights(2, 2, 7, 7)
+    if difference(answer(attention, (2, 3), 4), interpret.mean_attention_distance(attention, (2, 3), 4)):
+        raise Mistake("without `num_prefix_tokens` there is one, CLS: keep the default of the signature")
+    for grid, prefix in (((2, 3), 0), ((3, 3), 1)):
+        total = prefix + grid[0] * grid[1]
+        why = f"7 tokens are not {prefix} prefix + {grid[0]}x{grid[1]} patches = {total}"
+        demand_error(answer, (attention, grid, 4, prefix), why, ValueError)
+
+
+def _hide(
+    order: Callable = lambda scores: scores.argsort(dim=1, descending=True),
+    take: Callable = lambda order, count: order[:, :count],
+    paint: Callable = lambda patches, value: value,
+    swap: bool = False,
+    transposed: bool = False,
+) -> Callable:
+    """Build a `hide_patches` with one step changed; the defaults give the right one."""
+
+    def function(
+        images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+    ) -> Tensor:
+        height, width = as_pair(patch)
+        grid = (images.shape[2] // height, images.shape[3] // width)
+        if transposed:
+            scores = rearrange(scores, "b (c r) -> b (r c)", r=grid[0])
+        patches = patchify(images, patch).clone()
+        chosen = take(order(scores), count)
+        hidden = torch.zeros(scores.shape, dtype=torch.bool).scatter(1, chosen, True)
+        painted = torch.where((~hidden if swap else hidden)[..., None], paint(patches, value), patches)
+        return unpatchify(painted, patch, grid)
+
+    return function
+
+
+HIDE_MISTAKES = [
+    (
+        _hide(order=lambda scores: scores.argsort(dim=1)),
+        "you hide the patches with the *lowest* scores: sort with descending=True",
+    ),
+    (_hide(swap=True), "you keep the highest patches and hide all others; it should be the other way round"),
+    (
+        _hide(order=lambda s: s.argsort(dim=1, descending=True)[:1].expand_as(s)),
+        "every picture loses the patches of the first one: each has its own scores",
+    ),
+    (
+        _hide(order=lambda s: s.mean(dim=0, keepdim=True).argsort(dim=1, descending=True).expand_as(s)),
+        "you average the scores over the pictures: each picture has its own highest patches",
+    ),
+    (
+        _hide(transposed=True),
+        "patches are counted column by column: the scores come in reading order, row by row",
+    ),
+    (
+        _hide(take=lambda order, count: order[:, : count + 1]),
+        "one patch too many is hidden: the slice `[:, :count]` has `count` of them",
+    ),
+    (
+        _hide(take=lambda order, count: order[:, count - 1 : count]),
+        "you hide one patch alone, the last of the chosen",
+    ),
+    (
+        _hide(take=lambda order, count: order.flip(1)[:, -count:]),
+        "with count = 0 your code hides everything: a slice that starts at -0 is the whole axis",
+    ),
+    (
+        _hide(paint=lambda patches, value: 0.0 * patches),
+        "the patches are painted with 0 whatever `value` says",
+    ),
+    (
+        _hide(paint=lambda patches, value: patches.mean(dim=-1, keepdim=True)),
+        "you paint a patch with its own mean: it should be `value`",
+    ),
+    (
+        _hide(paint=lambda patches, value: patches + value),
+        "you add `value` to the patch: it should replace it",
+    ),
+    (
+        _hide(paint=lambda patches, value: patches * value),
+        "you multiply the patch by `value`: it should replace it",
+    ),
+    (
+        lambda images, scores, count, patch, value=0.0: patchify(
+            interpret.hide_patches(images, scores, count, patch, value), patch
+        ),
+        "you return patches: put them together again with `unpatchify`, (B, C, H, W)",
+    ),
+]
+
+
+def _first_channel(
+    images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+) -> Tensor:
+    """Paint the first channel alone: the mistake of indexing `[:, 0]` or of one number in a patch."""
+    result = images.clone()
+    result[:, :1] = interpret.hide_patches(images, scores, count, patch, value)[:, :1]
+    return result
+
+
+def _for_all(
+    images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+) -> Tensor:
+    """Hide what is chosen for any picture in all of them."""
+    for row in scores:
+        images = interpret.hide_patches(images, row.expand_as(scores), count, patch, value)
+    return images
+
+
+@exercise(interpret.hide_patches)
+def check_hide_patches(answer):
+    def scores(batch: int, number: int) -> Tensor:
+        return torch.stack([torch.randperm(number) for _ in range(batch)]) / number - 0.3
+
+    tiny = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]])
+    cases = [
+        (tiny, torch.tensor([[0.1, 0.6, 0.3, 0.2]]), 1, 1, 0.0),
+        (tiny, torch.tensor([[0.1, 0.4, 0.3, 0.2]]), 2, 1, 9.0),
+        (torch.rand(2, 3, 4, 6) + 1, scores(2, 6), 2, 2, 0.0),
+        (torch.rand(3, 1, 8, 6) + 1, scores(3, 8), 3, (2, 3), -0.5),
+        (torch.rand(2, 2, 4, 6) + 1, scores(2, 6), 0, 2, 0.0),
+        (torch.rand(2, 3, 4, 4).double() + 1, scores(2, 4), 4, 2, 0.25),
+    ]
+    mistakes = [
+        *HIDE_MISTAKES,
+        (_first_channel, "you paint the first channel alone: every channel gets `value`"),
+        (
+            _for_all,
+            "patches chosen for one picture are hidden in all: `patches[:, highest]` takes every choice for every "
+            "picture. Index the pictures too: `patches[torch.arange(B)[:, None], highest]`",
+        ),
+    ]
+    compare(answer, interpret.hide_patches, cases, mistakes)
+    images, given = torch.rand(2, 3, 4, 6) + 1, scores(2, 6)
+    if difference(answer(images, given, 2, 2), interpret.hide_patches(images, given, 2, 2)):
+        raise Mistake("without `value` the patches become 0: keep the default of the signature")
+    result = answer(images, given, 0, 2)
+    if result.data_ptr() == images.data_ptr():
+        raise Mistake(
+            "for count = 0 you hand back the input itself: return a new tensor, as for other counts"
+        )
+    demand_error(answer, (images, given[:, :5], 1, 2), "5 scores for 6 patches do not fit", ValueError)
+    demand_error(
+        answer, (images, given[:1], 1, 2), "the scores of 1 picture do not fit 2 pictures", ValueError
+    )
+    for count in (7, -1):
+        demand_error(answer, (images, given, count, 2), f"count {count} is not in 0..6", ValueError)

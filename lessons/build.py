@@ -6,6 +6,7 @@
 
 A lesson names its exercises by reference, `exercise="vit_course.patches:patchify"`. The student's notebook shows
 signature and docstring, the solution the source: both are `excerpts` of the package. `outputs` runs solutions.
+With `starter="module:function"` students get, in place of an empty stub, the body of that function: code to be mended.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import yaml
 from excerpts import FUNCTIONS, Reference, find_excerpt, import_lines, parse, parse_references
 from nbformat import NotebookNode
 from outputs import PACKAGE, SETUP_TAG, NotebookFailed, carry_outputs, is_current, run
+from results import with_results
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "minutes": int, "goals": list}
@@ -164,6 +166,7 @@ def read_cell(lesson: Lesson, cell: NotebookNode, line: int, marker: str) -> Les
     metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     try:
         references = parse_references(metadata["exercise"]) if "exercise" in metadata else []
+        references = with_starters(references, metadata.get("starter", ""))
         if cell.cell_type == "code":
             parse(cell.source)
     except LookupError as error:
@@ -180,6 +183,22 @@ def read_cell(lesson: Lesson, cell: NotebookNode, line: int, marker: str) -> Les
         if not str(metadata.get(key, "")).strip():
             raise lesson.error(line, f'this exercise needs {key}="..."')
     return LessonCell(cell.cell_type, cell.source, metadata, line, tuple(references))
+
+
+def with_starters(references: list[Reference], text: str) -> list[Reference]:
+    """Give the references of an exercise the starters named in its option `starter`, one each and in this order.
+
+    Raises:
+        LookupError: if there are more or fewer starters than references.
+    """
+    starters = parse_references(text)
+    if starters and len(starters) != len(references):
+        raise LookupError(
+            f"{len(starters)} starters do not fit {len(references)} exercises: name one for each"
+        )
+    return (
+        [replace(r, starter=s) for r, s in zip(references, starters, strict=True)] if starters else references
+    )
 
 
 # -- making notebooks
@@ -227,14 +246,20 @@ def with_excerpts(course: Course, lesson: Lesson, cell: LessonCell, known: set[s
     exercises use what the student wrote.
     """
     lines, imports, shown = cell.source.splitlines(), [], []
+    wanted: dict[str, set[str]] = {}
     require_import_and_check(lesson, cell)
     for reference in cell.references:
         try:
             excerpt = find_excerpt(course.root, reference)
         except LookupError as error:
             raise lesson.error(cell.line, error) from error
-        imports += import_lines(course.root, reference.module, excerpt.names - known)
+        home, names = reference.module, excerpt.names
+        if not solved:
+            home, names = (reference.starter or reference).module, excerpt.stub_names
+        wanted.setdefault(home, set()).update(names - known)
         shown.append(excerpt.finished if solved else excerpt.stub)
+    for home, names in wanted.items():
+        imports += import_lines(course.root, home, names)
     asked = {(reference.module, reference.name) for reference in cell.references}
     start = len(lines)
     for node in reversed(parse(cell.source).body):
@@ -357,7 +382,7 @@ def next_text(course: Course, lesson: Lesson) -> str:
 
 
 def readme_text(course: Course) -> str:
-    """Return the README with the current lesson table."""
+    """Return the README with the current lesson table and the current results."""
     text = (course.root / "README.md").read_text(encoding="utf-8")
     if not README_TABLE.search(text):
         raise LessonError("README.md: the lines <!-- lessons:begin --> and <!-- lessons:end --> are missing")
@@ -367,7 +392,7 @@ def readme_text(course: Course) -> str:
         table += (
             f"| {lesson.number} | {link} | {lesson.minutes} | {lesson.promise} | {badge(course, lesson)} |\n"
         )
-    return README_TABLE.sub(lambda match: match[1] + table + match[2], text)
+    return with_results(README_TABLE.sub(lambda match: match[1] + table + match[2], text), course.root)
 
 
 # -- writing, checking, running

@@ -18,11 +18,15 @@ DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 
 @dataclass(frozen=True)
 class Reference:
-    """A function, a class, or some methods of a class, that an exercise asks for."""
+    """A function, a class, or some methods of a class, that an exercise asks for.
+
+    An exercise that is a function may have a `starter`: another function whose body students get in place of a stub.
+    """
 
     module: str
     name: str
     methods: tuple[str, ...] = ()
+    starter: "Reference | None" = None
 
     def __str__(self) -> str:
         """Return the name that students read: `patchify` or `Block.forward`."""
@@ -46,18 +50,19 @@ def parse_references(text: str) -> list[Reference]:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What a reference points to: finished source, the same with stubs, and names both take from around them."""
+    """What a reference points to: finished source, what students get in its place, and names from around each."""
 
     finished: str
     stub: str
     names: frozenset[str]
+    stub_names: frozenset[str]
 
 
 def find_excerpt(root: Path, reference: Reference) -> Excerpt:
     """Cut what a reference points to out of its module.
 
     Raises:
-        LookupError: if there is no such module, definition or method.
+        LookupError: if there is no such module, definition or method, or no such starter.
     """
     lines = module_text(root, reference.module).splitlines()
     node = find_definition(module_tree(root, reference.module).body, reference.name, reference.module)
@@ -71,7 +76,23 @@ def find_excerpt(root: Path, reference: Reference) -> Excerpt:
     for function in functions:
         leave_stub(lines, function)
     stub = "\n".join(line for line in lines[span] if line is not None)
-    return Excerpt(finished, stub, frozenset(free_names(finished) - {node.name}))
+    names = frozenset(free_names(finished) - {node.name})
+    if reference.starter is None:
+        return Excerpt(finished, stub, names, names)
+    if not isinstance(node, FUNCTIONS):
+        raise LookupError(f"{reference} is no function: only a function can have a starter")
+    body = find_body(root, reference.starter)
+    stub = stub.removesuffix("raise NotImplementedError").rstrip(" ") + body
+    return Excerpt(finished, stub, names, frozenset(free_names(stub) - {node.name}))
+
+
+def find_body(root: Path, reference: Reference) -> str:
+    """Cut the body of a function out of its module: the lines after its docstring."""
+    node = find_definition(module_tree(root, reference.module).body, reference.name, reference.module)
+    if not isinstance(node, FUNCTIONS):
+        raise LookupError(f"{reference.module}:{reference.name} is no function, so it is no starter")
+    start = node.body[0].end_lineno if ast.get_docstring(node) is not None else first_line(node.body[0]) - 1
+    return "\n".join(module_text(root, reference.module).splitlines()[start : node.end_lineno])
 
 
 def leave_stub(lines: list[str | None], function: ast.FunctionDef) -> None:

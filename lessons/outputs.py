@@ -22,7 +22,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 PACKAGE = "vit_course"
-RECORDS_READER = f"{PACKAGE}.experiments"  # lessons that import it show recorded runs
+READERS = {f"{PACKAGE}.experiments": "runs/*.json", f"{PACKAGE}.trained": "checkpoints/*.safetensors"}
+"""Modules whose lessons show recorded runs or trained weights, and where below `data/` these are."""
 SETUP_TAG = "setup"
 ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
@@ -79,7 +80,7 @@ def fingerprint(node: object) -> object:
 
 
 def source_hash(root: Path, book: NotebookNode) -> str:
-    """Hash all that the outputs of a solution come from: code, and recorded runs where it shows them."""
+    """Hash all that the outputs of a solution come from: code, recorded runs and trained weights."""
     cells = [cell for cell in code_cells(book) if not is_setup(cell)]
     trees = [parse(cell.source) for cell in cells]
     exercises = ",".join(cell.metadata.exercise for cell in cells if "exercise" in cell.metadata)
@@ -93,9 +94,10 @@ def source_hash(root: Path, book: NotebookNode) -> str:
         is_package = module_file(root, name).name == "__init__.py"
         pending |= imported_modules(root, tree, f"{name}.__init__" if is_package else name) - modules.keys()
     facts = [[fingerprint(tree) for tree in trees], sorted(modules.items())]
-    if RECORDS_READER in modules:
-        runs = sorted((root / "data" / "runs").glob("*.json"))
-        facts.append([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in runs])
+    for reader, pattern in READERS.items():
+        if reader in modules:
+            paths = sorted((root / "data").glob(pattern))
+            facts.append([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths])
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

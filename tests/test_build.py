@@ -24,6 +24,7 @@ from outputs import (  # noqa: E402
     fingerprint,
     source_hash,
 )
+from results import read_runs, results_text  # noqa: E402
 
 MATHS = '''\
 """Numbers."""
@@ -336,6 +337,96 @@ def test_an_exercise_is_numbered_and_says_difficulty_minutes_and_hints(course):
     assert "(../solutions/01_roots.ipynb)" in first
 
 
+# -- exercises that begin with code to be mended
+
+SICK = '''\
+"""Roots with a bug."""
+
+import cmath as maths
+from collections.abc import Sequence
+
+
+def root(value: float) -> float:
+    """As a colleague left it."""
+    # maths has it
+    return maths.sqrt(-value)
+
+
+def roots(values: Sequence[float], limit: int = 3) -> list[float]:
+    return [value for value in values[:limit]]
+
+
+class Square:
+    """No function."""
+'''
+MENDING = EXERCISE.replace("difficulty=2", 'starter="vit_course.sick:root" difficulty=2')
+
+
+def test_a_starter_gives_students_its_body_under_the_signature_and_docstring_of_the_exercise(course):
+    course.write("vit_course/sick.py", SICK)
+    course.lesson(MENDING)
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert source == (
+        "import cmath as maths\n\n\n"
+        + MATHS[MATHS.index("def root(") : MATHS.index("    # math has it")]
+        + "    # maths has it\n    return maths.sqrt(-value)\n\n\nroot = check(root)"
+    )
+
+
+def test_a_starter_changes_nothing_in_the_solution_and_leaves_no_trace_in_the_metadata(course):
+    course.lesson(EXERCISE)
+    course.build()
+    before = course.read("solutions")
+    course.write("vit_course/sick.py", SICK)
+    course.lesson(MENDING)
+    course.build()
+    assert course.read("solutions") == before
+    assert not any("starter" in cell.metadata for cell in course.read("notebooks").cells)
+
+
+def test_several_exercises_of_a_cell_have_a_starter_each(course):
+    course.write("vit_course/sick.py", SICK)
+    course.lesson(
+        '# %% exercise="vit_course.maths:root, vit_course.maths:roots" '
+        'starter="vit_course.sick:root, vit_course.sick:roots" difficulty=1 minutes=1 hint="a" hint2="b"\n'
+        "from vit_course.maths import root, roots\n\nroot = check(root)\nroots = check(roots)"
+    )
+    course.build()
+    (source,) = exercise_cells(course.read("notebooks"))
+    assert "return maths.sqrt(-value)" in source and "return [value for value in values[:limit]]" in source
+    assert "NotImplementedError" not in source and "math.sqrt(value)" not in source
+    assert source.index("Return the root of each value") < source.index("return [value for value")
+
+
+@pytest.mark.parametrize(
+    ("starter", "words"),
+    [
+        ("vit_course.sick:cube", "defines no cube"),
+        ("vit_course.ill:root", "there is no module vit_course.ill"),
+        ("vit_course.sick:root, vit_course.sick:roots", "2 starters do not fit 1 exercises"),
+        ("vit_course.sick:Square", "Square is no function"),
+        ("root", "is no reference"),
+    ],
+)
+def test_a_starter_that_does_not_fit_is_reported_with_file_and_line(course, starter, words):
+    course.write("vit_course/sick.py", SICK)
+    course.lesson(MENDING.replace("vit_course.sick:root", starter))
+    with pytest.raises(builder.LessonError, match=words) as error:
+        course.build()
+    assert str(error.value).startswith("lessons/01_roots.py:10: ")
+
+
+def test_a_class_has_no_starter(course):
+    course.write("vit_course/sick.py", SICK)
+    square = MENDING.replace("maths:root", "shapes:Square").replace(
+        "maths import root", "shapes import Square"
+    )
+    course.lesson(square.replace("root = check(root)", "Square = check(Square)"))
+    with pytest.raises(builder.LessonError, match="only a function can have a starter"):
+        course.build()
+
+
 # -- lines and cells for one edition
 
 
@@ -560,17 +651,24 @@ def test_comments_docstrings_prose_checks_and_other_modules_make_no_output_stale
     assert course.check() == []
 
 
-def test_a_new_record_makes_only_lessons_stale_that_show_recorded_runs(course):
-    course.write("vit_course/experiments.py", "def load_records(group):\n    return []\n")
+@pytest.mark.parametrize(
+    ("module", "reader", "record"),
+    [
+        ("experiments", "load_records", "runs/{}.json"),
+        ("trained", "load_trained", "checkpoints/{}.safetensors"),
+    ],
+)
+def test_a_new_record_makes_only_lessons_stale_that_show_records(course, module, reader, record):
+    course.write(f"vit_course/{module}.py", f"def {reader}(name):\n    return []\n")
     course.build()
     course.store_outputs()
-    course.write("data/runs/first.json", "{}")
+    course.write(f"data/{record.format('first')}", "{}")
     assert course.check() == []
-    course.lesson("# %%\nfrom vit_course.experiments import load_records\nprint(load_records('ladder'))")
+    course.lesson(f"# %%\nfrom vit_course.{module} import {reader}\nprint({reader}('one'))")
     course.build()
     course.store_outputs()
     assert course.check() == []
-    course.write("data/runs/second.json", "{}")
+    course.write(f"data/{record.format('second')}", "{}")
     (message,) = course.check()
     assert "outputs are stale" in message
 
@@ -711,3 +809,45 @@ def test_the_command_line_writes_checks_and_takes_numbers(course, capsys):
 def test_a_course_without_lessons_is_no_error(course):
     (course.root / "lessons" / "01_roots.py").unlink()
     assert course.build() == [] and course.check() == []
+
+
+# -- the results in the README
+
+
+def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
+    record = {
+        "model": "Nano/8",
+        "parameters": 1000,
+        "forward_flops": 2e6,
+        "training_flops": 3e12,
+        "seconds": 90,
+    }
+    record |= {"data": "some pictures", "machine": "cpu", "threads": 1, "versions": {"torch": "2.9"}}
+    record["config"] = {"epochs": 2, "batch_size": 64}
+    for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
+        content = json.dumps({**record, "step": "vit", "test_accuracy": accuracy})
+        course.write(f"data/runs/cpu-comparison-vit-seed{seed}.json", content)
+    marks = (
+        "<!-- lessons:begin -->\n<!-- lessons:end -->\n<!-- results:begin -->\nold\n<!-- results:end -->\n"
+    )
+    course.write("README.md", marks)
+    course.build()
+    text = (course.root / "README.md").read_text(encoding="utf-8")
+    assert "| ViT (Nano/8) | 1,000 | 0.0020 | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
+    assert "some pictures" in text and "old" not in text
+    course.write(
+        "data/runs/cpu-comparison-vit-seed0.json", json.dumps({**record, "step": "vit", "test_accuracy": 0.9})
+    )
+    assert any(message.startswith("README.md is stale") for message in course.check())
+
+
+def test_results_of_a_gpu_come_before_those_of_a_cpu(tmp_path):
+    runs = tmp_path / "data" / "runs"
+    runs.mkdir(parents=True)
+    for size in ("cpu", "gpu"):
+        (runs / f"{size}-comparison-vit-seed0.json").write_text(json.dumps({"size": size}))
+    assert [run["size"] for run in read_runs(tmp_path, "comparison")] == ["gpu"]
+
+
+def test_without_records_the_readme_says_so(tmp_path):
+    assert "recorded yet" in results_text(tmp_path)

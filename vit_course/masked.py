@@ -24,10 +24,11 @@ EVALUATION_SEED = 0
 def corrupt(tokens: Tensor, mask_token: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Corrupt a share of the patch tokens, as BERT corrupts words (paper, B.1.2).
 
-    In every picture exactly round(share·N) patches are drawn at random, other ones in every picture. Each of them
-    independently meets one of three fates: with probability 0.8 it becomes the mask token; with 0.1 it becomes the
-    token of another patch of the same picture, drawn at random, never itself, and read before corruption; with 0.1
-    it stays as it is. It counts as corrupted in all three cases. All other patches stay as they are.
+    In every picture exactly round(share·N) patches are drawn at random, other ones in every picture. Each of
+    them independently meets one of three fates: with probability 0.8 it becomes the mask token; with 0.1 it
+    becomes the token of another patch of the same picture, drawn at random, never itself, and read before
+    corruption; with 0.1 it stays as it is. It counts as corrupted in all three cases. All other patches stay
+    as they are.
 
     Args:
         tokens: (B, N, D) patch tokens, without CLS token and positions; N is at least 2.
@@ -62,9 +63,9 @@ def corrupt_repeatably(
 def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:
     """Name the mean colour of every patch by a class: 3 bits a channel, 512 classes for RGB (paper, B.1.2).
 
-    Average each channel over the pixels of the patch. The mean m, in 0..255, has the level floor(m / 32), one of
-    0 ... 7: a level is 32 grey values wide. The class is the number whose digits to the base 8 are the levels, first
-    channel first: 64·red + 8·green + blue.
+    Average each channel over the pixels of the patch. The mean m, in 0..255, has the level floor(m / 32), one
+    of 0 ... 7: a level is 32 grey values wide. The class is the number whose digits to the base 8 are the
+    levels, first channel first: 64·red + 8·green + blue.
 
     Args:
         images: (B, C, H, W) pixels in 0..255, uint8 or float. Not normalised, and not in 0..1.
@@ -88,8 +89,8 @@ def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:
 def class_colours(classes: Tensor, num_channels: int = 3) -> Tensor:
     """Turn colour classes back into colours: the way back from `colour_classes`, as far as there is one.
 
-    A class holds one level 0 ... 7 for each channel. Each level becomes the value in the middle of its 32 grey
-    values: 32·level + 16.
+    A class holds one level 0 ... 7 for each channel. Each level becomes the value in the middle of its 32
+    grey values: 32·level + 16.
 
     Args:
         classes: (...) int64, classes in 0 ... 8^C - 1; any number of axes, also none.
@@ -111,8 +112,8 @@ def mean_over_chosen(values: Tensor, chosen: Tensor) -> Tensor:
 def masked_loss(logits: Tensor, classes: Tensor, chosen: Tensor) -> Tensor:
     """Score predictions on the corrupted patches, on every one of them and on no other (paper, B.1.2).
 
-    The loss is the cross-entropy (natural logarithm), averaged over all corrupted patches of the batch: each patch
-    weighs the same, whichever picture it is in.
+    The loss is the cross-entropy (natural logarithm), averaged over all corrupted patches of the batch: each
+    patch weighs the same, whichever picture it is in.
 
     Args:
         logits: (B, N, K) scores of K classes for every patch.

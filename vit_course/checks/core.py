@@ -443,8 +443,9 @@ def tensor_difference(got: Any, want: Tensor, same_dtype: bool) -> str:
 
 def numbers(tensor: Tensor) -> str:
     """Print a small tensor as rows of rounded numbers."""
+    rows = torch.atleast_1d(tensor)
     return "\n".join(
-        "  " + " ".join(f"{x:.4g}" for x in row) for row in tensor.reshape(-1, tensor.shape[-1] or 1)
+        "  " + " ".join(f"{x:.4g}" for x in row) for row in rows.reshape(-1, rows.shape[-1] or 1)
     )
 
 

@@ -40,8 +40,9 @@ lab: $(READY)  ## open the course in JupyterLab (the first time: set up the envi
 test: check-style check-spelling check-lessons check-code check-notebooks check-solutions  ## run every check
 	$(call say,all checks passed)
 
-lessons: $(READY)  ## write notebooks/ and solutions/ from lessons/, and run the solutions that changed
+lessons: $(READY)  ## write notebooks/, solutions/ and appendices from lessons/, and run the solutions that changed
 	$(BIN)/python lessons/build.py --execute
+	$(BIN)/python lessons/appendices.py
 
 format: $(READY)  ## put the code into the course's layout
 	$(BIN)/ruff check --fix .
@@ -72,6 +73,7 @@ check-spelling: $(READY)
 check-lessons: $(READY)
 	$(call say,notebooks are what lessons/ and vit_course/ say)
 	$(BIN)/python lessons/build.py --check
+	$(BIN)/python lessons/appendices.py --check
 
 check-code: $(READY)
 	$(call say,tests of the code)

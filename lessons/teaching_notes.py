@@ -1,0 +1,257 @@
+"""The teaching notes: minutes, exercises, questions, what to skip and what goes wrong; and two plans.
+
+Minutes are computed from the lessons; what a teacher learns in class is written in `lessons/appendices/teaching.yaml`.
+`appendices` writes the page.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from build import Course, Lesson, LessonCell, LessonError
+from page_parts import lesson_link, read_yaml, table
+
+SOURCE = Path("lessons", "appendices", "teaching.yaml")
+WORDS_A_MINUTE = 150
+CELL_MINUTES = 1
+AT_HOME = ("Further reading",)  # sections that take no time in class
+NOTES = ("questions", "skip", "trouble")
+PAGE = """\
+# Teaching notes
+
+For whoever gives the course to a class. Each lesson states its time. The minutes of its sections are **estimates**:
+reading at {words} words a minute, {cells} for each code cell, and the minutes that the exercises state, all
+scaled so that a lesson adds up to its stated time. A class whose machines train slowly needs more.
+
+## The lessons at a glance
+
+{overview}
+
+*Added up* is the estimate before scaling. Where it is well above the stated time, leave an exercise or a section for
+home.
+
+## A semester: {weeks} weeks
+
+One lesson a week, {semester_hours} in class altogether. A session of 90 minutes leaves room for questions and for
+the work from home.
+
+{semester}
+
+## A workshop: {days} days
+
+Lessons {workshop_lessons}, {workshop_hours} of lessons altogether.
+
+{workshop}
+
+{lessons}
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of a lesson, and its cells."""
+
+    title: str
+    cells: tuple[LessonCell, ...]
+
+    @property
+    def number(self) -> int | None:
+        """The number that the title begins with."""
+        match = re.match(r"(\d+)\. ", self.title)
+        return int(match[1]) if match else None
+
+    @property
+    def exercises(self) -> tuple[LessonCell, ...]:
+        """The exercise cells of the section."""
+        return tuple(cell for cell in self.cells if cell.references)
+
+    @property
+    def estimate(self) -> float:
+        """Minutes to read, run and solve the section, before scaling."""
+        if self.title in AT_HOME:
+            return 0.0
+        words = sum(len(cell.source.split()) for cell in self.cells if cell.kind == "markdown")
+        code = sum(cell.kind == "code" and not cell.references for cell in self.cells)
+        exercises = sum(cell.metadata["minutes"] for cell in self.exercises)
+        return words / WORDS_A_MINUTE + code * CELL_MINUTES + exercises
+
+
+# -- the page
+
+
+def teaching_notes_page(course: Course) -> str:
+    """Return the page."""
+    notes = read_yaml(course.root / SOURCE)
+    lessons = {lesson.number: lesson for lesson in course.lessons}
+    if missing := [number for number in lessons if number not in notes["lessons"]]:
+        raise LessonError(f"{SOURCE}: lesson {', '.join(missing)} has no notes")
+    semester, days = notes["semester"], notes["workshop"]["days"]
+    taught = [lessons[entry] for day in days for entry in day if entry in lessons]
+    weekly = sum(lessons[week["lesson"]].minutes for week in semester if week["lesson"] in lessons)
+    return PAGE.format(
+        words=WORDS_A_MINUTE,
+        cells=spent(CELL_MINUTES),
+        overview=overview(course),
+        weeks=len(semester),
+        semester_hours=hours(weekly),
+        semester=semester_plan(semester, lessons),
+        days=len(days),
+        workshop_lessons=f"{taught[0].number} to {taught[-1].number}" if taught else "none",
+        workshop_hours=hours(sum(lesson.minutes for lesson in taught)),
+        workshop="\n\n".join(
+            f"**Day {number}**\n\n{day_plan(day, lessons, notes['workshop']['start'])}"
+            for number, day in enumerate(days, 1)
+        ),
+        lessons="\n\n".join(
+            lesson_notes(lesson, notes["lessons"][number]) for number, lesson in lessons.items()
+        ),
+    )
+
+
+def overview(course: Course) -> str:
+    """Return a table of all lessons: minutes stated and added up, exercises, and the sums."""
+    rows = []
+    for lesson in course.lessons:
+        exercises = exercise_cells(lesson)
+        minutes = sum(cell.metadata["minutes"] for cell in exercises)
+        added = round(sum(section.estimate for section in sections(lesson)))
+        rows.append([lesson_link(lesson), lesson.title, lesson.minutes, added, len(exercises), minutes])
+    total = ["", "**all**", *(f"**{sum(row[column] for row in rows)}**" for column in range(2, 6))]
+    header = ["", "lesson", "minutes stated", "added up", "exercises", "minutes of exercises"]
+    return table(header, [*rows, total])
+
+
+def lesson_notes(lesson: Lesson, notes: dict) -> str:
+    """Return the notes on one lesson."""
+    if surplus := set(NOTES) ^ notes.keys():
+        raise LessonError(f"{SOURCE}: lesson {lesson.number} has, or lacks: {', '.join(sorted(surplus))}")
+    questions = [f"- *{entry['ask']}* {entry['answer']}" for entry in notes["questions"]]
+    parts = (
+        f"## {lesson.number} · {lesson.title}",
+        f"{lesson.minutes} minutes. [Exercises](../../notebooks/{lesson.slug}.ipynb), "
+        f"[solved](../../solutions/{lesson.slug}.ipynb).",
+        section_table(lesson),
+        exercise_table(lesson),
+        "**Questions that students ask**",
+        "\n".join(questions),
+        "**In a short course, skip**",
+        skip_list(lesson, notes["skip"]),
+        "**What goes wrong in class**",
+        "\n".join(f"- {entry}" for entry in notes["trouble"]),
+    )
+    return "\n\n".join(parts)
+
+
+def sections(lesson: Lesson) -> list[Section]:
+    """Cut a lesson at its headings of the second level, also where one cell holds several."""
+    found: list[tuple[str, list[LessonCell]]] = []
+    for cell in lesson.cells:
+        prose = cell.kind == "markdown"
+        for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE) if prose else [cell.source]:
+            title = re.match(r"## (.+)", part) if prose else None
+            if title or not found:
+                found.append((title[1].strip() if title else "Before the first section", []))
+            found[-1][1].append(replace(cell, source=part))
+    return [Section(title, tuple(cells)) for title, cells in found if any(c.source.strip() for c in cells)]
+
+
+def section_minutes(lesson: Lesson) -> dict[str, int]:
+    """Share the stated minutes among the sections, in whole minutes that add up to them.
+
+    Every section gets its scaled estimate rounded down; the minutes left over go where most was cut off.
+    """
+    parts = sections(lesson)
+    scale = lesson.minutes / sum(part.estimate for part in parts)
+    exact = [part.estimate * scale for part in parts]
+    minutes = [int(value) for value in exact]
+    by_rest = sorted(range(len(parts)), key=lambda index: minutes[index] - exact[index])
+    for index in by_rest[: lesson.minutes - sum(minutes)]:
+        minutes[index] += 1
+    return {part.title: value for part, value in zip(parts, minutes, strict=True)}
+
+
+def section_table(lesson: Lesson) -> str:
+    """Return a table of the sections: minutes, cells and exercises."""
+    minutes, number, rows = section_minutes(lesson), 0, []
+    for part in sections(lesson):
+        names = []
+        for _ in part.exercises:
+            number += 1
+            names.append(f"{int(lesson.number)}.{number}")
+        code = sum(cell.kind == "code" for cell in part.cells)
+        spent = "at home" if part.title in AT_HOME else minutes[part.title] or "< 1"
+        rows.append([part.title, spent, code or "", ", ".join(names)])
+    return table(["section", "minutes", "code cells", "exercises"], rows)
+
+
+def exercise_cells(lesson: Lesson) -> list[LessonCell]:
+    """Return the exercise cells of a lesson."""
+    return [cell for cell in lesson.cells if cell.references]
+
+
+def exercise_table(lesson: Lesson) -> str:
+    """Return a table of the exercises: number, names, difficulty and minutes."""
+    rows = []
+    for number, cell in enumerate(exercise_cells(lesson), 1):
+        names = ", ".join(f"`{reference}`" for reference in cell.references)
+        difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
+        rows.append([f"{int(lesson.number)}.{number}", names, difficulty, cell.metadata["minutes"]])
+    return table(["exercise", "what", "difficulty", "minutes"], rows) if rows else "No exercises."
+
+
+def skip_list(lesson: Lesson, skip: dict[int, str]) -> str:
+    """Return what a short course may leave out, with the minutes that this saves.
+
+    Raises:
+        LessonError: if there is no section with such a number.
+    """
+    minutes, lines, saved = section_minutes(lesson), [], 0
+    numbered = {part.number: part for part in sections(lesson) if part.number}
+    for number, reason in skip.items():
+        if number not in numbered:
+            raise LessonError(f"{SOURCE}: lesson {lesson.number} has no section {number} to skip")
+        title = numbered[number].title
+        saved += minutes[title]
+        lines.append(f"- Section {title.replace('. ', ', *', 1)}* ({spent(minutes[title])}). {reason}")
+    return "\n".join([*lines, f"\nThis saves about {spent(saved)}."])
+
+
+def spent(minutes: int) -> str:
+    """Write minutes in words."""
+    return f"{minutes} minute{'s' * (minutes != 1)}"
+
+
+# -- plans
+
+
+def semester_plan(weeks: list[dict], lessons: dict[str, Lesson]) -> str:
+    """Return a table: one lesson a week, and what students do at home."""
+    rows = []
+    for number, week in enumerate(weeks, 1):
+        lesson = lessons.get(week["lesson"])
+        what = f"{lesson_link(lesson)} {lesson.title}" if lesson else f"{week['lesson']} (not there yet)"
+        rows.append([number, what, lesson.minutes if lesson else "", week["home"]])
+    return table(["week", "lesson", "minutes", "at home"], rows)
+
+
+def day_plan(entries: list[str], lessons: dict[str, Lesson], start: str) -> str:
+    """Return the timetable of one day. An entry is the number of a lesson, or a name and minutes, as in "lunch 60"."""
+    time, rows = datetime.strptime(start, "%H:%M"), []
+    for entry in entries:
+        if entry in lessons:
+            what, minutes = f"{lesson_link(lessons[entry])} {lessons[entry].title}", lessons[entry].minutes
+        elif re.fullmatch(r"[\w ]+ \d+", entry):
+            what, _, minutes = entry.rpartition(" ")
+        else:
+            continue
+        end = time + timedelta(minutes=int(minutes))
+        rows.append([f"{time:%H:%M} to {end:%H:%M}", what, minutes])
+        time = end
+    total = sum(lessons[entry].minutes for entry in entries if entry in lessons)
+    return table(["time", "what", "minutes"], [*rows, ["", "**lessons alone**", f"**{total}**"]])
+
+
+def hours(minutes: int) -> str:
+    """Write minutes as hours and minutes."""
+    return f"{minutes // 60} hours {minutes % 60} minutes" if minutes % 60 else f"{minutes // 60} hours"

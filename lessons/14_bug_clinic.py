@@ -26,8 +26,8 @@ from dataclasses import replace
 
 import torch
 
-from vit_course import clinic, examination, plots
-from vit_course.checks import check, sick
+from vit_course import clinic, examination, plots, sick
+from vit_course.checks import check
 from vit_course.checks.lesson14 import my_parts, scoreboard
 from vit_course.clinic import Parts, Patient, train_patient
 from vit_course.data import shapes10
@@ -163,7 +163,7 @@ report("draw_weights", "classify")
 #
 # **Your task.** Mend both functions. Four bugs.
 
-# %% exercise="vit_course.clinic:draw_weights, vit_course.clinic:classify" starter="vit_course.checks.sick:draw_weights, vit_course.checks.sick:classify" difficulty=1 minutes=10 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, hold the code beside the equation above." hint2="Positions: `std=0.02`. The head: `nn.init.zeros_`. `classify` needs `model.norm` around the token, and `F.cross_entropy` wants the scores as they are, without a softmax."
+# %% exercise="vit_course.clinic:draw_weights, vit_course.clinic:classify" starter="vit_course.sick:draw_weights, vit_course.sick:classify" difficulty=1 minutes=10 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, hold the code beside the equation above." hint2="Positions: `std=0.02`. The head: `nn.init.zeros_`. `classify` needs `model.norm` around the token, and `F.cross_entropy` wants the scores as they are, without a softmax."
 from vit_course.clinic import classify, draw_weights
 
 draw_weights = check(draw_weights)
@@ -213,7 +213,7 @@ report("embed_patches")
 # %% [markdown]
 # **Your task.** Mend `embed_patches`. Three bugs.
 
-# %% exercise="vit_course.clinic:embed_patches" starter="vit_course.checks.sick:embed_patches" difficulty=2 minutes=9 hint="Three lines, three bugs: how the picture is cut, where the CLS token comes from, where it goes. Lesson 01 showed what `reshape` does to a picture." hint2="Cut with `rearrange(images, 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)', p1=p, p2=p)`. Take `model.cls_token.expand(len(images), -1, -1)`: a tensor of zeros is nobody's parameter. Put it *first* in `torch.cat`."
+# %% exercise="vit_course.clinic:embed_patches" starter="vit_course.sick:embed_patches" difficulty=2 minutes=9 hint="Three lines, three bugs: how the picture is cut, where the CLS token comes from, where it goes. Lesson 01 showed what `reshape` does to a picture." hint2="Cut with `rearrange(images, 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)', p1=p, p2=p)`. Take `model.cls_token.expand(len(images), -1, -1)`: a tensor of zeros is nobody's parameter. Put it *first* in `torch.cat`."
 from vit_course.clinic import embed_patches
 
 embed_patches = check(embed_patches)
@@ -258,7 +258,7 @@ report("attend")
 # %% [markdown]
 # **Your task.** Mend `attend`. Three bugs. The third one hides best: its shape is right, and no row of A is wrong. Only the shuffle test sees it.
 
-# %% exercise="vit_course.clinic:attend" starter="vit_course.checks.sick:attend" difficulty=2 minutes=9 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move behind that of the tokens before the two last axes are merged."
+# %% exercise="vit_course.clinic:attend" starter="vit_course.sick:attend" difficulty=2 minutes=9 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move behind that of the tokens before the two last axes are merged."
 from vit_course.clinic import attend
 
 attend = check(attend)
@@ -285,7 +285,7 @@ report("encode_block")
 #
 # **Your task.** Mend `encode_block`. Two bugs.
 
-# %% exercise="vit_course.clinic:encode_block" starter="vit_course.checks.sick:encode_block" difficulty=2 minutes=7 hint="`attend` wants (B, T, D): see its docstring above. What does it mix if the first two axes are swapped? And which of the two, `tokens` or `normed`, is z in the equation?" hint2="`attended, _ = attend(normed, block)` without any `transpose`, then `tokens = tokens + attended`."
+# %% exercise="vit_course.clinic:encode_block" starter="vit_course.sick:encode_block" difficulty=2 minutes=7 hint="`attend` wants (B, T, D): see its docstring above. What does it mix if the first two axes are swapped? And which of the two, `tokens` or `normed`, is z in the equation?" hint2="`attended, _ = attend(normed, block)` without any `transpose`, then `tokens = tokens + attended`."
 from vit_course.clinic import encode_block
 
 encode_block = check(encode_block)
@@ -321,7 +321,7 @@ report("schedule", "decay_groups")
 #
 # **Your task.** Mend both. One bug each.
 
-# %% exercise="vit_course.clinic:schedule, vit_course.clinic:decay_groups" starter="vit_course.checks.sick:schedule, vit_course.checks.sick:decay_groups" difficulty=1 minutes=6 hint="In which step should the rate reach the peak, if the first has number 0? How many axes have `cls_token` and `pos_embed`, and are they matrices?" hint2="`peak * (step + 1) / warmup_steps`; and `parameter.ndim == 2 and name.endswith('weight')`."
+# %% exercise="vit_course.clinic:schedule, vit_course.clinic:decay_groups" starter="vit_course.sick:schedule, vit_course.sick:decay_groups" difficulty=1 minutes=6 hint="In which step should the rate reach the peak, if the first has number 0? How many axes have `cls_token` and `pos_embed`, and are they matrices?" hint2="`peak * (step + 1) / warmup_steps`; and `parameter.ndim == 2 and name.endswith('weight')`."
 from vit_course.clinic import decay_groups, schedule
 
 schedule = check(schedule)
@@ -344,7 +344,7 @@ report("blend", "score")
 #
 # **Your task.** Mend both. One bug each.
 
-# %% exercise="vit_course.clinic:blend, vit_course.clinic:score" starter="vit_course.checks.sick:blend, vit_course.checks.sick:score" difficulty=1 minutes=6 hint="How often is a random order drawn in `blend`, and how often should it be? `score`: what does dropout do in a model that nobody has told that the training is over?" hint2="Draw `partner` once and use it for images and targets. Call `model.eval()` before the loop."
+# %% exercise="vit_course.clinic:blend, vit_course.clinic:score" starter="vit_course.sick:blend, vit_course.sick:score" difficulty=1 minutes=6 hint="How often is a random order drawn in `blend`, and how often should it be? `score`: what does dropout do in a model that nobody has told that the training is over?" hint2="Draw `partner` once and use it for images and targets. Call `model.eval()` before the loop."
 from vit_course.clinic import blend, score
 
 blend = check(blend)

@@ -1,0 +1,322 @@
+"""The patient of lesson 14: a small Vision Transformer and its training, made of nine functions one can exchange.
+
+With the functions of this file it is healthy: the model of `vit`, trained as `train` does it. `examination` measures a
+patient; `sick` holds the same nine functions with sixteen bugs in them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from vit_course.data import Dataset, normalize
+from vit_course.encoder import Mlp
+from vit_course.patches import as_pair, count_patches
+
+
+def draw_weights(model: nn.Module) -> nn.Module:
+    """Give all weights of a model their first values, in place.
+
+    Linear layers: weights from a normal distribution of deviation .02, biases 0. Two exceptions: `model.project` has
+    the deviation 1/sqrt(number of its inputs); `model.head` starts at 0, weights and bias. `model.pos_embed` has
+    deviation .02, `model.cls_token` is 0. Layer norms stay as PyTorch makes them.
+
+    Args:
+        model: a `Patient`.
+
+    Returns:
+        The same model.
+    """
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+    nn.init.normal_(model.project.weight, std=model.project.in_features**-0.5)
+    nn.init.zeros_(model.cls_token)
+    nn.init.normal_(model.pos_embed, std=0.02)
+    nn.init.zeros_(model.head.weight)
+    return model
+
+
+def embed_patches(images: Tensor, model: nn.Module) -> Tensor:
+    """Turn images into tokens: cut, project, put CLS in front, add positions (paper, equation 1).
+
+    Args:
+        images: (B, C, H, W), float.
+        model: has `patch_size` P, an int; `project`, linear from P·P·C to D, which expects the numbers of a patch in
+            the order (row, column, channel); `cls_token` (1, 1, D); `pos_embed` (1, N + 1, D), CLS included.
+
+    Returns:
+        tokens (B, N + 1, D), the CLS token at index 0, then the patches in reading order.
+    """
+    p = model.patch_size
+    patches = rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p, p2=p)
+    tokens = model.project(patches)
+    cls_token = model.cls_token.expand(len(images), -1, -1)
+    tokens = torch.cat([cls_token, tokens], dim=1)
+    return tokens + model.pos_embed
+
+
+def attend(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
+    """Let every token gather from all tokens of its picture, in h heads (paper, equations 5 to 8).
+
+    Args:
+        tokens: (B, T, D).
+        block: has `num_heads` h; `qkv`, linear from D to 3D, queries first, then keys, then values; `proj`, linear
+            from D to D, which is W_O.
+
+    Returns:
+        tokens (B, T, D) and the weights (B, h, T, T): row i says how much query i takes from each key.
+    """
+    qkv = block.qkv(tokens)
+    q, k, v = rearrange(qkv, "b t (three h d) -> three b h t d", three=3, h=block.num_heads)
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    weights = scores.softmax(dim=-1)
+    heads = weights @ v
+    heads = rearrange(heads, "b h t d -> b t (h d)")
+    return block.proj(heads), weights
+
+
+def encode_block(tokens: Tensor, block: nn.Module, attend: Callable) -> Tensor:
+    """Pass tokens through one block: two branches, each normed before and added after (paper, equations 2 and 3).
+
+    Args:
+        tokens: (B, T, D), the residual stream.
+        block: has the layer norms `norm1` and `norm2` and the network `mlp`.
+        attend: `attend(tokens, block)` gives tokens (B, T, D) and weights (B, h, T, T).
+
+    Returns:
+        tokens (B, T, D).
+    """
+    normed = block.norm1(tokens)
+    attended, _ = attend(normed, block)
+    tokens = tokens + attended
+    return tokens + block.mlp(block.norm2(tokens))
+
+
+def classify(tokens: Tensor, model: nn.Module) -> Tensor:
+    """Read the CLS token: final norm, then the head (paper, equation 4).
+
+    Args:
+        tokens: (B, T, D), as the last block leaves them.
+        model: has the layer norm `norm` and `head`, linear from D to the K classes.
+
+    Returns:
+        logits (B, K), any real numbers; `F.cross_entropy` takes them as they are.
+    """
+    y = model.norm(tokens[:, 0])
+    return model.head(y)
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+    """Split the parameters: the weights of linear layers decay; norms, biases, CLS token and positions do not.
+
+    Args:
+        model: a `Patient`, or another model of linear layers and norms.
+        weight_decay: decay of the weights; the others get 0.
+
+    Returns:
+        Groups for an optimiser, dicts {"params": list of parameters, "weight_decay": number}. Every parameter is in
+        exactly one.
+    """
+    decayed, kept = [], []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and name.endswith("weight")
+        (decayed if is_matrix else kept).append(parameter)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+
+
+def schedule(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
+    """Return the learning rate of one step: a linear rise, then half a cosine down to zero.
+
+    With w warm-up steps and n steps after them: peak·(s + 1)/w in step s < w, then peak·(1 + cos(π·k/n))/2 in the
+    k-th step after the warm-up, k = 1 ... n. Step 0 is above 0, the last step is 0.
+
+    Args:
+        step: number s of the step, the first is 0.
+        total_steps: steps of the whole run, w + n.
+        warmup_steps: steps w of the rise, 0 for none.
+        peak: highest learning rate.
+
+    Returns:
+        The learning rate.
+    """
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    progress = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
+    return peak * (1 + math.cos(math.pi * progress)) / 2
+
+
+def blend(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Blend every picture, and its target in the same way, with a random partner of the batch (MixUp).
+
+    Args:
+        images: (B, C, H, W), float.
+        targets: (B, K), the wanted probabilities of the classes.
+        share: what a picture keeps of itself, in 0..1; its partner gives the rest.
+
+    Returns:
+        blended images (B, C, H, W) and blended targets (B, K).
+    """
+    partner = torch.randperm(len(images), device=images.device)
+    images = share * images + (1 - share) * images[partner]
+    targets = share * targets + (1 - share) * targets[partner]
+    return images, targets
+
+
+@torch.no_grad()
+def score(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
+    """Return the share of pictures that a model names right, without dropout.
+
+    Args:
+        model: maps images to logits (B, K); left in evaluation mode.
+        images: (N, C, H, W), normalised, float.
+        labels: (N,) int64.
+        batch_size: pictures at a time.
+
+    Returns:
+        The accuracy, a share in 0..1.
+    """
+    model.eval()
+    right = 0
+    for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True):
+        right += (model(x).argmax(dim=1) == y).sum().item()
+    return right / len(images)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The nine functions that a patient is made of; healthy where no other one is given."""
+
+    draw_weights: Callable = draw_weights
+    classify: Callable = classify
+    embed_patches: Callable = embed_patches
+    attend: Callable = attend
+    encode_block: Callable = encode_block
+    schedule: Callable = schedule
+    decay_groups: Callable = decay_groups
+    blend: Callable = blend
+    score: Callable = score
+
+
+class BlockWeights(nn.Module):
+    """The weights of one block; what is done with them is the business of `encode_block` and `attend`."""
+
+    def __init__(self, dim: int, num_heads: int, drop: float):
+        super().__init__()
+        self.num_heads = num_heads
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.mlp = Mlp(dim, 4 * dim, drop)
+
+    def __repr__(self) -> str:
+        return f"a block with D = {self.proj.in_features} and {self.num_heads} heads"
+
+
+class Patient(nn.Module):
+    """A small Vision Transformer whose every step is a function of `parts`.
+
+    Args:
+        parts: the functions.
+        img_size: side of a square image, or (height, width), in pixels.
+        patch_size: side P of a patch in pixels.
+        in_chans: channels C.
+        num_classes: number of classes K.
+        dim: width D of a token.
+        depth: number of blocks L.
+        num_heads: heads h of a block.
+        drop: dropout rate in the MLPs.
+    """
+
+    def __init__(
+        self,
+        parts: Parts | None = None,
+        img_size: int | tuple[int, int] = 32,
+        patch_size: int = 8,
+        in_chans: int = 3,
+        num_classes: int = 10,
+        dim: int = 96,
+        depth: int = 3,
+        num_heads: int = 3,
+        drop: float = 0.1,
+    ):
+        super().__init__()
+        self.parts, self.patch_size = parts or Parts(), patch_size
+        self.image_shape = (in_chans, *as_pair(img_size))
+        self.project = nn.Linear(patch_size**2 * in_chans, dim)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(torch.zeros(1, count_patches(img_size, patch_size) + 1, dim))
+        self.blocks = nn.ModuleList(BlockWeights(dim, num_heads, drop) for _ in range(depth))
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.head = nn.Linear(dim, num_classes)
+        self.parts.draw_weights(self)
+
+    def __repr__(self) -> str:
+        return f"a patient for images {self.image_shape} with P = {self.patch_size} and D = {self.norm.weight.numel()}"
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Classify images (B, C, H, W): logits (B, K)."""
+        tokens = self.parts.embed_patches(images, self)
+        for block in self.blocks:
+            tokens = self.parts.encode_block(tokens, block, self.parts.attend)
+        return self.parts.classify(tokens, self)
+
+
+@dataclass
+class Course:
+    """How a patient's training went: loss of every step in nats, and accuracy on the test pictures in 0..1."""
+
+    losses: list[float] = field(default_factory=list)
+    accuracy: float = float("nan")
+
+
+def train_patient(
+    patient: Patient,
+    dataset: Dataset,
+    epochs: int,
+    batch_size: int = 64,
+    peak: float = 2e-3,
+    weight_decay: float = 0.05,
+    seed: int = 0,
+) -> Course:
+    """Train a patient with its own parts. Every second batch is blended. The accuracy is that of the healthy `score`.
+
+    Args:
+        patient: trained in place, on the device where it is.
+        dataset: pictures and labels.
+        epochs: passes over the training pictures.
+        batch_size: pictures a step.
+        peak: highest learning rate.
+        weight_decay: decay of AdamW.
+        seed: fixes what is drawn at random.
+    """
+    parts, course, device = patient.parts, Course(), patient.head.weight.device
+    stats, classes = dataset.channel_stats(), len(dataset.classes)
+    images = normalize(dataset.train_images.to(device), *stats)
+    labels = F.one_hot(dataset.train_labels.to(device), classes).float()
+    optimizer = torch.optim.AdamW(parts.decay_groups(patient, weight_decay))
+    steps = len(images) // batch_size
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        for step in range(epochs * steps):
+            if step % steps == 0:
+                order = torch.randperm(len(images), device=device).split(batch_size)
+            rows = order[step % steps]
+            x, y = images[rows], labels[rows]
+            if step % 2:
+                x, y = parts.blend(x, y, torch.rand(()).item())
+            for group in optimizer.param_groups:
+                group["lr"] = parts.schedule(step, epochs * steps, steps, peak)
+            loss = F.cross_entropy(patient.train()(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(patient.parameters(), 1.0)
+            optimizer.step()
+            course.losses.append(loss.item())
+    test_images = normalize(dataset.test_images.to(device), *stats)
+    course.accuracy = score(patient, test_images, dataset.test_labels.to(device))
+    return course

@@ -37,6 +37,11 @@ def results_text(root: Path) -> str:
         "the seeds, and their sample standard deviation. How it was made, and what is not equal: "
         "[lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full: [data/runs](data/runs)."
     )
+    if first["size"] == "cpu":
+        notes += (
+            " These runs are small on purpose, a fifth of the pictures and a few minutes on one core: they show how a "
+            "comparison is made, and not which kind of model is better."
+        )
     return "\n".join([*lines, "", notes]) + "\n"
 
 

@@ -26,9 +26,9 @@ HEAD_PARTS = ("pre_logits", "head")
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
     """Give a trained model a new head for another task, in place (paper, section 3.2).
 
-    The new `model.head` is one linear layer from the width D to K classes, weight and bias zero, on the device and in
-    the dtype of the old one. A hidden tanh layer of pre-training, `model.pre_logits`, becomes `nn.Identity()`.
-    Nothing else of the model changes.
+    The new `model.head` is one linear layer from the width D to K classes, weight and bias zero, on the
+    device and in the dtype of the old one. A hidden tanh layer of pre-training, `model.pre_logits`, becomes
+    `nn.Identity()`. Nothing else of the model changes.
 
     Args:
         model: a trained Vision Transformer; `model.norm` is its final layer norm, over D numbers.
@@ -54,13 +54,14 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
 def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
     """Let nothing learn but the named parts, in place; with the head alone this is a linear probe.
 
-    A parameter belongs to a part if its name is the part's name, or begins with it and a dot: "blocks.1" means
-    "blocks.1.norm1.weight", but not "blocks.11.norm1.weight". All other parameters get `requires_grad = False`. Those
-    of the named parts are left as they are.
+    A parameter belongs to a part if its name is the part's name, or begins with it and a dot: "blocks.1"
+    means "blocks.1.norm1.weight", but not "blocks.11.norm1.weight". All other parameters get
+    `requires_grad = False`. Those of the named parts are left as they are.
 
     Args:
         model: any module.
-        trainable: names of the parts that go on learning, for example ("head", "norm"). An empty tuple freezes all.
+        trainable: names of the parts that go on learning, for example ("head", "norm"). An empty tuple
+            freezes all.
 
     Returns:
         The same model.
@@ -82,13 +83,15 @@ def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
 def layer_scale(name: str, depth: int, decay: float) -> float:
     """Say by which number a parameter's learning rate is multiplied: the lower its layer, the smaller.
 
-    The layers of a ViT with L blocks count from 0 to L + 1. Layer 0 are the embeddings: `cls_token`, `pos_embed`,
-    `layer_pos`, `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`, is layer i + 1. Layer L + 1 are
-    `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer). (Clark et al., 2020; BEiT and MAE use it.)
+    The layers of a ViT with L blocks count from 0 to L + 1. Layer 0 are the embeddings: `cls_token`,
+    `pos_embed`, `layer_pos`, `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`, is layer
+    i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
+    (Clark et al., 2020; BEiT and MAE use it.)
 
     Args:
-        name: name of a parameter as `model.named_parameters()` gives it, for example "blocks.2.attn.qkv.weight". In a
-            hybrid the names of the ViT begin with "vit.", which does not count.
+        name: name of a parameter as `model.named_parameters()` gives it, for example
+            "blocks.2.attn.qkv.weight". In a hybrid the names of the ViT begin with "vit.", which does not
+            count.
         depth: number of blocks L.
         decay: above 0 and at most 1; 1 gives every layer the same rate.
 
@@ -116,24 +119,24 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
     """Make a trained model read pictures of another size, in place (paper, section 3.2).
 
     The patch size stays, so the grid of patches changes, and with it the number of positions.
-    `resized_positions(table, old_grid, new_grid, num_prefix_tokens)` brings a table of positions to another grid. Each
-    table of `position_tables(model)` goes through it; most models have one, `model.pos_embed`. It stays a parameter
-    with the same name and on the same device, trainable if it was so before.
-    `model.patch_embed` gets the new `img_size` and `grid_size`, as pairs, and the new `num_patches`. Nothing else of
-    the model changes.
+    `resized_positions(table, old_grid, new_grid, num_prefix_tokens)` brings a table of positions to another
+    grid. Each table of `position_tables(model)` goes through it; most models have one, `model.pos_embed`. It
+    stays a parameter with the same name and on the same device, trainable if it was so before.
+    `model.patch_embed` gets the new `img_size` and `grid_size`, as pairs, and the new `num_patches`. Nothing
+    else of the model changes.
 
     Args:
-        model: a Vision Transformer; `model.pos_embed` is a parameter (1, prefix + N, D), or None without positions;
-            `model.num_prefix_tokens` tokens come before the patches; `model.patch_embed` knows `patch_size` and the
-            grid so far, `grid_size`.
+        model: a Vision Transformer; `model.pos_embed` is a parameter (1, prefix + N, D), or None without
+            positions; `model.num_prefix_tokens` tokens come before the patches; `model.patch_embed` knows
+            `patch_size` and the grid so far, `grid_size`.
         img_size: side of the new pictures, or (height, width), in pixels; a multiple of the patch size.
 
     Returns:
         The same model.
 
     Raises:
-        ValueError: if the patches do not fill the new size, or if positions are "2d" or "relative", which have no
-            table to interpolate; then nothing is changed.
+        ValueError: if the patches do not fill the new size, or if positions are "2d" or "relative", which have
+            no table to interpolate; then nothing is changed.
     """
     old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
     if any(isinstance(module, LearnedPosition2d | RelativePosition) for module in model.modules()):

@@ -96,9 +96,16 @@ def source_hash(root: Path, book: NotebookNode) -> str:
     facts = [[fingerprint(tree) for tree in trees], sorted(modules.items())]
     for reader, pattern in READERS.items():
         if reader in modules:
-            paths = sorted((root / "data").glob(pattern))
+            paths = sorted(path for path in (root / "data").glob(pattern) if may_show(trees, path.stem))
             facts.append([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths])
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def may_show(trees: list[ast.Module], record: str) -> bool:
+    """Tell whether cells may show a record: they name its group, the second part of size-group-name-seed."""
+    parts = record.split("-")
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return len(parts) < 4 or any(isinstance(node, ast.Constant) and node.value == parts[1] for node in nodes)
 
 
 def imported_modules(root: Path, tree: ast.Module, module: str) -> set[str]:

@@ -673,6 +673,18 @@ def test_a_new_record_makes_only_lessons_stale_that_show_records(course, module,
     assert "outputs are stale" in message
 
 
+def test_a_new_record_of_a_group_that_a_lesson_does_not_name_leaves_it_as_it_is(course):
+    course.write("vit_course/experiments.py", "def load_records(group):\n    return []\n")
+    course.lesson("# %%\nfrom vit_course.experiments import load_records\nprint(load_records('ladder'))")
+    course.build()
+    course.store_outputs()
+    course.write("data/runs/cpu-masked-colours-1-seed0.json", "{}")
+    assert course.check() == []
+    course.write("data/runs/cpu-ladder-plain-seed0.json", "{}")
+    (message,) = course.check()
+    assert "outputs are stale" in message
+
+
 def test_a_solution_without_outputs_is_stale(course):
     course.build()
     (message,) = course.check()

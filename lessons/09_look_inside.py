@@ -14,7 +14,7 @@
 # %% [markdown]
 # ## 1. It works. But what has it learned?
 #
-# A trained model is a list of numbers. It names shapes correctly, and cannot say why. So we open it. The paper does
+# A trained model is a list of numbers. It names shapes, and cannot say why. So we open it. The paper does
 # this in its section 4.5. We follow it from the entrance to the exit: filters, positions, tokens, heads.
 #
 # Pictures of the inside are beautiful, and easy to believe. A rule protects us: **beside every trained model stands its
@@ -99,7 +99,7 @@ print("also here:", photo_model[1]["data"] if photo_model else "no model trained
 #
 # $$F - \bar{f} = U\,S\,V^\top, \qquad \text{share}_k = \frac{s_k^2}{\sum_j s_j^2}$$
 #
-# U is (D, r) and $V^\top$ is (r, C·P·P), with r the smaller of D and C·P·P; S is diagonal. The rows of $V^\top$ are the
+# U is (D, r), S is (r, r) and diagonal, and $V^\top$ is (r, C·P·P), with r the smaller of D and C·P·P. The rows of $V^\top$ are the
 # **components**: patterns of length 1, at right angles to each other, the strongest first. $s_k$ is the k-th number of
 # S, and its share says how much of the differences between filters lies in pattern k.
 #
@@ -136,7 +136,7 @@ plots.show(
 # has nearly the share of the next. A well trained model usually needs *fewer* components, and its first ones are
 # smooth: one colour all over, a ramp from left to right, then finer stripes. In the paper (Figure 7, left; ViT-L/32)
 # they look like a set of building blocks for the fine structure inside a patch. Compare the counts above the sheets. A
-# model that trained for a minute is still close to noise.
+# model that trained for a minute may still be close to noise.
 #
 # ## 3. Does it know which patches are neighbours?
 #
@@ -227,9 +227,9 @@ for values, title, ylabel in [
     plots.show(figure, f"{ylabel} over the layers, for the untrained and the trained model.")
 
 # %% [markdown]
-# A token that grows is one to which the blocks have added much. If patches become alike, they share what they know of
-# the whole picture. Then "the token of the ear" is no longer only about the ear. Keep this in mind when you look at maps
-# of the last layers.
+# A token that grows is one to which the blocks have added much. If patches become alike, they may share what they know
+# of the whole picture. Then "the token of the corner" is no longer only about the corner. Keep this in mind when you
+# look at maps of the last layers.
 #
 # ## 5. What does each head look at?
 #
@@ -300,7 +300,7 @@ explore(trained, shapes.test_images[:8], names, *stats)
 # %% [markdown]
 # ## 6. Where does it come from, through all layers?
 #
-# A map of layer 5 says which *tokens* are read. But by then each token is a mixture of many patches. **Attention
+# A map of the last layer says which *tokens* are read. But by then each token is a mixture of many patches. **Attention
 # rollout** (Abnar and Zuidema, 2020) follows the mixtures back to the patches. Two simplifications: the heads are
 # averaged, and the residual stream keeps as much of a token as attention brings in.
 #
@@ -308,7 +308,8 @@ explore(trained, shapes.test_images[:8], names, *stats)
 #
 # $\bar A_\ell$, (T, T), is the mean of the h tables of layer ℓ for one picture, I the identity, and R, (T, T), the
 # rollout. Why this order? Row i of $\tilde A_2 \tilde A_1$ is the sum over t of "token i takes from t in layer 2" times
-# "t takes from j in layer 1". So the last layer stands left.
+# "t takes from j in layer 1". So the last layer stands left. Where rows of weights do not sum to 1, as after dropout,
+# each row of $\tilde A_\ell$ is divided by its sum before it is used.
 #
 # **Your task.** Write `attention_rollout`, for a whole batch.
 
@@ -354,8 +355,8 @@ print(f"1/2 to the power of {depth} layers, what the identity alone keeps: {0.5*
 #
 # $$d_h = \frac{1}{B\,N} \sum_{b=1}^{B} \sum_{i=1}^{N} \sum_{j=1}^{N} A_{b,h,i,j}\; \lVert p_i - p_j \rVert$$
 #
-# $A_{b,h,i,j}$ is the weight that patch i gives to patch j in head h on picture b, and $p_i$ the centre of patch i in
-# pixels. i and j count *patches*: the row and the column of CLS are dropped. The authors do not scale the rest to sum
+# $A_{b,h,i,j}$ is the weight that patch i gives to patch j in head h on picture b (here h is the number of one head, not
+# how many there are). $p_i$, two numbers (y, x), is the centre of patch i in pixels. i and j count *patches*: the row and the column of CLS are dropped. The authors do not scale the rest to sum
 # to 1 again (and average over 128 pictures).
 #
 # **Your task.** Write `mean_attention_distance`. Grids and patches need not be square.
@@ -507,7 +508,8 @@ draw_distances(distances, "Pure ViT and hybrid, trained on your machine", unifor
 # guess about causes, and a guess needs an experiment.
 #
 # The experiment: hide the patches that a map says are important, and score again. If the map is right, accuracy should
-# fall *faster* than with **random** patches. The opposite test: hide the patches with the *lowest* weights.
+# fall *faster* than with **random** patches. The opposite test: hide the patches with the *lowest* weights. Then it
+# should fall *more slowly* than with random ones.
 #
 # **Your task.** Write `hide_patches`, which paints over the patches with the highest scores.
 
@@ -579,18 +581,20 @@ for name, values in gaps.items():
     print(
         f"{name:26}", *(f"{gap:+6.1f}" for gap in values), "points against random, for", counts[1:], "hidden"
     )
-agreed = torch.zeros(len(inputs))
-for one, other in zip(rollout.topk(8).indices, last.topk(8).indices, strict=True):
-    agreed += len(set(one.tolist()) & set(other.tolist())) / len(inputs)
+tops = zip(rollout.topk(8).indices.tolist(), last.topk(8).indices.tolist(), strict=True)
+agreed = sum(len(set(one) & set(other)) for one, other in tops) / len(inputs)
 print(f"three random draws differ by up to {spread:.1f} points")
 print(
-    f"of the 8 highest patches, the two maps share {agreed[0]:.1f} on average; chance: {64 / rollout.shape[1]:.1f}"
+    f"of the 8 highest patches, the two maps share {agreed:.1f} on average; chance: {8 * 8 / rollout.shape[1]:.1f}"
 )
 
 # %% [markdown]
 # How to read it. A line *below* random by more than the random draws differ: this map found patches that the model
-# needs. A line close to random: the map is a picture, not a reason. And mind three limits. A painted patch is itself a
-# new thing, which the model never saw in training, so every line falls. Patches of the shape are important to any
+# needs. A line close to random: here the map is a picture, not a reason. First look at the left end, where nothing is
+# hidden: a model that is near chance there, 10 percent, has nothing to lose, and no line says anything.
+#
+# And mind three limits. A painted patch is itself a new thing, which the model never saw in training, so every line may
+# fall. Patches of the shape are important to any
 # model, so a map that glows on the object beats chance easily. And the average over pictures says nothing sure about
 # one picture.
 #
@@ -606,7 +610,7 @@ print(
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** What both have was not learned. (a) comes later, if at all. (c) answers another question.
+# **(b)** What both have did not need learning. (a) comes later, if at all. (c) answers another question.
 #
 # </details>
 #
@@ -644,7 +648,7 @@ print(
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** Hidden patches always hurt. (a) needs at least a fall that is larger than the random one. (c): a model needs
+# **(b)** Hidden patches hurt, whichever they are. (a) needs at least a fall that is larger than the random one. (c): a model needs
 # its input.
 #
 # </details>

@@ -309,7 +309,9 @@ def recorded(group):
     """Load the recorded runs of a group, and say where they come from or how to make them."""
     records = load_records(group)
     if not records:
-        print(f"No recorded {group} are here yet. `python -m vit_course.experiments {group}` makes them.")
+        print(
+            f"No recorded runs of '{group}' are here yet. `python -m vit_course.experiments {group}` makes them."
+        )
         return []
     print(plots.caption(records, 110))
     models, epochs = sorted({r["model"] for r in records}), sorted({r["config"]["epochs"] for r in records})
@@ -387,7 +389,7 @@ if positions:
 # rows: section 2 told you how often such a table raises a false alarm, and how much it misses.
 #
 # **What would change this conclusion?** A finer grid: a small one has few places to learn. A longer training, in which
-# a learned table catches up with a computed one. Larger data. And objects that always stand upright or always in the
+# a learned table catches up with a computed one. More data. And objects that always stand upright or always in the
 # middle.
 #
 # ## 5. CLS token or average? The trap of one learning rate
@@ -521,8 +523,8 @@ for side in (16, 8, 4, 2):
     )
 
 # %% [markdown]
-# Half the side of a patch means four times the patches. The cost grows about as much, the parameters hardly at all.
-# What do we get for it? The figure shows the accuracy over the cost, not over P.
+# Half the side of a patch means four times the patches. The cost grows about as much; the number of parameters
+# changes little. What do we get for it? The figure shows the accuracy over the cost, not over P.
 
 # %% tags=["nbval-ignore-output"]
 patches = recorded("patches")
@@ -617,7 +619,7 @@ if shape:
     plots.show(figure, "Test accuracy over the number of layers at equal parameters; a dot for each seed.")
 
 # %% [markdown]
-# Look at the seconds as well. Layers wait for each other, so a deep model is slow even if the operations are few.
+# Look at the seconds as well. Layers wait for each other, so a deep model can be slow even if the operations are few.
 #
 # **What would change this conclusion?** Each shape may want its own learning rate: section 5 again. The width of a head
 # changes along with D. And a deep model may need more epochs.
@@ -661,9 +663,10 @@ if regularisers:
     )
 
 # %% [markdown]
-# The last column is the accuracy on the training pictures, augmented as in training. Far above the test accuracy means
-# learning by heart: there a regulariser can help. Below it, the model has not finished learning, and a regulariser
-# mostly slows it down.
+# The last column is the accuracy on the training pictures, augmented as in training. Read it in the row `base`. Far
+# above the test accuracy means learning by heart: there a regulariser can help. Is it near the test accuracy, or below?
+# Then there is little learning by heart to stop, and a regulariser may only slow the model down. In the rows mixup,
+# cutmix and rand-augment this column says less: their training pictures are harder than the test pictures.
 #
 # Now **run a row yourself**. `my_row` names a row of your plan from section 3. Base and row get three seeds each. Write
 # down first what you expect.

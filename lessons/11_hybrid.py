@@ -99,7 +99,8 @@ for height, width in ((32, 32), (64, 64), (32, 64)):
 #
 # ## 2. How does a map become a sequence?
 #
-# Equation 1 stays. Only the patches change. Write $f_i$ for the C' numbers at position i of the map, N = H'·W':
+# Equation 1 stays. Only the patches change. Write $f_i$, a row (1, C'), for the numbers at position i of
+# the map, N = H'·W':
 #
 # $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in R^{C' \times D},\quad E_{pos} \in R^{(N+1) \times D}$$
 #
@@ -141,7 +142,8 @@ with torch.no_grad():
 #
 # $$r = 1 + \sum_i (k_i - 1) \prod_{j<i} s_j$$
 #
-# Here r is the side of the square in pixels.
+# Here r is the side of the square in pixels. The product runs over the layers j before layer i; for the first layer it
+# is 1.
 #
 # **Your task.** Write `receptive_field`.
 
@@ -230,8 +232,8 @@ plots.show(
 # than the rim. People call the bright part the **effective receptive field**.
 #
 # Three things differ from patches. The windows of neighbouring tokens *overlap*. An object on the border of two cells
-# is seen whole from both sides. And a token of the first Transformer layer has already heard of its neighbourhood. In
-# a pure ViT only attention can do that.
+# can be seen whole from both sides. And a token of the first Transformer layer has already heard of its neighbourhood.
+# In a pure ViT only attention can do that.
 #
 # Move the slider: how does the window grow, layer by layer?
 
@@ -388,7 +390,8 @@ for name in ("Nano/8", "R-Nano/8"):
 
 # %% [markdown]
 # Without positions, the ViT cannot see the order of its patches: a bag of words. The hybrid notices without any
-# position, because its windows reach over the cuts. A sense of place comes in with the convolutions.
+# position. Its windows reach over the cuts, and the zeros that a convolution puts around its input mark the border. A
+# sense of place comes in with the convolutions.
 #
 # ## 5. Does it learn faster?
 #
@@ -576,6 +579,7 @@ if records:
         print(
             f"{name:23} {one['model']:13} {one['parameters']:11,} parameters, {one['forward_flops'] / 1e9:.4f} GFLOP; "
             f"{one['config']['optimizer']}, lr {one['config']['lr']:g}"
+            + "".join(f", {option} {value}" for option, value in one["options"].items())
         )
     for percent in sorted(measured.get("hybrid", {})):
         print(f"\n{percent:g} % of the pictures:", end=" ")
@@ -619,8 +623,9 @@ else:
 # %% [markdown]
 # Read in this order. Is the hybrid ahead of the ViT on the left? Does the gap shrink to the right? Is it larger than
 # the spread of the seeds? Then put the price beside it: the cell prints the FLOPs of each model for one picture. They
-# differ. A fairer rival would be a ViT that spends as many as the hybrid. "Your next step" at the end proposes that
-# run.
+# differ. (A recorded hybrid may have a narrower backbone than that of section 4: its line then says `width`, the
+# channels of stage 1.) A fairer rival would be a ViT that spends as many as the hybrid. "Your next step" at the end
+# proposes that run.
 #
 # The longer stage 3 answers another question: is it worth four times the tokens? Compare its verdicts with its GFLOP.
 #
@@ -629,7 +634,7 @@ else:
 # The paper pre-trained ViTs, ResNets and hybrids of several sizes on JFT (300 million pictures), and fine-tuned them.
 # Its Figure 5 and Table 6 show accuracy over the compute of pre-training. This is a curve, so `data_needed` can read
 # it: the amount is now in exaFLOPs (10^18 operations) instead of pictures. The accuracies are those on ImageNet, in
-# percent.
+# percent. The cell has all ViTs and hybrids of the table, and some of the ResNets.
 
 # %%
 paper = {

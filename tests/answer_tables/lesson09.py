@@ -85,6 +85,55 @@ def pca_percent(filters, count=28):
     return components, 100 * shares
 
 
+def pca_left(filters, count=28):
+    flat = filters.flatten(1) - filters.flatten(1).mean(0)
+    u, s, vh = torch.linalg.svd(flat, full_matrices=False)
+    return u[:count].reshape(-1, *filters.shape[1:]), (s**2 / (s**2).sum())[:count]
+
+
+def pca_eigen_rows(filters, count=28):
+    values, vectors = torch.linalg.eigh(torch.cov(filters.flatten(1).T))
+    order = values.argsort(descending=True)[:count]
+    return vectors[order].reshape(-1, *filters.shape[1:]), (values / values.sum())[order]
+
+
+def pca_eigen_not_turned(filters, count=28):
+    values, vectors = torch.linalg.eigh(torch.cov(filters.flatten(1).T))
+    order = values.argsort(descending=True)[:count]
+    return vectors[:, order].reshape(count, *filters.shape[1:]), (values / values.sum())[order]
+
+
+def pca_first_columns_of_vh(filters, count=28):
+    flat = filters.flatten(1) - filters.flatten(1).mean(0)
+    _, s, vh = torch.linalg.svd(flat, full_matrices=False)
+    return vh[:, :count].reshape(count, *filters.shape[1:]), (s**2 / (s**2).sum())[:count]
+
+
+def pca_strongest_last(filters, count=28):
+    values, vectors = torch.linalg.eigh(torch.cov(filters.flatten(1).T))
+    return vectors[:, -count:].T.reshape(-1, *filters.shape[1:]), (values / values.sum())[-count:]
+
+
+def pca_pixels_first(filters, count=28):
+    components, shares = pca_by_covariance(rearrange(filters, "d c p q -> d p q c"), count)
+    return components.reshape(-1, *filters.shape[1:]), shares
+
+
+def pca_explained_variance(filters, count=28):
+    flat = filters.flatten(1) - filters.flatten(1).mean(0)
+    _, s, vh = torch.linalg.svd(flat, full_matrices=False)
+    return vh[:count].reshape(-1, *filters.shape[1:]), (s**2 / (len(filters) - 1))[:count]
+
+
+def pca_largest_is_one(filters, count=28):
+    components, shares = pca_by_covariance(filters, count)
+    return components / components.abs().amax(dim=(1, 2, 3), keepdim=True), shares
+
+
+def pca_never_default(filters, count):
+    return pca_by_covariance(filters, count)
+
+
 def pca_always_28(filters, count=28):
     return pca_by_covariance(filters, 28)
 
@@ -239,6 +288,79 @@ def rollout_without_halves(attentions, num_prefix_tokens=1):
     )
 
 
+def rollout_pops(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    result = None
+    while attentions:
+        attention = attentions.pop(0)
+        layer = halves(attention.mean(1), torch.eye(attention.shape[-1], dtype=attention.dtype))
+        result = layer if result is None else layer @ result
+    return result
+
+
+def rollout_reverses(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    attentions.reverse()
+    result = torch.eye(attentions[0].shape[-1], dtype=attentions[0].dtype)
+    for attention in attentions:
+        result = result @ halves(attention.mean(1), torch.eye(attention.shape[-1], dtype=attention.dtype))
+    return result
+
+
+def rollout_fills_the_list(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    for i, attention in enumerate(attentions):
+        attentions[i] = halves(attention.mean(1), torch.eye(attention.shape[-1], dtype=attention.dtype))
+    result = attentions[0]
+    for layer in attentions[1:]:
+        result = layer @ result
+    return result
+
+
+def rollout_without_default(attentions, num_prefix_tokens):
+    return rollout_joined(attentions, num_prefix_tokens)
+
+
+def rollout_default_0(attentions, num_prefix_tokens=0):
+    return rollout_joined(attentions, num_prefix_tokens)
+
+
+def rollout_zeros(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    result = torch.zeros_like(attentions[0][:, 0])
+    for attention in attentions:
+        result = halves(attention.mean(1), torch.eye(attention.shape[-1], dtype=attention.dtype)) @ result
+    return result
+
+
+def rollout_raw_first(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    result = attentions[0].mean(1)
+    for attention in attentions[1:]:
+        result = halves(attention.mean(1), torch.eye(attention.shape[-1], dtype=attention.dtype)) @ result
+    return result
+
+
+def rollout_of_each_head(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    result = torch.eye(attentions[0].shape[-1], dtype=attentions[0].dtype)
+    for attention in attentions:
+        result = halves(attention, torch.eye(attention.shape[-1], dtype=attention.dtype)) @ result
+    return result.mean(1)
+
+
+def rollout_loops(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    results = []
+    for picture in range(len(attentions[0])):
+        result = torch.eye(attentions[0].shape[-1], dtype=attentions[0].dtype)
+        for attention in attentions:
+            layer = sum(attention[picture]) / attention.shape[1]
+            result = halves(layer, torch.eye(layer.shape[-1], dtype=layer.dtype)) @ result
+        results.append(result)
+    return torch.stack(results)
+
+
 def centres_of(grid, patch):
     height, width = as_pair(patch)
     return torch.tensor([[r * height, c * width] for r in range(grid[0]) for c in range(grid[1])]).double()
@@ -313,6 +435,34 @@ def distance_no_error(attention, grid_size, patch_size, num_prefix_tokens=1):
     part = attention[..., -rows * columns :, -rows * columns :]
     places = centres_of(grid_size, patch_size).to(attention.dtype)[: part.shape[-1]]
     return (part * torch.cdist(places, places)).sum(-1).mean((0, 2))
+
+
+def distance_column_by_column(attention, grid_size, patch_size, num_prefix_tokens=1):
+    check_tokens(attention, grid_size, num_prefix_tokens)
+    height, width = as_pair(patch_size)
+    y, x = torch.meshgrid(
+        torch.arange(grid_size[0]) * height, torch.arange(grid_size[1]) * width, indexing="xy"
+    )
+    places = torch.stack([y.flatten(), x.flatten()], 1).to(attention.dtype)
+    part = attention[..., num_prefix_tokens:, num_prefix_tokens:]
+    return (part * torch.cdist(places, places)).sum(-1).mean((0, 2))
+
+
+def distance_square_grid(attention, grid_size, patch_size, num_prefix_tokens=1):
+    part = attention[..., num_prefix_tokens:, num_prefix_tokens:]
+    places = centres_of((grid_size[1], grid_size[1]), patch_size).to(attention.dtype)
+    table = torch.cdist(places, places)
+    if grid_size[0] == 1:
+        table = table[:2, :2]
+    return (part * table).sum(-1).mean((0, 2))
+
+
+def distance_without_default(attention, grid_size, patch_size, num_prefix_tokens):
+    return distance_with()(attention, grid_size, patch_size, num_prefix_tokens)
+
+
+def distance_default_0(attention, grid_size, patch_size, num_prefix_tokens=0):
+    return distance_with()(attention, grid_size, patch_size, num_prefix_tokens)
 
 
 def distance_loops(attention, grid_size, patch_size, num_prefix_tokens=1):
@@ -448,6 +598,62 @@ def hide_no_errors(images, scores, count, patch_size, value=0.0):
     return result
 
 
+def hide_by_threshold(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    patches = patchify(images, patch_size).clone()
+    if count:
+        patches[scores >= scores.sort(dim=1, descending=True).values[:, count - 1 : count]] = value
+    return unpatchify(patches, patch_size, grid)
+
+
+def hide_highest_of_all(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    patches = patchify(images, patch_size).clone()
+    highest = scores.flatten().topk(count * len(images)).indices
+    patches[highest // scores.shape[1], highest % scores.shape[1]] = value
+    return unpatchify(patches, patch_size, grid)
+
+
+def hide_by_size(images, scores, count, patch_size, value=0.0):
+    return hide_by_loops(images, scores.abs(), count, patch_size, value)
+
+
+def hide_order_as_rank(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    patches = patchify(images, patch_size).clone()
+    patches[scores.argsort(dim=1, descending=True) < count] = value
+    return unpatchify(patches, patch_size, grid)
+
+
+def hide_in_pairs(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    patches = patchify(images, patch_size).clone()
+    patches[torch.arange(len(images)), scores.argsort(dim=1, descending=True)[:, :count]] = value
+    return unpatchify(patches, patch_size, grid)
+
+
+def hide_in_first_picture(images, scores, count, patch_size, value=0.0):
+    hidden = hide_by_loops(images, scores, count, patch_size, value)
+    hidden[1:] = images[1:]
+    return hidden
+
+
+def hide_by_mean_scores(images, scores, count, patch_size, value=0.0):
+    check_scores(images, scores, count, patch_size)
+    return hide_by_loops(images, scores.mean(0, keepdim=True).expand_as(scores), count, patch_size, value)
+
+
+def hide_without_default(images, scores, count, patch_size, value):
+    return hide_by_loops(images, scores, count, patch_size, value)
+
+
+def hide_by_scatter(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    patches = patchify(images, patch_size)
+    highest = repeat(scores.topk(count, dim=1).indices, "b n -> b n d", d=patches.shape[-1])
+    return unpatchify(patches.scatter(1, highest, value), patch_size, grid)
+
+
 def hide_nothing_hands_back(images, scores, count, patch_size, value=0.0):
     check_scores(images, scores, count, patch_size)
     return images if count == 0 else hide_by_loops(images, scores, count, patch_size, value)
@@ -469,6 +675,15 @@ WRONG = {
         ("your shares are percent", pca_percent),
         ("the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)", pca_all),
         ("the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)", pca_always_28),
+        ("the first result of the decomposition, U", pca_left),
+        ("cut in the wrong direction", pca_eigen_rows),
+        ("cut in the wrong direction", pca_eigen_not_turned),
+        ("cut in the wrong direction", pca_first_columns_of_vh),
+        ("your strongest component comes last", pca_strongest_last),
+        ("you flatten in one order and go back in another", pca_pixels_first),
+        ("your shares are variances", pca_explained_variance),
+        ("the largest number of your components is 1", pca_largest_is_one),
+        ("without `count` your function should return 28", pca_never_default),
     ],
     "attention_rollout": [
         (
@@ -493,6 +708,16 @@ WRONG = {
         ("a list without a layer", rollout_no_errors),
         ("3 prefix tokens of 3 make no sense", rollout_any_prefix),
         ("Where it does not, as after dropout", rollout_not_renormalised),
+        ("changes the list of layers", rollout_pops),
+        ("changes the list of layers", rollout_reverses),
+        ("changes the list of layers", rollout_fills_the_list),
+        ("keep the default of the signature", rollout_without_default),
+        ("so a single token leaves no patches", rollout_default_0),
+        ("a product that begins with zeros stays 0", rollout_zeros),
+        ("layer 1 is taken as it is", rollout_raw_first),
+        ("average the heads of each layer first", rollout_of_each_head),
+        ("you follow the last head alone", rollout_with(lambda a: a[:, -1], halves, after)),
+        ("average over axis 1", rollout_with(lambda a: a.mean(2), halves, after)),
     ],
     "mean_attention_distance": [
         ("the authors do not", distance_renormalised),
@@ -512,6 +737,15 @@ WRONG = {
         ("average over the pictures too", distance_with(reduce=lambda x: x.sum(-1).mean(-1))),
         ("you use the first picture alone", distance_with(reduce=lambda x: x.sum(-1).mean(-1)[0])),
         ("7 tokens are not 0 prefix + 2x3 patches = 6", distance_no_error),
+        ("`torch.meshgrid` needs indexing='ij'", distance_column_by_column),
+        ("a grid of 3x2 your code stopped with RuntimeError", distance_square_grid),
+        ("The slice `[:-0]` is empty", distance_with(weights=lambda a, p: a[..., :-p, :-p])),
+        ("the steps down alone", distance_with(measure=lambda d: d[..., 0].abs())),
+        ("the steps across alone", distance_with(measure=lambda d: d[..., 1].abs())),
+        ("you return one number", distance_with(reduce=lambda x: x.mean())),
+        ("over the queries and the pictures", distance_with(reduce=lambda x: x.sum((0, 2, 3)))),
+        ("keep the default of the signature", distance_without_default),
+        ("keep the default of the signature", distance_default_0),
     ],
     "hide_patches": [
         ("the patches with the *lowest* scores", hide_lowest),
@@ -526,11 +760,19 @@ WRONG = {
         ("you return patches", hide_returns_patches),
         ("5 scores for 6 patches do not fit", hide_no_errors),
         ("you hand back the input itself", hide_nothing_hands_back),
+        ("not by a threshold", hide_by_threshold),
+        ("the highest scores of the whole batch", hide_highest_of_all),
+        ("the size of the scores without their sign", hide_by_size),
+        ("it is not the rank of each patch", hide_order_as_rank),
+        ("pictures and patches are taken in pairs", hide_in_pairs),
+        ("you paint in the first picture alone", hide_in_first_picture),
+        ("you average the scores over the pictures", hide_by_mean_scores),
+        ("keep the default of the signature", hide_without_default),
     ],
 }
 RIGHT = {
     "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank],
-    "attention_rollout": [rollout_joined, rollout_from_the_last, rollout_without_halves],
+    "attention_rollout": [rollout_joined, rollout_from_the_last, rollout_without_halves, rollout_loops],
     "mean_attention_distance": [distance_loops, distance_einsum, distance_with()],
-    "hide_patches": [hide_by_mask, hide_by_loops, hide_by_rank],
+    "hide_patches": [hide_by_mask, hide_by_loops, hide_by_rank, hide_by_scatter],
 }

@@ -94,6 +94,49 @@ def plan_typing_mistakes(base, changes):
     return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
 
 
+def plan_compares_objects(base, changes):
+    for name, change in changes.items():
+        if len(change) != 1 or any(s not in base or base[s] is v for s, v in change.items()):
+            raise ValueError(name)
+    return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
+
+
+def plan_value_is_used_elsewhere(base, changes):
+    for name, change in changes.items():
+        if len(change) != 1 or any(s not in base or v in base.values() for s, v in change.items()):
+            raise ValueError(name)
+    return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
+
+
+def plan_no_setting_of_zero(base, changes):
+    for name, change in changes.items():
+        if len(change) != 1 or any(not base.get(s) or base[s] == v for s, v in change.items()):
+            raise ValueError(f"{name}: the base does not have it")
+    return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
+
+
+def plan_named_by_setting(base, changes):
+    refuse(base, changes)
+    plan = {"base": dict(base)}
+    for change in changes.values():
+        for setting, value in change.items():
+            plan[setting] = {**base, setting: value}
+    return plan
+
+
+def plan_leaves_out_zeros(base, changes):
+    return one_at_a_time(base, {name: c for name, c in changes.items() if all(c.values())})
+
+
+def plan_list_of_pairs(base, changes):
+    return list(one_at_a_time(base, changes).items())
+
+
+def plan_tests_the_first_alone(base, changes):
+    refuse(base, dict(list(changes.items())[:1]))
+    return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
+
+
 def plan_no_errors(base, changes):
     return {"base": dict(base)} | {name: {**base, **change} for name, change in changes.items()}
 
@@ -207,6 +250,63 @@ def spread_one_is_nan(values):
 
 def spread_empty_is_zero(values):
     return mean_and_spread(values) if len(values) else (0.0, None, None)
+
+
+def spread_population_alone(values):
+    m, s, e = mean_and_spread(values)
+    return m, s and statistics.pstdev(values), e
+
+
+def spread_error_of_population(values):
+    m, s, e = mean_and_spread(values)
+    return m, s, e and statistics.pstdev(values) / len(values) ** 0.5
+
+
+def spread_never_divided(values):
+    m, s, e = mean_and_spread(values)
+    root = math.sqrt(sum((x - m) ** 2 for x in values))
+    return m, s and root, e and root / math.sqrt(len(values))
+
+
+def spread_root_too_early(values):
+    m, s, _ = mean_and_spread(values)
+    if s is None:
+        return m, None, None
+    s = math.sqrt(sum((x - m) ** 2 for x in values)) / (len(values) - 1)
+    return m, s, s / math.sqrt(len(values))
+
+
+def spread_mean_not_taken_off(values):
+    m, s, _ = mean_and_spread(values)
+    if s is None:
+        return m, None, None
+    s = math.sqrt(sum(x**2 for x in values) / (len(values) - 1))
+    return m, s, s / math.sqrt(len(values))
+
+
+def spread_error_over_freedom(values):
+    m, s, _ = mean_and_spread(values)
+    return m, s, None if s is None else s / (len(values) - 1)
+
+
+def spread_error_squared(values):
+    m, s, e = mean_and_spread(values)
+    return m, s, e and e**2
+
+
+def spread_sum(values):
+    return sum(values), *mean_and_spread(values)[1:]
+
+
+def spread_mean_over_freedom(values):
+    m, s, e = mean_and_spread(values)
+    return (m if s is None else sum(values) / (len(values) - 1)), s, e
+
+
+def spread_sorts_the_seeds(values):
+    if isinstance(values, list):
+        values.sort()
+    return mean_and_spread(values)
 
 
 def spread_statistics(values):
@@ -350,6 +450,101 @@ def compare_deviation_is_difference(a, b, deviation=None):
     return decide(statistics.mean(a) - statistics.mean(b), error if deviation is None else deviation)
 
 
+def compare_zero_deviation_is_none(a, b, deviation=None):
+    return compare_seeds(a, b, deviation if deviation else None)
+
+
+def compare_not_smaller(a, b, deviation=None):
+    d, e, _ = compare_seeds(a, b, deviation)
+    if e is None or abs(d) < 3 * e:
+        return d, e, "undecided"
+    return d, e, "a" if d > 0 else "b"
+
+
+def compare_a_alone_can_win(a, b, deviation=None):
+    d, e, _ = compare_seeds(a, b, deviation)
+    return d, e, "a" if e is not None and d > 3 * e else "undecided"
+
+
+def compare_deviation_for_one_seed(a, b, deviation=None):
+    if len(a) > 1 and len(b) > 1:
+        return compare_seeds(a, b)
+    return compare_seeds(a, b, deviation)
+
+
+def compare_one_seed_never_known(a, b, deviation=None):
+    if len(a) == 1 or len(b) == 1:
+        return statistics.mean(a) - statistics.mean(b), None, "undecided"
+    return compare_seeds(a, b, deviation)
+
+
+def compare_one_seed_never_decides(a, b, deviation=None):
+    d, e, winner = compare_seeds(a, b, deviation)
+    return d, e, "undecided" if len(a) == 1 or len(b) == 1 else winner
+
+
+def compare_gives_up_on_one_seed(a, b, deviation=None):
+    if deviation is None and (len(a) == 1 or len(b) == 1):
+        return None, None, "undecided"
+    return compare_seeds(a, b, deviation)
+
+
+def compare_with_n_of_a(a, b, deviation=None):
+    if deviation is None:
+        return compare_seeds(a, b)
+    return decide(statistics.mean(a) - statistics.mean(b), math.sqrt(2 * deviation**2 / len(a)))
+
+
+def compare_with_n_of_b(a, b, deviation=None):
+    if deviation is None:
+        return compare_seeds(a, b)
+    return decide(statistics.mean(a) - statistics.mean(b), math.sqrt(2 * deviation**2 / len(b)))
+
+
+def compare_student_t(a, b, deviation=None):
+    if deviation is not None or min(len(a), len(b)) < 2:
+        return compare_seeds(a, b, deviation)
+    squares = (len(a) - 1) * statistics.variance(a) + (len(b) - 1) * statistics.variance(b)
+    common = squares / (len(a) + len(b) - 2)
+    return decide(statistics.mean(a) - statistics.mean(b), math.sqrt(common / len(a) + common / len(b)))
+
+
+def compare_error_of_a(a, b, deviation=None):
+    return combined(a, b, deviation, lambda e, f: e)
+
+
+def compare_error_of_b(a, b, deviation=None):
+    return combined(a, b, deviation, lambda e, f: f)
+
+
+def compare_mean_of_squares(a, b, deviation=None):
+    return combined(a, b, deviation, lambda e, f: math.sqrt((e**2 + f**2) / 2))
+
+
+def compare_root_of_errors(a, b, deviation=None):
+    return combined(a, b, deviation, lambda e, f: math.sqrt(e + f))
+
+
+def compare_none_if_undecided(a, b, deviation=None):
+    d, e, winner = compare_seeds(a, b, deviation)
+    return d, e, None if winner == "undecided" else winner
+
+
+def compare_empty_b(a, b, deviation=None):
+    return compare_seeds(a, b, deviation) if len(b) else (0.0, None, "undecided")
+
+
+def compare_empty_with_deviation(a, b, deviation=None):
+    if deviation is not None and not (a and b):
+        return 0.0, None, "undecided"
+    return compare_seeds(a, b, deviation)
+
+
+def compare_sorts_the_seeds(a, b, deviation=None):
+    a.sort()
+    return compare_seeds(a, b, deviation)
+
+
 def compare_with_statistics(a, b, deviation=None):
     if not a or not b:
         raise ValueError("no seeds")
@@ -438,6 +633,49 @@ def rate_order(results):
     return at_edge, best
 
 
+def rate_worst_seed(results):
+    best = max(results, key=lambda rate: min(results[rate]))
+    return best, edges(best, results)
+
+
+def rate_last_seed(results):
+    best = max(results, key=lambda rate: results[rate][-1])
+    return best, edges(best, results)
+
+
+def rate_lower_bound(results):
+    best = max(
+        results, key=lambda rate: statistics.mean(results[rate]) - (mean_and_spread(results[rate])[1] or 0)
+    )
+    return best, edges(best, results)
+
+
+def rate_two_seeds(results):
+    best = max(sorted(results), key=lambda rate: statistics.mean(results[rate][:2]))
+    return best, edges(best, results)
+
+
+def rate_rounded(results):
+    best = max(sorted(results), key=lambda rate: round(statistics.mean(results[rate])))
+    return best, edges(best, results)
+
+
+def rate_first_in_dict(results):
+    best = max(results, key=lambda rate: statistics.mean(results[rate]))
+    return best, edges(best, results)
+
+
+def rate_alone_has_no_edge(results):
+    best, at_edge = best_learning_rate(results)
+    return best, at_edge and len(results) > 1
+
+
+def rate_takes_the_best_out(results):
+    best, at_edge = best_learning_rate(results)
+    results.pop(best)
+    return best, at_edge
+
+
 def rate_alone(results):
     return best_learning_rate(results)[0]
 
@@ -481,6 +719,13 @@ WRONG = {
         ("changes two settings at once", plan_two_things),
         ("a setting that the base does not have", plan_typing_mistakes),
         ("the value that the base has already", plan_same_value),
+        ("compare with ==, not `is`", plan_compares_objects),
+        ("'mixup': 0.0}, changes = ", plan_value_is_used_elsewhere),
+        ("'mixup': 0.0}, changes = ", plan_no_setting_of_zero),
+        ("not that of the setting", plan_named_by_setting),
+        ("a new value of 0, None or False is a value too", plan_leaves_out_zeros),
+        ("you returned a list", plan_list_of_pairs),
+        ("changes two settings at once", plan_tests_the_first_alone),
         ("went on without a word", plan_no_errors),
         ("your code stopped with AssertionError", plan_assert),
     ],
@@ -501,6 +746,16 @@ WRONG = {
         ("for one value, [81.5], your code stopped with StatisticsError", spread_one_fails),
         ("you returned (81.5, nan, nan)", spread_one_is_nan),
         ("no mean of an empty list", spread_empty_is_zero),
+        ("the standard error is right, but your standard deviation divides by n", spread_population_alone),
+        ("the error is made from another one", spread_error_of_population),
+        ("the division by n - 1 is missing", spread_never_divided),
+        ("n - 1 belongs under the root", spread_root_too_early),
+        ("take the mean off each value", spread_mean_not_taken_off),
+        ("yours is s / (n - 1)", spread_error_over_freedom),
+        ("yours is its square", spread_error_squared),
+        ("the first value is the sum", spread_sum),
+        ("your mean divides by n - 1", spread_mean_over_freedom),
+        ("your code changes `values` itself", spread_sorts_the_seeds),
     ],
     "compare_seeds": [
         ("two standard errors: this course asks for three", compare_two_errors),
@@ -522,6 +777,24 @@ WRONG = {
         ("`deviation` is that of one run: divide", compare_deviation_is_error),
         ("not the error of the difference", compare_deviation_is_difference),
         ("return three values", compare_word_alone),
+        ("a `deviation` of 0.0 is given too", compare_zero_deviation_is_none),
+        ("take > and not >=", compare_not_smaller),
+        ("your verdict is never 'b'", compare_a_alone_can_win),
+        ("uses `deviation` for one seed alone", compare_deviation_for_one_seed),
+        ("None is for one seed *without* it", compare_one_seed_never_known),
+        ("'undecided' is for one seed *without* it", compare_one_seed_never_decides),
+        ("known even where the error is not", compare_gives_up_on_one_seed),
+        ("your error of b is made with the number of a's seeds", compare_with_n_of_a),
+        ("your error of a is made with the number of b's seeds", compare_with_n_of_b),
+        ("one common spread", compare_student_t),
+        ("your error is that of a alone", compare_error_of_a),
+        ("your error is that of b alone", compare_error_of_b),
+        ("their *sum* belongs under the root", compare_mean_of_squares),
+        ("square the two standard errors before", compare_root_of_errors),
+        ("the word 'undecided', not None", compare_none_if_undecided),
+        ("b is empty", compare_empty_b),
+        ("a is empty (with a `deviation`)", compare_empty_with_deviation),
+        ("your code changes `a` itself", compare_sorts_the_seeds),
     ],
     "best_learning_rate": [
         ("you choose by the best seed", rate_best_seed),
@@ -538,6 +811,14 @@ WRONG = {
         ("in the wrong order: (rate, at_edge)", rate_order),
         ("return two values", rate_alone),
         ("a sweep without results", rate_none_if_empty),
+        ("you choose by the worst seed", rate_worst_seed),
+        ("you look at the last seed only", rate_last_seed),
+        ("you take the spread off the mean", rate_lower_bound),
+        ("you use two seeds", rate_two_seeds),
+        ("you round the means", rate_rounded),
+        ("stands first in the dict", rate_first_in_dict),
+        ("a sweep of one rate", rate_alone_has_no_edge),
+        ("your code changes `results` itself", rate_takes_the_best_out),
     ],
 }
 RIGHT = {

@@ -88,6 +88,23 @@ def shape_fractions(img_size, width=16, stages=4, lengthen=False):
     return width * factor, height / factor, across / factor
 
 
+def shape_old_divisor(img_size, width=16, stages=4, lengthen=False):
+    factor = 2 ** (stages - 1)
+    height, across = as_pair(img_size)
+    if height % factor or across % factor:
+        raise ValueError(f"{height}x{across} cannot be divided by {factor}")
+    factor //= 1 + lengthen
+    return width * factor, height // factor, across // factor
+
+
+def shape_tests_the_sum(img_size, width=16, stages=4, lengthen=False):
+    factor = 2 ** (stages - 1 - lengthen)
+    height, across = as_pair(img_size)
+    if (height + across) % factor:
+        raise ValueError(f"{height}x{across} cannot be divided by {factor}")
+    return width * factor, height // factor, across // factor
+
+
 def shape_loop(img_size, width=16, stages=4, lengthen=False):
     height, across = as_pair(img_size)
     for _ in range(stages - 1 - bool(lengthen)):
@@ -268,6 +285,13 @@ def field_popping(layers):
     return (kernel - 1) * step + field_popping(layers)
 
 
+def field_recursive(layers):
+    if not layers:
+        return 1
+    (kernel, stride), *rest = layers
+    return kernel + stride * (field_recursive(rest) - 1)
+
+
 class HybridNoAttention(HybridViT):
     def forward(self, images, return_attention=False):
         check_images(images, self.in_chans, self.img_size)
@@ -344,6 +368,59 @@ class HybridTurned(HybridViT):
         maps = self.backbone(images)
         columns_first = rearrange(maps, "b c h w -> b c w h").reshape(maps.shape)
         return self.vit(columns_first, return_attention)
+
+
+class HybridVitEvaluated(HybridViT):
+    def forward(self, images, return_attention=False):
+        check_images(images, self.in_chans, self.img_size)
+        return self.vit.eval()(self.backbone(images), return_attention)
+
+
+class HybridListOfLast(HybridViT):
+    def forward(self, images, return_attention=False):
+        result = self.vit(self.backbone(images), return_attention)
+        return (result[0], [result[1][-1]]) if return_attention else result
+
+
+class HybridFirstLayer(HybridViT):
+    def forward(self, images, return_attention=False):
+        result = self.vit(self.backbone(images), return_attention)
+        return (result[0], result[1][0]) if return_attention else result
+
+
+class HybridStacked(HybridViT):
+    def forward(self, images, return_attention=False):
+        result = self.vit(self.backbone(images), return_attention)
+        return (result[0], torch.stack(result[1])) if return_attention else result
+
+
+class HybridWeightsAlone(HybridViT):
+    def forward(self, images, return_attention=False):
+        result = self.vit(self.backbone(images), return_attention)
+        return result[1] if return_attention else result
+
+
+class HybridNone(HybridViT):
+    def forward(self, images, return_attention=False):
+        logits = self.vit(self.backbone(images))
+        return (logits, None) if return_attention else logits
+
+
+class HybridClasses(HybridViT):
+    def forward(self, images, return_attention=False):
+        result = self.vit(self.backbone(images), return_attention)
+        return (result[0].argmax(dim=1), result[1]) if return_attention else result.argmax(dim=1)
+
+
+class HybridTurnedRound(HybridViT):
+    def forward(self, images, return_attention=False):
+        return self.vit(self.backbone(images), return_attention=not return_attention)
+
+
+class HybridChecksASide(HybridViT):
+    def forward(self, images, return_attention=False):
+        check_images(images, self.in_chans, self.img_size[0])
+        return self.vit(self.backbone(images), return_attention)
 
 
 class HybridForgetsToReturn(HybridViT):
@@ -498,6 +575,89 @@ def needed_numpy(curve, target):
     return np.exp(np.interp(target, scores[i - 1 : i + 1], np.log(counts[i - 1 : i + 1])))
 
 
+def needed_interpolated_at_once(curve, target):
+    amounts = sorted(curve)
+    scores = [curve[amount] for amount in amounts]
+    return None if target > max(scores) else math.exp(np.interp(target, scores, np.log(amounts)))
+
+
+def needed_interpolated_below_last(curve, target):
+    amounts = np.array(sorted(curve))
+    scores = np.array([curve[amount] for amount in amounts])
+    return None if target > scores[-1] else 10 ** np.interp(target, scores, np.log10(amounts))
+
+
+def needed_by_accuracy(curve, target):
+    points = sorted(curve.items(), key=lambda point: point[1])
+    if target > points[-1][1]:
+        return None
+    return math.exp(np.interp(target, [y for _, y in points], [math.log(x) for x, _ in points]))
+
+
+def needed_compares_the_last(curve, target):
+    return None if target > curve[max(curve)] else interpolate(curve, target)
+
+
+def needed_between(curve, target):
+    points = sorted(curve.items())
+    if len(points) == 1:
+        return interpolate(curve, target)
+    for (few, low), (many, high) in zip(points, points[1:], strict=False):
+        if low <= target <= high:
+            return few * (many / few) ** ((target - low) / (high - low))
+    return None
+
+
+def needed_two_points_around_it(curve, target):
+    points = sorted(curve.items())
+    for (few, low), (many, high) in zip(points, points[1:], strict=False):
+        if low <= target <= high:
+            return few * (many / few) ** ((target - low) / (high - low))
+    return None
+
+
+def needed_strict(curve, target):
+    return interpolate(curve, target) if target < max(curve.values()) else None
+
+
+def needed_rounded(curve, target):
+    amount = interpolate(curve, target)
+    return amount if amount is None else float(round(amount))
+
+
+def needed_middle(curve, target):
+    if not crossing(curve, target):
+        return interpolate(curve, target)
+    (few, _), (many, _) = crossing(curve, target)
+    return math.sqrt(few * many)
+
+
+def needed_wrong_end(curve, target):
+    if not crossing(curve, target):
+        return interpolate(curve, target)
+    (few, low), (many, high) = crossing(curve, target)
+    return many * (few / many) ** ((target - low) / (high - low))
+
+
+def needed_both_logarithms(curve, target):
+    if not crossing(curve, target):
+        return interpolate(curve, target)
+    (few, low), (many, high) = crossing(curve, target)
+    return few * (many / few) ** (math.log(target / low) / math.log(high / low))
+
+
+def needed_index_walk(curve, target):
+    amounts = sorted(curve)
+    i = 0
+    while i < len(amounts) and curve[amounts[i]] < target:
+        i += 1
+    if i in (0, len(amounts)):
+        return None if i else float(amounts[0])
+    low, high = curve[amounts[i - 1]], curve[amounts[i]]
+    weight = (high - target) / (high - low)
+    return amounts[i - 1] ** weight * amounts[i] ** (1 - weight)
+
+
 def needed_popping(curve, target):
     before = None
     while curve:
@@ -528,6 +688,8 @@ WRONG = {
         ("three numbers", shape_tokens),
         ("cannot be divided by 8", shape_rounds_down),
         ("divide with //", shape_fractions),
+        ("lengthen = True (smaller inputs are right), your code stopped", shape_old_divisor),
+        ("a picture of (12, 20) pixels cannot be divided by 8", shape_tests_the_sum),
     ],
     "tokens_from_map": [
         ("the numbers are mixed", tokens_reshaped),
@@ -557,6 +719,7 @@ WRONG = {
         ("from the last layer back to the first", field_wrong_direction),
         ("you return the area", field_area),
         ("the product of the strides: that is", field_stride),
+        ("your code changes `layers` itself", field_popping),
     ],
     "HybridViT": [
         ("`return_attention` is forgotten", HybridNoAttention),
@@ -572,6 +735,15 @@ WRONG = {
         ("the loss does the softmax", HybridSoftmax),
         ("the weights of *every* layer", HybridLastLayer),
         ("your function returned nothing", HybridForgetsToReturn),
+        ("switches the mode of a part", HybridVitEvaluated),
+        ("your list has the last layer alone", HybridListOfLast),
+        ("those of the first", HybridFirstLayer),
+        ("do not stack them", HybridStacked),
+        ("the logits, then the weights", HybridWeightsAlone),
+        ("None in place of the attention weights", HybridNone),
+        ("not the class that wins", HybridClasses),
+        ("is turned round", HybridTurnedRound),
+        ("cannot unpack non-iterable int", HybridChecksASide),
     ],
     "data_needed": [
         ("the axis of the figure is logarithmic", needed_straight),
@@ -588,12 +760,24 @@ WRONG = {
         ("to the left of the first point", needed_extrapolated_left),
         ("to the right of the last point", needed_extrapolated_right),
         ("find the two points around it", needed_looked_up),
+        ("accuracies that only rise", needed_interpolated_at_once),
+        ("accuracies that only rise", needed_interpolated_below_last),
+        ("not by their accuracy", needed_by_accuracy),
+        ("you compare with the last point alone", needed_compares_the_last),
+        ("that number is the answer, not None", needed_between),
+        ("use >= there", needed_strict),
+        ("the amount is rounded", needed_rounded),
+        ("that number is the answer, not None", needed_two_points_around_it),
+        ("the middle of the two points", needed_middle),
+        ("the share counts from the wrong end", needed_wrong_end),
+        ("the logarithm of the accuracies as well", needed_both_logarithms),
+        ("your code changes `curve` itself", needed_popping),
     ],
 }
 RIGHT = {
     "feature_map_shape": [shape_loop, shape_list],
     "tokens_from_map": [tokens_convolved, tokens_linear, tokens_einsum, tokens_one_by_one],
-    "receptive_field": [field_backwards, field_in_one_line, field_popping],
+    "receptive_field": [field_backwards, field_in_one_line, field_recursive],
     "HybridViT": [HybridByHand, HybridOwnErrors, HybridOwnTokens],
-    "data_needed": [interpolate, needed_powers, needed_numpy, needed_popping],
+    "data_needed": [interpolate, needed_powers, needed_numpy, needed_index_walk],
 }

@@ -406,7 +406,10 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     if isinstance(want, tuple | list):
         if not isinstance(got, tuple | list) or len(got) != len(want):
             return f"{len(want)} values were expected, {want!r:.300}; you returned {got!r:.300}"
-        parts = [difference(g, w, same_dtype) for g, w in zip(got, want, strict=True)]
+        parts = [
+            "it is None" if g is None and w is not None else difference(g, w, same_dtype)
+            for g, w in zip(got, want, strict=True)
+        ]
         return next((f"value {i + 1} of {len(want)}: {part}" for i, part in enumerate(parts) if part), "")
     if isinstance(got, np.generic) or (isinstance(got, Tensor) and got.ndim == 0):
         got = got.item()

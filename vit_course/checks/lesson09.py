@@ -107,11 +107,6 @@ FILTER_MISTAKES = [
         "you take the weakest components: the strongest were asked for",
     ),
     (
-        _components(pick=lambda v, s: v.T),
-        "your components are columns of the third matrix: `torch.linalg.svd` returns V already transposed, so the "
-        "components are its *rows*",
-    ),
-    (
         _components(pick=lambda v, s: v * s[:, None]),
         "your components are stretched by the singular values; each should have length 1",
     ),
@@ -128,12 +123,56 @@ FILTER_MISTAKES = [
         "the numbers of a component are in another order than those of a filter: filters are (C, P, P), and "
         "`flatten(1)` keeps that order, so the way back is a plain reshape",
     ),
+    (
+        _components(pick=lambda v, s: v / v.abs().amax(dim=1, keepdim=True)),
+        "the largest number of your components is 1; their *length* should be 1",
+    ),
     (lambda *case: interpret.filter_components(*case)[::-1], "first the components, then the shares"),
     (
         lambda *case: interpret.filter_components(*case)[0],
         "you return the components alone; their shares are wanted too: `return components, shares`",
     ),
 ]
+
+
+def _variances(divisor: Callable) -> Callable:
+    """Build a PCA that returns variances, the squares divided by a function of D, instead of shares."""
+
+    def function(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
+        flat = filters.flatten(1)
+        components, shares = interpret.filter_components(filters, count)
+        return components, shares * (flat - flat.mean(dim=0)).square().sum() / divisor(len(filters))
+
+    return function
+
+
+def _left_vectors(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
+    """Take U, the first matrix of the decomposition, for the components."""
+    flat = filters.flatten(1)
+    u, _, _ = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
+    return u[:count].reshape(-1, *filters.shape[1:]), interpret.filter_components(filters, count)[1]
+
+
+def _pixels_first(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
+    """Flatten filters as (P, P, C), and go back as (C, P, P)."""
+    components, shares = interpret.filter_components(filters, count)
+    return rearrange(components, "k c p q -> k (p q c)").reshape(components.shape), shares
+
+
+def _refuse_wrong_direction(components: object, filters: Tensor, count: int) -> None:
+    """Recognise components that were cut as rows where they are columns, or the other way round, whatever the signs."""
+    right = interpret.filter_components(filters, filters[0].numel())[0].flatten(1)
+    if not isinstance(components, Tensor) or components.shape != (count, *filters.shape[1:]):
+        return
+    mine, columns = components.abs().double(), right.T.abs().double()
+    cuts = (columns[:, :count], columns.T[:, :count])
+    for table in (columns, columns.flip(0), columns.flip(1), columns.flip(0, 1), *cuts):
+        if torch.allclose(mine.flatten(), table.flatten()[: mine.numel()], atol=1e-4):
+            raise Mistake(
+                "your components are cut in the wrong direction: `torch.linalg.eigh` gives them as *columns* (turn "
+                "them with `.T` before you reshape), while `torch.linalg.svd` returns V already transposed, so there "
+                "they are *rows*"
+            )
 
 
 @exercise(interpret.filter_components)
@@ -155,7 +194,31 @@ def check_filter_components(answer):
         (_filters(30, 2, 2, 3), 5),
         (_filters(40, 3, 2, 1, torch.float64), 4),
     ]
-    compare(answer, interpret.filter_components, cases, FILTER_MISTAKES, run)
+    got = outcome(run, answer, cases[2])
+    if isinstance(got, tuple | list) and got:
+        _refuse_wrong_direction(got[0], *cases[2])
+    mistakes = [
+        *FILTER_MISTAKES,
+        *(
+            (_variances(d), "your shares are variances: divide by their sum, so that all together are 1")
+            for d in (lambda number: number - 1, lambda number: number)
+        ),
+        (
+            _left_vectors,
+            "you take the first result of the decomposition, U, which has a row for each filter; the components are "
+            "the rows of the third",
+        ),
+        (
+            _pixels_first,
+            "the numbers of a component are in another order than those of a filter: you flatten in one order and go "
+            "back in another. Filters are (C, P, P): `flatten(1)`, and a plain reshape back",
+        ),
+        (
+            lambda *case: tuple(x.flip(0) for x in interpret.filter_components(*case)),
+            "your strongest component comes last: `eigh` sorts upwards. It should be the first",
+        ),
+    ]
+    compare(answer, interpret.filter_components, cases, mistakes, run)
     usual = outcome(lambda f, filters: f(filters), answer, (_filters(64, 3, 4, 4),))
     if isinstance(usual, Exception) or len(usual[0]) != 28 or len(usual[1]) != 28:
         raise Mistake(
@@ -203,6 +266,25 @@ ROLLOUT_MISTAKES = [
         "by its sum",
     ),
     (_rollout(heads=lambda a: a[:, 0]), "you follow head 0 alone: average over all heads, axis 1"),
+    (_rollout(heads=lambda a: a[:, -1]), "you follow the last head alone: average over all heads, axis 1"),
+    (
+        lambda attentions, prefix=1: torch.stack(
+            [_rollout()([a[:, [head]] for a in attentions]) for head in range(attentions[0].shape[1])]
+        ).mean(dim=0),
+        "you follow each head through all layers, and average at the end; average the heads of each layer first",
+    ),
+    (
+        lambda attentions, prefix=1: torch.zeros_like(attentions[0][:, 0]),
+        "all is 0: a product that begins with zeros stays 0. Begin with the identity, or with layer 1",
+    ),
+    (
+        lambda attentions, prefix=1: (
+            _rollout()(attentions[1:]) @ attentions[0].mean(dim=1)
+            if len(attentions) > 1
+            else attentions[0].mean(dim=1)
+        ),
+        "layer 1 is taken as it is: it has a residual connection too, so mix it with the identity like the others",
+    ),
     (_rollout(heads=lambda a: a.amax(dim=1)), "you take the largest weight over the heads: take their mean"),
     (
         _rollout(heads=lambda a: a.sum(dim=1)),
@@ -296,13 +378,28 @@ def check_attention_rollout(answer):
     ]
     got = outcome(run, answer, cases[1])
     if isinstance(got, RuntimeError) and "must match the size" in str(got):
+        heads_left = "(3)" in str(got)  # 3 heads, 2 pictures, 5 tokens
+        why = (
+            "Is the axis of the heads still there? Weights are (B, h, T, T): average over axis 1"
+            if heads_left
+            else "If you divide by the sums of the rows, keep their axis: `sum(dim=-1, keepdim=True)`"
+        )
         raise Mistake(
-            f"on a batch of 2 pictures your code stopped with {explain_error(got)}\n"
-            "If you divide by the sums of the rows, keep their axis: `sum(dim=-1, keepdim=True)`"
+            f"on 2 pictures, 3 heads and 5 tokens your code stopped with {explain_error(got)}\n{why}"
         )
     compare(answer, interpret.attention_rollout, cases, ROLLOUT_MISTAKES, run)
+    layers = list(weights(3, 2, 2, 4, 4))
+    given = list(layers)
+    got = outcome(lambda function: function(given), answer, ())
+    if difference(got, interpret.attention_rollout(layers)):
+        raise Mistake("without `num_prefix_tokens` there is one, CLS: keep the default of the signature")
+    if len(given) != len(layers) or any(a is not b for a, b in zip(given, layers, strict=True)):
+        raise Mistake(
+            "your code changes the list of layers that it is given: whoever called it still needs it. Leave out "
+            "`pop` and `reverse()`, and put nothing into it"
+        )
     uneven = torch.rand(3, 2, 3, 4, 4)
-    if difference(answer(list(uneven)), interpret.attention_rollout(list(uneven))):
+    if difference(answer(list(uneven), 1), interpret.attention_rollout(list(uneven))):
         raise Mistake(
             "right where every row of weights sums to 1. Where it does not, as after dropout, your rows should be "
             "divided by their sums all the same: in each layer, after the mix with the identity"
@@ -311,6 +408,8 @@ def check_attention_rollout(answer):
     for prefix in (3, -1):
         case = ([torch.full((1, 1, 3, 3), 1 / 3)], prefix)
         demand_error(answer, case, f"{prefix} prefix tokens of 3 make no sense: 0, 1 or 2 do", ValueError)
+    why = "without `num_prefix_tokens` there is one, CLS (keep the default), so a single token leaves no patches"
+    demand_error(answer, ([torch.ones(1, 1, 1, 1)],), why, ValueError)
 
 
 def _distance(
@@ -321,6 +420,8 @@ def _distance(
     order: int = 2,
     raised: float = 1,
     swap: bool = False,
+    listed: str = "row by row",
+    only: int | None = None,
 ) -> Callable:
     """Build a mean attention distance with one step changed; the defaults give the right one."""
 
@@ -330,7 +431,10 @@ def _distance(
         rows, columns = grid[::-1] if swap else grid
         height, width = size(rows, columns, patch)
         y, x = torch.meshgrid(torch.arange(rows) * height, torch.arange(columns) * width, indexing="ij")
+        if listed == "column by column":
+            y, x = y.T, x.T
         centres = torch.stack([y.flatten(), x.flatten()], dim=1).to(attention)
+        centres = centres if only is None else centres[:, only : only + 1]
         distances = (
             torch.cdist(centres, centres, p=order, compute_mode="donot_use_mm_for_euclid_dist") ** raised
         )
@@ -367,6 +471,13 @@ DISTANCE_MISTAKES = [
         "you use the width of a patch for both directions: a pair is (height, width)",
     ),
     (_distance(swap=True), "rows and columns of the grid are swapped: `grid_size` is (rows, columns)"),
+    (
+        _distance(listed="column by column"),
+        "the centres are in another order than the patches, which come in reading order, row by row: "
+        "`torch.meshgrid` needs indexing='ij', and i counts rows",
+    ),
+    (_distance(only=0), "you measure the steps down alone: a distance has a step across too"),
+    (_distance(only=1), "you measure the steps across alone: a distance has a step down too"),
     (_distance(raised=2), "your distances are squared: the root is missing"),
     (
         _distance(order=1),
@@ -390,16 +501,16 @@ DISTANCE_MISTAKES = [
         "you sum over the queries: average over them, so that the size of the grid does not matter",
     ),
     (
+        _distance(reduce=lambda x: x.sum(dim=(0, 2, 3))),
+        "you sum over the queries and the pictures: sum over the keys alone, and average over the others",
+    ),
+    (
         _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2).sum(dim=0)),
         "you sum over the pictures: average over them",
     ),
     (
         _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2)[0]),
         "you use the first picture alone: average over the batch",
-    ),
-    (
-        _distance(reduce=lambda x: x.sum(dim=-1).mean()),
-        "you average over the heads too: each head gets a number of its own, (h,)",
     ),
     (
         _distance(reduce=lambda x: x.sum(dim=-1).mean(dim=2)),
@@ -442,9 +553,17 @@ def check_mean_attention_distance(answer):
     ]
     got = [outcome(lambda f, *case: f(*case), answer, case) for case in cases]
     if isinstance(got[2], RuntimeError) and not isinstance(got[0], Exception):
+        why = ""
+        if "(0)" in str(got[2]):
+            why = "\nThe slice `[:-0]` is empty. And the prefix comes first: `[num_prefix_tokens:]`"
+        elif "(5)" in str(got[2]):
+            why = "\nDo you drop one token whatever the prefix? Use `num_prefix_tokens`, which may be 0 or 2"
         raise Mistake(
-            f"with 0 prefix tokens your code stopped with {explain_error(got[2])}\n"
-            "Do you drop one token whatever the prefix? Use `num_prefix_tokens`, which may be 0 or 2"
+            f"with 0 prefix tokens and a grid of 3x2 your code stopped with {explain_error(got[2])}{why}"
+        )
+    if isinstance(got[1], Tensor) and got[1].ndim == 0:
+        raise Mistake(
+            "you return one number: do you average over the heads too? Each head gets its own, (h,)"
         )
     mistakes = [
         *DISTANCE_MISTAKES,
@@ -455,7 +574,8 @@ def check_mean_attention_distance(answer):
     ]
     compare(answer, interpret.mean_attention_distance, cases, mistakes)
     attention = weights(2, 2, 7, 7)
-    if difference(answer(attention, (2, 3), 4), interpret.mean_attention_distance(attention, (2, 3), 4)):
+    usual = outcome(lambda f, *case: f(*case), answer, (attention, (2, 3), 4))
+    if difference(usual, interpret.mean_attention_distance(attention, (2, 3), 4)):
         raise Mistake("without `num_prefix_tokens` there is one, CLS: keep the default of the signature")
     for grid, prefix in (((2, 3), 0), ((3, 3), 1)):
         total = prefix + grid[0] * grid[1]
@@ -501,6 +621,11 @@ HIDE_MISTAKES = [
     (
         _hide(order=lambda s: s.mean(dim=0, keepdim=True).argsort(dim=1, descending=True).expand_as(s)),
         "you average the scores over the pictures: each picture has its own highest patches",
+    ),
+    (
+        _hide(order=lambda s: s.argsort(dim=1, descending=True).argsort(dim=1)),
+        "`argsort` says which patch comes first, second, ...; it is not the rank of each patch. Index with it, or "
+        "take the argsort of the argsort",
     ),
     (
         _hide(transposed=True),
@@ -552,6 +677,23 @@ def _first_channel(
     return result
 
 
+def _in_pairs(
+    images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+) -> Tensor:
+    """Index pictures and patches in pairs, where each picture should meet all its patches."""
+    patches = patchify(images, patch).clone()
+    patches[torch.arange(len(images)), scores.argsort(dim=1, descending=True)[:, :count]] = value
+    height, width = as_pair(patch)
+    return unpatchify(patches, patch, (images.shape[2] // height, images.shape[3] // width))
+
+
+def _first_picture(
+    images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+) -> Tensor:
+    """Paint in the first picture alone."""
+    return torch.cat([interpret.hide_patches(images[:1], scores[:1], count, patch, value), images[1:]])
+
+
 def _for_all(
     images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
 ) -> Tensor:
@@ -561,10 +703,25 @@ def _for_all(
     return images
 
 
+def _highest_of_all(
+    images: Tensor, scores: Tensor, count: int, patch: int | tuple[int, int], value: float = 0.0
+) -> Tensor:
+    """Hide the highest patches of the whole batch."""
+    place = scores.flatten().argsort(descending=True).argsort().view(scores.shape)
+    chosen = place < count * len(images)
+    parts = [
+        interpret.hide_patches(images[i : i + 1], scores[i : i + 1], int(chosen[i].sum()), patch, value)
+        for i in range(len(images))
+    ]
+    return torch.cat(parts)
+
+
 @exercise(interpret.hide_patches)
 def check_hide_patches(answer):
     def scores(batch: int, number: int) -> Tensor:
-        return torch.stack([torch.randperm(number) for _ in range(batch)]) / number - 0.3
+        """Make scores without ties, many of them negative, that are higher in each next picture."""
+        rows = [torch.randperm(number) + 0.3 * torch.rand(number) + 3 * i for i in range(batch)]
+        return torch.stack(rows) - 0.6 * number
 
     tiny = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]])
     cases = [
@@ -579,6 +736,25 @@ def check_hide_patches(answer):
         *HIDE_MISTAKES,
         (_first_channel, "you paint the first channel alone: every channel gets `value`"),
         (
+            _first_picture,
+            "you paint in the first picture alone: each picture of the batch has its own patches",
+        ),
+        (
+            _in_pairs,
+            "pictures and patches are taken in pairs: give the pictures an axis of their own, "
+            "`patches[torch.arange(B)[:, None], highest]`, so that each one meets all its patches",
+        ),
+        (
+            lambda images, scores, count, patch, value=0.0: interpret.hide_patches(
+                images, scores.abs(), count, patch, value
+            ),
+            "you sort by the size of the scores without their sign: a score may be negative, and is low then",
+        ),
+        (
+            _highest_of_all,
+            "you take the highest scores of the whole batch: each picture loses `count` patches",
+        ),
+        (
             _for_all,
             "patches chosen for one picture are hidden in all: `patches[:, highest]` takes every choice for every "
             "picture. Index the pictures too: `patches[torch.arange(B)[:, None], highest]`",
@@ -586,8 +762,18 @@ def check_hide_patches(answer):
     ]
     compare(answer, interpret.hide_patches, cases, mistakes)
     images, given = torch.rand(2, 3, 4, 6) + 1, scores(2, 6)
-    if difference(answer(images, given, 2, 2), interpret.hide_patches(images, given, 2, 2)):
+    usual = outcome(lambda f, *case: f(*case), answer, (images, given, 2, 2))
+    if difference(usual, interpret.hide_patches(images, given, 2, 2)):
         raise Mistake("without `value` the patches become 0: keep the default of the signature")
+    equal = outcome(lambda f, *case: f(*case), answer, (images, torch.ones(2, 6), 2, 2))
+    if isinstance(equal, Exception):
+        raise Mistake(f"where scores are equal your code stopped with {explain_error(equal)}")
+    hidden = patchify(equal, 2).eq(0).all(dim=-1).sum(dim=1).tolist()
+    if hidden != [2, 2]:
+        raise Mistake(
+            f"where all scores are equal you hide {hidden[0]} patches instead of `count` = 2: choose by place in the "
+            "order, not by a threshold"
+        )
     result = answer(images, given, 0, 2)
     if result.data_ptr() == images.data_ptr():
         raise Mistake(

@@ -1,6 +1,7 @@
 """Checks of lesson 10: design choices, measured."""
 
 import copy
+from collections.abc import Callable
 from math import sqrt
 from statistics import mean, median, stdev
 
@@ -11,12 +12,31 @@ BASE = {"lr": 0.001, "decay": 0.05, "smoothing": 0.1}
 CHANGES = {"no decay": {"decay": 0.0}, "no smoothing": {"smoothing": 0.0}, "faster": {"lr": 0.002}}
 
 
+def _kept(answer: Callable, *names: str) -> Callable:
+    """Run an answer on copies of lists and dicts, and demand that it leaves them as they are."""
+
+    def function(*given):
+        copies = copy.deepcopy(given)
+        result = answer(*copies)
+        for name, before, after in zip(names, given, copies, strict=False):
+            if before != after or (isinstance(before, dict) and list(before) != list(after)):
+                raise Mistake(
+                    f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, "
+                    "for example sorted(...)"
+                )
+        return result
+
+    return function
+
+
 def _plan(answer, base: dict, changes: dict):
     """Return the answer's plan, and demand that what it was given stays as it is."""
     given = copy.deepcopy((base, changes))
     plan = outcome(lambda f, *case: f(*case), answer, given)
     if isinstance(plan, Exception):
-        raise Mistake(f"your code stopped with {explain_error(plan)}")
+        raise Mistake(
+            f"on base = {base!r}, changes = {changes!r}, your code stopped with {explain_error(plan)}"
+        )
     if given != (base, changes):
         which = "base" if given[0] != base else "changes"
         raise Mistake(
@@ -32,6 +52,8 @@ def check_one_at_a_time(answer):
         ({"lr": 0.001}, {"faster": {"lr": 0.002}}),
         (BASE, CHANGES),
         ({"pool": "token", "depth": 3, "tables": [1]}, {"deep": {"depth": 6}, "avg": {"pool": "avg"}}),
+        ({"decay": 0.05, "mixup": 0.0}, {"mixup": {"mixup": 0.8}, "no decay": {"decay": 0.0}}),
+        ({"clip": None, "crop": False}, {"clip": {"clip": 1.0}, "crop": {"crop": True}}),
         (BASE, {}),
     ]
 
@@ -75,6 +97,14 @@ def check_one_at_a_time(answer):
     def values_alone(base, changes):
         return list(finished(base, changes).values())
 
+    def by_setting(base, changes):
+        named = {setting: {**base, **change} for change in changes.values() for setting in change}
+        return {"base": dict(base), **named}
+
+    def none_left_out(base, changes):
+        used = {n: c for n, c in changes.items() if all(c.values())}
+        return finished(base, used)
+
     compare(
         listed(answer),
         listed(finished),
@@ -100,9 +130,19 @@ def check_one_at_a_time(answer):
                 "the base overwrites the change: in {**first, **second} the second one wins, so the change goes second",
             ),
             (listed(values_alone), "return a dict: the name of each experiment and its settings"),
+            (listed(by_setting), "the key is the name of the experiment, not that of the setting"),
+            (
+                listed(none_left_out),
+                "a new value of 0, None or False is a value too: test with `in`, not with `if value`",
+            ),
         ],
     )
     plan, base = _plan(answer, BASE, CHANGES)
+    if not isinstance(plan, dict):
+        raise Mistake(
+            "return a dict: the name of each experiment and its settings; you returned a "
+            f"{type(plan).__name__}"
+        )
     if len({id(base), *map(id, plan.values())}) <= len(plan):
         raise Mistake(
             "two experiments share one dict, so changing one later would change the other: make a copy for each, "
@@ -113,8 +153,14 @@ def check_one_at_a_time(answer):
         ({"none": {}}, "an experiment that changes no setting"),
         ({"typo": {"learning_rate": 0.002}}, "a setting that the base does not have, 'learning_rate'"),
         ({"same": {"lr": 0.001}}, "a change to the value that the base has already"),
+        (
+            {"same": {"steps": [2, 4]}},
+            "a change to the value that the base has already (compare with ==, not `is`)",
+        ),
     ):
-        demand_error(answer, (dict(BASE), change), f"your code accepts {why}", ValueError)
+        base = {**BASE, "steps": [2, 4]}
+        for given in (change, {"no decay": {"decay": 0.0}, **change, "faster": {"lr": 0.002}}):
+            demand_error(answer, (dict(base), given), f"your code accepts {why}", ValueError)
 
 
 @exercise(sweeps.mean_and_spread)
@@ -138,8 +184,19 @@ def check_mean_and_spread(answer):
         ((0.5, 0.5, 0.5, 0.5),),
         ([-3.0, 4.5, 10.25, 0.0, 7.0, 7.5],),
     ]
+
+    def sum_of_squares(values):
+        return sum((x - mean(values)) ** 2 for x in values)
+
+    def from_zero(values):
+        return sqrt(sum(x * x for x in values) / (len(values) - 1))
+
+    def error(values):
+        return stdev(values) / sqrt(len(values))
+
+    kept = _kept(answer, "values")
     compare(
-        answer,
+        kept,
         sweeps.mean_and_spread,
         cases,
         [
@@ -154,12 +211,37 @@ def check_mean_and_spread(answer):
             ),
             (known(lambda v: stdev(v) ** 2), "you return the variance: the root is missing"),
             (
+                known(population, error),
+                "the standard error is right, but your standard deviation divides by n: divide by n - 1",
+            ),
+            (
+                known(stdev, lambda v: population(v) / sqrt(len(v))),
+                "the standard deviation is right, but the error is made from another one, which divides by n",
+            ),
+            (
+                known(lambda v: sqrt(sum_of_squares(v))),
+                "under the root the division by n - 1 is missing: more seeds would give a larger spread",
+            ),
+            (
+                known(lambda v: sqrt(sum_of_squares(v)) / (len(v) - 1)),
+                "n - 1 belongs under the root: divide first, then take the root",
+            ),
+            (known(from_zero), "take the mean off each value before you square it"),
+            (
                 known(stdev, lambda v: stdev(v) / len(v)),
                 "the standard error is s / sqrt(n); yours is s / n: the root is missing",
             ),
             (
                 known(stdev, lambda v: stdev(v) / sqrt(len(v) - 1)),
                 "the standard error is s / sqrt(n); yours divides by sqrt(n - 1). The n - 1 belongs into s alone",
+            ),
+            (
+                known(stdev, lambda v: stdev(v) / (len(v) - 1)),
+                "the standard error is s / sqrt(n); yours is s / (n - 1)",
+            ),
+            (
+                known(stdev, lambda v: stdev(v) ** 2 / len(v)),
+                "the standard error is s / sqrt(n); yours is its square, s² / n: the root is missing",
             ),
             (known(stdev, stdev), "the standard error should be smaller than s: s / sqrt(n)"),
             (known(stdev, lambda v: stdev(v) * sqrt(len(v))), "the standard error is s *divided* by sqrt(n)"),
@@ -177,6 +259,14 @@ def check_mean_and_spread(answer):
                 "the first value is the median: the mean was asked for",
             ),
             (
+                lambda v: (sum(v), stdev(v), stdev(v) / sqrt(len(v))),
+                "the first value is the sum: divide it by n",
+            ),
+            (
+                lambda v: (sum(v) / (len(v) - 1), stdev(v), stdev(v) / sqrt(len(v))),
+                "your mean divides by n - 1: that is for the spread alone, the mean divides by n",
+            ),
+            (
                 lambda v: (max(v), stdev(v), stdev(v) / sqrt(len(v))),
                 "the first value is the best seed: the mean was asked for",
             ),
@@ -190,7 +280,7 @@ def check_mean_and_spread(answer):
             ),
         ],
     )
-    single = outcome(lambda f, values: f(values), answer, ([81.5],))
+    single = outcome(lambda f, values: f(values), kept, ([81.5],))
     if isinstance(single, Exception):
         raise Mistake(f"for one value, [81.5], your code stopped with {explain_error(single)}")
     if not isinstance(single, tuple | list) or len(single) != 3 or single[1:] != type(single)([None, None]):
@@ -198,7 +288,7 @@ def check_mean_and_spread(answer):
             "one value has a mean, but its spread is unknown, not 0: return (81.5, None, None); you returned "
             f"{single!r:.200}"
         )
-    compare(answer, sweeps.mean_and_spread, [([81.5],), ([-2],)])
+    compare(kept, sweeps.mean_and_spread, [([81.5],), ([-2],)])
     demand_error(answer, ([],), "there is no mean of an empty list", ValueError)
 
 
@@ -236,6 +326,9 @@ def check_compare_seeds(answer):
         ([80.0, 80.0, 80.0], [79.0, 79.0], 0.2),
         ([80.0, 85.0, 75.0], [82.0], 0.5),
         ([90.0], [60.0, 70.0, 80.0, 70.0], 4.0),
+        ([80.0, 80.0], [80.0, 80.0]),
+        ([82.0, 83.0], [80.0, 81.0], 0.0),
+        ([80.0], [82.0], 0.0),
     ]
 
     def error(values):
@@ -279,6 +372,48 @@ def check_compare_seeds(answer):
             return right(a, b)
         return right([mean(a)], [mean(b)], deviation)
 
+    def zero_is_none(a, b, deviation=None):
+        return right(a, b, deviation or None)
+
+    def deviation_if_single(a, b, deviation=None):
+        return right(a, b, deviation if min(len(a), len(b)) < 2 else None)
+
+    def single_always_unknown(a, b, deviation=None):
+        return right(a, b, deviation if min(len(a), len(b)) > 1 else None)
+
+    def single_always_undecided(a, b, deviation=None):
+        parts = right(a, b, deviation)
+        return parts if min(len(a), len(b)) > 1 else (*parts[:2], "undecided")
+
+    def single_without_difference(a, b, deviation=None):
+        parts = right(a, b, deviation)
+        return parts if parts[1] is not None else (None, None, "undecided")
+
+    def a_alone(a, b, deviation=None):
+        difference, error, verdict = right(a, b, deviation)
+        return difference, error, "undecided" if verdict == "b" else verdict
+
+    def equal_decided(a, b, deviation=None):
+        difference, error, verdict = right(a, b, deviation)
+        return difference, error, "b" if error == 0 and difference == 0 else verdict
+
+    def n_of_one(which):
+        def function(a, b, deviation=None):
+            if deviation is None:
+                return right(a, b)
+            same = [mean((a, b)[which])] * len((a, b)[which])
+            difference = mean(a) - mean(b)
+            return difference, *right([x + difference for x in same], same, deviation)[1:]
+
+        return function
+
+    def same_spread(a, b, deviation=None):
+        if deviation is None and min(len(a), len(b)) > 1:
+            free = len(a) + len(b) - 2
+            squares = [(len(v) - 1) * stdev(v) ** 2 for v in (a, b)]
+            return right(a, b, sqrt(sum(squares) / free))
+        return right(a, b, deviation)
+
     def deviation_of_difference(a, b, deviation=None):
         if deviation is None:
             return right(a, b)
@@ -286,11 +421,61 @@ def check_compare_seeds(answer):
         far = abs(difference) > 3 * deviation
         return difference, deviation, ("a" if difference > 0 else "b") if far else "undecided"
 
+    kept = _kept(answer, "a", "b")
     compare(
-        answer,
+        kept,
         sweeps.compare_seeds,
         cases,
         [
+            (
+                zero_is_none,
+                "a `deviation` of 0.0 is given too: ask `deviation is not None`, since `if deviation` leaves out 0",
+            ),
+            (
+                equal_decided,
+                "two equal settings without any scatter are told apart: a difference counts if it is *larger* than "
+                "three errors, so take > and not >=",
+            ),
+            (
+                a_alone,
+                "your verdict is never 'b': a difference below zero can be large as well, so compare `abs(difference)`",
+            ),
+            (
+                deviation_if_single,
+                "your code uses `deviation` for one seed alone: where it is given, it always takes the place of s",
+            ),
+            (
+                single_always_unknown,
+                "with `deviation` the error of one seed is known, s / sqrt(1): None is for one seed *without* it",
+            ),
+            (
+                single_always_undecided,
+                "with `deviation` one seed can decide: 'undecided' is for one seed *without* it",
+            ),
+            (
+                single_without_difference,
+                "the difference of the means is known even where the error is not: return it, not None",
+            ),
+            (n_of_one(0), "your error of b is made with the number of a's seeds: each setting has its own n"),
+            (n_of_one(1), "your error of a is made with the number of b's seeds: each setting has its own n"),
+            (
+                same_spread,
+                "your code gives a and b one common spread: without `deviation` each error comes from its own seeds",
+            ),
+            (_rule(error, combine=lambda e, f: e), "your error is that of a alone: combine both"),
+            (_rule(error, combine=lambda e, f: f), "your error is that of b alone: combine both"),
+            (
+                _rule(error, combine=lambda e, f: sqrt((e * e + f * f) / 2)),
+                "you take the mean of the squares: their *sum* belongs under the root",
+            ),
+            (
+                _rule(error, combine=lambda e, f: sqrt(e + f)),
+                "square the two standard errors before you add them: sqrt(e_a² + e_b²)",
+            ),
+            (
+                result(2, lambda d, e, v: None if v == "undecided" else v),
+                "where nothing is decided, the verdict is the word 'undecided', not None",
+            ),
             (_rule(error, factor=2.0), "your rule asks for two standard errors: this course asks for three"),
             (_rule(error, factor=1.0), "your rule asks for one standard error: this course asks for three"),
             (
@@ -357,7 +542,13 @@ def check_compare_seeds(answer):
             ),
         ],
     )
-    demand_error(answer, ([], [80.0, 81.0]), "a is empty", ValueError)
+    for case, why in (
+        (([], [80.0, 81.0]), "a is empty"),
+        (([80.0, 81.0], []), "b is empty"),
+        (([], [80.0], 0.5), "a is empty (with a `deviation`)"),
+        (([80.0], [], 0.5), "b is empty (with a `deviation`)"),
+    ):
+        demand_error(answer, case, why, ValueError)
 
 
 @exercise(sweeps.best_learning_rate)
@@ -372,6 +563,12 @@ def check_best_learning_rate(answer):
         ({0.001: [80.0, 80.0, 80.0, 80.0], 0.002: [84.0, 85.0], 0.004: [70.0, 71.0, 72.0, 73.0]},),
         ({0.003: [80.0, 81.0], 0.03: [81.0, 80.0], 0.001: [20.0, 30.0], 0.3: [10.0, 10.0]},),
         ({0.001: [50.0]},),
+        ({0.001: [10.0, 10.0], 0.002: [100.0, 60.0], 0.004: [79.0, 80.5], 0.008: [5.0, 5.0]},),
+        ({0.001: [1.0], 0.002: [70.0, 70.0, 100.0], 0.004: [79.0, 79.0, 79.0], 0.008: [70.0, 70.0, 60.0]},),
+        ({0.001: [10.0], 0.002: [60.0, 100.0], 0.004: [79.0, 80.5], 0.008: [5.0]},),
+        ({0.001: [75.0, 75.0], 0.002: [95.0, 70.0, 95.0, 95.0, 95.0], 0.004: [60.0]},),
+        ({0.001: [70.0], 0.002: [80.1, 80.3], 0.004: [80.5, 80.1], 0.008: [70.0]},),
+        ({0.3: [10.0], 0.03: [80.0, 81.0, 80.5], 0.003: [81.5, 79.5], 0.0003: [20.0]},),
     ]
 
     def known(score=mean, edge=lambda best, rates: best in (min(rates), max(rates)), worst=False, tie=min):
@@ -383,12 +580,42 @@ def check_best_learning_rate(answer):
 
         return function
 
+    def first_of_equals(results):
+        best = max(results, key=lambda rate: mean(results[rate]))
+        return best, best in (min(results), max(results))
+
     right = known()
     compare(
-        answer,
+        _kept(answer, "results"),
         sweeps.best_learning_rate,
-        copy.deepcopy(cases),
+        cases,
         [
+            (
+                first_of_equals,
+                "of two equally good rates take the smaller one; yours is the one that stands first in the dict, so go "
+                "through sorted(results)",
+            ),
+            (known(score=min), "you choose by the worst seed: choose by the mean over the seeds"),
+            (
+                known(score=lambda values: values[-1]),
+                "you look at the last seed only: take the mean over all of them",
+            ),
+            (
+                known(score=lambda values: mean(values) - (stdev(values) if len(values) > 1 else 0)),
+                "you take the spread off the mean: the mean alone decides here",
+            ),
+            (
+                known(score=lambda values: mean(values[:2])),
+                "you use two seeds of each rate: take the mean over all of them",
+            ),
+            (
+                known(score=lambda values: round(mean(values))),
+                "you round the means before you compare them: compare the means as they are",
+            ),
+            (
+                known(edge=lambda best, rates: len(rates) > 1 and best in (min(rates), max(rates))),
+                "a sweep of one rate has its edge there: the second value is True",
+            ),
             (
                 known(score=max),
                 "you choose by the best seed: one lucky run decides. Choose by the mean over the seeds",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor, nn
@@ -53,6 +54,7 @@ def check_feature_map_shape(answer):
         (16, 4, 3, True),
         ((64, 32), 16, 4, True),
         (8, 6, 2, True),
+        ((12, 20), 16, 4, True),
     ]
     mistakes = [
         (
@@ -102,7 +104,7 @@ def check_feature_map_shape(answer):
         ),
     ]
     compare(lambda *case: _as_tuple(answer(*case)), hybrid.feature_map_shape, cases, mistakes)
-    for case, halved in (((30,), 8), (((32, 20), 16, 4), 8), (((18, 32), 4, 4, True), 4)):
+    for case, halved in (((30,), 8), (((32, 20), 16, 4), 8), (((12, 20),), 8), (((18, 32), 4, 4, True), 4)):
         demand_error(
             answer,
             case,
@@ -263,10 +265,26 @@ def check_receptive_field(answer):
             "you return the product of the strides: that is how far neighbours lie apart, not how much one sees",
         ),
     ]
-    compare(lambda layers: answer(list(layers)), right, cases, mistakes)
+    compare(_kept(answer, "layers"), right, cases, mistakes)
 
 
-OPTIONS = {"width": 3, "embed_dim": 8, "depth": 1, "num_heads": 2, "num_classes": 4}
+def _kept(answer: Callable, name: str) -> Callable:
+    """Run an answer on a copy of its list or dict, and demand that it leaves that as it is."""
+
+    def function(given, *more):
+        copied = given.copy()
+        result = answer(copied, *more)
+        if copied != given or list(copied) != list(given):
+            raise Mistake(
+                f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, for "
+                "example sorted(...) or list(...)"
+            )
+        return result
+
+    return function
+
+
+OPTIONS = {"width": 3, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 4}
 
 
 def _ready(answer: type, options: dict) -> nn.Module:
@@ -304,6 +322,36 @@ def _last_only(model: nn.Module, images: Tensor, wanted: bool):
     return (result[0], result[1][-1]) if wanted else result
 
 
+def _last_in_list(model: nn.Module, images: Tensor, wanted: bool):
+    result = model.vit(model.backbone(images), wanted)
+    return (result[0], result[1][-1:]) if wanted else result
+
+
+def _first_only(model: nn.Module, images: Tensor, wanted: bool):
+    result = model.vit(model.backbone(images), wanted)
+    return (result[0], result[1][0]) if wanted else result
+
+
+def _stacked(model: nn.Module, images: Tensor, wanted: bool):
+    result = model.vit(model.backbone(images), wanted)
+    return (result[0], torch.stack(result[1])) if wanted else result
+
+
+def _without_logits(model: nn.Module, images: Tensor, wanted: bool):
+    result = model.vit(model.backbone(images), wanted)
+    return result[1] if wanted else result
+
+
+def _without_weights(model: nn.Module, images: Tensor, wanted: bool):
+    logits = model.vit(model.backbone(images))
+    return (logits, None) if wanted else logits
+
+
+def _classes(model: nn.Module, images: Tensor, wanted: bool):
+    result = model.vit(model.backbone(images), wanted)
+    return (result[0].argmax(-1), result[1]) if wanted else result.argmax(-1)
+
+
 def _swapped(model: nn.Module, images: Tensor, wanted: bool):
     result = model.vit(model.backbone(images), wanted)
     return result[::-1] if wanted else result
@@ -336,6 +384,25 @@ FORWARD_MISTAKES = [
         "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)",
     ),
     (_forward(_last_only), "the weights of *every* layer are wanted, as a list"),
+    (_forward(_last_in_list), "the weights of *every* layer are wanted; your list has the last layer alone"),
+    (
+        _forward(_first_only),
+        "the weights of *every* layer are wanted, as a list; yours are those of the first",
+    ),
+    (_forward(_stacked), "the weights are wanted as a list, one tensor for each layer: do not stack them"),
+    (
+        _forward(_without_logits),
+        "with return_attention=True two things are wanted: the logits, then the weights",
+    ),
+    (
+        _forward(_without_weights),
+        "you return None in place of the attention weights: hand `return_attention` on to `self.vit`",
+    ),
+    (_forward(_classes), "logits are wanted, (B, K), not the class that wins"),
+    (
+        _forward(lambda self, images, wanted: self.vit(self.backbone(images), not wanted)),
+        "`return_attention` is turned round: without it the logits alone are wanted",
+    ),
     (_forward(_swapped), "first the logits, then the attention weights"),
     (_forward(_softmax), "logits are wanted, not shares: the loss does the softmax"),
     (
@@ -381,7 +448,13 @@ def check_hybrid_vit(answer):
     images = cases[0][1]
     for training, where in ((True, "in training mode"), (False, "in evaluation mode")):
         mine, finished = (_ready(c, small).train(training) for c in (answer, hybrid.HybridViT))
-        if difference(outcome(lambda m, x: m(x), mine, (images,)), finished(images)):
+        other = difference(outcome(lambda m, x: m(x), mine, (images,)), finished(images))
+        if any(module.training != training for module in mine.modules()):
+            raise Mistake(
+                f"{where} your forward switches the mode of a part, and it stays switched: leave out `.eval()` and "
+                "`.train()`, leave the modes alone"
+            )
+        if other:
             raise Mistake(
                 f"{where} the result is another: leave the modes alone. `model.train()` and `model.eval()` reach the "
                 "backbone by themselves, and batch norm has to learn its statistics in training"
@@ -425,10 +498,11 @@ def _named(evaluated: Callable) -> list[tuple[Callable, str]]:
 def _check_picture_reaches_backbone(answer: type, options: dict, images: Tensor) -> None:
     """The Transformer reads maps, so a picture that skips the backbone, or meets it twice, stops with an error."""
     model = _ready(answer, options).eval()
-    calls = []
-    model.backbone.register_forward_pre_hook(lambda *_: calls.append(1))
+    calls, read = [], []
+    model.backbone[0].register_forward_pre_hook(lambda *_: calls.append(1))
+    model.vit.register_forward_pre_hook(lambda *_: read.append(1))
     result = outcome(lambda m, x: m(x), model, (images,))
-    if isinstance(result, Exception) and len(calls) != 1:
+    if isinstance(result, Exception) and (len(calls) > 1 or (read and not calls)):
         times = "never runs" if not calls else f"runs {len(calls)} times"
         raise Mistake(
             f"the backbone {times}: pictures go through `self.backbone` once, and the map goes to `self.vit` (your "
@@ -445,16 +519,20 @@ def check_data_needed(answer):
         return list(zip(points, points[1:], strict=False))
 
     def known(
-        crossing: Callable, before=lambda first: float(first), never=lambda points: None, order=sorted
+        crossing: Callable,
+        before=lambda first: float(first),
+        never=lambda points: None,
+        order=sorted,
+        reached=lambda accuracy, target: accuracy >= target,
     ) -> Callable:
         """Build a mistake: what to return for a crossing (few, low, many, high, target), before the first and never."""
 
         def function(curve, target):
             points = order(curve.items())
-            if points[0][1] >= target:
+            if reached(points[0][1], target):
                 return before(points[0][0])
             for (few, low), (many, high) in zip(points, points[1:], strict=False):
-                if high >= target:
+                if reached(high, target):
                     return crossing(few, low, many, high, target)
             return never(points)
 
@@ -485,6 +563,33 @@ def check_data_needed(answer):
         few, many = sorted(curve.items())[-2:]
         return right(curve, target) or on_log(*few, *many, target)
 
+    def at_once(highest):
+        """Build the mistake of one `np.interp` over the whole curve, whose accuracies may go down."""
+
+        def function(curve, target):
+            amounts = sorted(curve)
+            scores = [curve[amount] for amount in amounts]
+            if target > highest(scores):
+                return None
+            return float(np.exp(np.interp(target, scores, np.log(amounts))))
+
+        return function
+
+    def above_last(curve, target):
+        return None if target > curve[max(curve)] else right(curve, target)
+
+    def by_accuracy(curve, target):
+        amounts = sorted(curve, key=curve.get)
+        scores = [curve[amount] for amount in amounts]
+        return None if target > scores[-1] else float(np.exp(np.interp(target, scores, np.log(amounts))))
+
+    def nothing_to_the_left(curve, target):
+        points = sorted(curve.items())
+        return None if target < points[0][1] else right(curve, target)
+
+    def only_between(curve, target):
+        return nothing_to_the_left(curve, target) if len(curve) > 1 else None
+
     cases = [
         ({10: 0.2, 1000: 0.4}, 0.3),
         ({100: 20.0, 1000: 40.0, 10_000: 80.0}, 40.0),
@@ -496,6 +601,10 @@ def check_data_needed(answer):
         ({100: 20.0, 1000: 40.0}, 41.0),
         ({1: 0.1, 4: 0.5, 16: 0.3, 64: 0.6}, 0.4),
         ({1: 0.1, 4: 0.1, 16: 0.3}, 0.2),
+        ({1: 0.1, 2: 0.2, 4: 0.25, 8: 0.3, 16: 0.6, 32: 0.35, 64: 0.4, 128: 0.7}, 0.5),
+        ({1: 0.1, 4: 0.5, 16: 0.3}, 0.4),
+        ({100: 50.0}, 50.0),
+        ({100: 50.0}, 60.0),
     ]
     mistakes = [
         (
@@ -532,6 +641,53 @@ def check_data_needed(answer):
             exact_only,
             "the target rarely is one of the measured accuracies: find the two points around it, interpolate",
         ),
+        (
+            at_once(max),
+            "`np.interp` over the whole curve needs accuracies that only rise; a curve may go down again. Find the "
+            "first crossing yourself",
+        ),
+        (
+            at_once(lambda scores: scores[-1]),
+            "`np.interp` over the whole curve needs accuracies that only rise; a curve may go down again. Find the "
+            "first crossing yourself",
+        ),
+        (by_accuracy, "sort the points by the amount of data, not by their accuracy"),
+        (
+            above_last,
+            "you compare with the last point alone: a curve that goes down again has reached the target before",
+        ),
+        (
+            nothing_to_the_left,
+            "where the smallest number of pictures reaches the target already, that number is the answer, not None",
+        ),
+        (
+            only_between,
+            "where the smallest number of pictures reaches the target already, that number is the answer, not None",
+        ),
+        (
+            known(on_log, reached=lambda accuracy, target: accuracy > target),
+            "a target that a measured point reaches exactly is reached: use >= there",
+        ),
+        (
+            known(lambda *case: float(int(on_log(*case)))),
+            "the amount is rounded: return it as it is, a float",
+        ),
+        (
+            known(lambda *case: float(round(on_log(*case)))),
+            "the amount is rounded: return it as it is, a float",
+        ),
+        (
+            known(lambda f, low, m, h, t: (f * m) ** 0.5),
+            "you return the middle of the two points: how far the target lies between their accuracies counts too",
+        ),
+        (
+            known(lambda f, low, m, h, t: on_log(m, low, f, h, t)),
+            "the share counts from the wrong end: at the lower accuracy the answer is the smaller amount",
+        ),
+        (
+            known(lambda f, low, m, h, t: f * (m / f) ** (math.log(t / low) / math.log(h / low))),
+            "you take the logarithm of the accuracies as well: only the axis of the amount is logarithmic",
+        ),
         (strict, "a target that a measured point reaches exactly is reached: use >= there"),
         (
             known(on_log, before=lambda first: None),
@@ -562,10 +718,10 @@ def check_data_needed(answer):
     ]
 
     def readable(function):
-        """Let an answer change its copy of the curve, and make infinity comparable."""
+        """Make infinity comparable, and demand that the curve stays as it is."""
 
         def run(curve, target):
-            result = function(dict(curve), target)
+            result = _kept(function, "curve")(curve, target)
             return "infinity" if isinstance(result, float) and math.isinf(result) else result
 
         return run

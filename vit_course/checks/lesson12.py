@@ -54,6 +54,25 @@ def same_body(model: nn.Module, before: dict[str, Tensor], kept: tuple[str, ...]
             raise Mistake(f"{name} has changed: {why}")
 
 
+def settings(model: nn.Module) -> dict[str, tuple]:
+    """Note of every parameter whether it learns, the type of its numbers and its device."""
+    return {name: (p.requires_grad, p.dtype, p.device) for name, p in model.named_parameters()}
+
+
+def same_settings(model: nn.Module, before: dict[str, tuple], why: str, kept: tuple[str, ...] = ()) -> None:
+    """Demand that the parameters learn as before, with the same type and device, and that the model is in train mode."""
+    for name, (learns, dtype, device) in settings(model).items():
+        if name not in before or name.startswith(kept):
+            continue
+        if before[name][1:] != (dtype, device):
+            _, old_dtype, old_device = before[name]
+            raise Mistake(f"{name} was {old_dtype} on {old_device}, and is {dtype} on {device} now: {why}")
+        if before[name][0] != learns:
+            raise Mistake(f"{name} {'can learn' if learns else 'is frozen'} now, and was not before: {why}")
+    if not model.training:
+        raise Mistake(f"the model was in train mode, and is in eval mode now: {why}")
+
+
 @exercise(transfer.replace_head)
 def check_replace_head(answer):
     cases = [
@@ -62,22 +81,30 @@ def check_replace_head(answer):
         ({}, 5),
         ({"representation_size": 6}, 4),
         ({"global_pool": "avg", "class_token": False}, 2),
+        ({"pos_embed": "none"}, 3),
+        ({}, 1),
     ]
+    body = {"why": "nothing but the head may change", "kept": ("head", "pre_logits")}
     for options, num_classes in cases:
         model = trained(**options)
-        before, dim = values(model), options.get("embed_dim", 8)
+        before, old, dim = values(model), settings(model), options.get("embed_dim", 8)
         changed_model(answer, model, num_classes)
         _check_head(model, dim, num_classes)
         same_body(model, before, ("head", "pre_logits"), "the body must keep what it has learned")
+        same_settings(model, old, **body)
     for change, what in (({"dtype": torch.float64}, "float64"), ({"device": "meta"}, "on another device")):
-        model = changed_model(answer, trained().to(**change), 3)
-        old, new = model.norm.weight, model.head.weight
-        if old.dtype != new.dtype or old.device != new.device:
-            raise Mistake(
-                f"the model is {what}, your new head is {new.dtype} on {new.device}: it must stand where the old one "
-                "stood, for example with `.to(model.head.weight)`"
-            )
-    demand_error(answer, (trained(), 0), "0 classes make no head", ValueError)
+        model = trained().to(**change)
+        old, before = model.norm.weight, settings(model)
+        changed_model(answer, model, 3)
+        same_settings(model, before, **body)
+        for name, new in model.head.named_parameters():
+            if old.dtype != new.dtype or old.device != new.device:
+                raise Mistake(
+                    f"the model is {what}, the {name} of your new head is {new.dtype} on {new.device}: it must stand "
+                    "where the old one stood, for example with `.to(model.head.weight)`"
+                )
+    for count in (0, -2):
+        demand_error(answer, (trained(), count), f"{count} classes make no head", ValueError)
 
 
 def _check_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
@@ -89,6 +116,10 @@ def _check_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         raise Mistake(
             f"the head gives {head.weight.shape[0]} scores for {num_classes} classes: assign a new linear layer to "
             "`model.head`, with num_classes outputs"
+        )
+    if not isinstance(getattr(model, "pre_logits", None), nn.Module):
+        raise Mistake(
+            "`model.pre_logits` is no layer any more, but `forward` calls it: put `nn.Identity()` there"
         )
     probe = torch.randn(2, dim)
     if list(model.pre_logits.parameters()) or not torch.equal(model.pre_logits(probe), probe):
@@ -129,27 +160,57 @@ def check_freeze(answer):
     for options, parts in cases:
         model = trained(**options)
         before, learned = values(model), {n for n, p in model.named_parameters() if p.requires_grad}
-        changed_model(answer, model, parts)
+        given = list(parts) if isinstance(parts, list) else parts
+        changed_model(answer, model, given)
         same_body(model, before, (), "freezing changes no weight, only whether it learns")
-        _check_frozen(model, parts, learned)
+        if given != parts:
+            raise Mistake("your code changes the list `trainable`, which belongs to whoever called it")
+        _check_frozen(model, parts, learned, f"with trainable={parts!r}")
+    _check_other_calls(answer)
     _check_unknown_part(answer)
+
+
+def _check_other_calls(answer) -> None:
+    """The default, and a model that is no ViT."""
+    model = trained()
+    result = outcome(lambda f, m: f(m), answer, (model,))
+    if isinstance(result, Exception) or {n for n, p in model.named_parameters() if p.requires_grad} != {
+        "head.weight",
+        "head.bias",
+    }:
+        raise Mistake(
+            "called as `freeze(model)`, your code does not leave the head alone to learn: keep the default "
+            '`trainable=("head",)`'
+        )
+    layers = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    result = outcome(lambda f, m: f(m, ("1",)), answer, (layers,))
+    if isinstance(result, Exception):
+        raise Mistake(
+            f"on `nn.Sequential` of two linear layers, with trainable=('1',), your code stopped with "
+            f"{explain_error(result)}\n`model` can be any module: ask `model.named_parameters()` for the names"
+        )
+    learned = {name for name, _ in layers.named_parameters()}
+    _check_frozen(layers, ("1",), learned, "on `nn.Sequential` of two linear layers, with trainable=('1',)")
 
 
 def _belongs(name: str, parts) -> bool:
     return any(name == part or name.startswith(part + ".") for part in parts)
 
 
-def _check_frozen(model: nn.Module, parts, learned: set[str]) -> None:
+def _check_frozen(model: nn.Module, parts, learned: set[str], where: str) -> None:
     """Compare which parameters learn with which should, and name the usual mistakes."""
     got = {name for name, p in model.named_parameters() if p.requires_grad}
     want = {name for name in learned if _belongs(name, parts)}
     if got == want:
         return
-    where = f"with trainable={parts!r}"
     if got - learned:
         raise Mistake(
             f"{where}: {min(got - learned)} was fixed before (sin-cos positions), and your code lets it learn: "
             "leave the named parts as they are"
+        )
+    if got == learned and not parts:
+        raise Mistake(
+            f"{where}: nothing is frozen, but an empty tuple names no part that may learn: freeze all"
         )
     if got == learned:
         raise Mistake(
@@ -158,18 +219,17 @@ def _check_frozen(model: nn.Module, parts, learned: set[str]) -> None:
         )
     if got == learned - want:
         raise Mistake(f"{where}: the wrong way round: the named parts go on learning, all others stop")
+    if not got and len(parts) > 1:
+        raise Mistake(
+            f"{where}: everything is frozen. A parameter goes on learning if it belongs to *one* of the parts, not to all"
+        )
     if not got and want:
         raise Mistake(
             f"{where}: everything is frozen. A parameter of the head is named 'head.weight', not 'head': compare the "
             "beginning of its name"
         )
     if extra := sorted(got - want):
-        reason = (
-            "the dot counts: 'blocks.1' is not 'blocks.11'"
-            if "blocks.1" in parts
-            else _why_free(extra, parts)
-        )
-        raise Mistake(f"{where}: {extra[0]} still learns: {reason}")
+        raise Mistake(f"{where}: {extra[0]} still learns: {_why_free(extra, parts)}")
     raise Mistake(
         f"{where}: {min(want - got)} is frozen, but it belongs to a named part and should go on learning"
     )
@@ -177,6 +237,10 @@ def _check_frozen(model: nn.Module, parts, learned: set[str]) -> None:
 
 def _why_free(extra: list[str], parts) -> str:
     """Guess why parameters are still trainable."""
+    if "blocks.1" in parts and all(name.startswith("blocks.1") for name in extra):
+        return "the dot counts: 'blocks.1' is not 'blocks.11'"
+    if "blocks.1" in parts and all(name.startswith("blocks.") for name in extra):
+        return "'blocks.1' names one block, not all: compare the whole part, not its first piece"
     if all(any(part in name for part in parts) for name in extra):
         return "look at the *beginning* of the name, not anywhere in it"
     if all("." not in name for name in extra):
@@ -191,12 +255,21 @@ def _why_free(extra: list[str], parts) -> str:
 
 def _check_unknown_part(answer) -> None:
     """A misspelt part must be refused, and then nothing may be frozen."""
-    model = trained()
-    demand_error(answer, (model, ("head", "heads")), "the model has no part 'heads'", ValueError)
-    if not all(p.requires_grad for p in model.parameters()):
-        raise Mistake(
-            "for an unknown part your code freezes first and complains then: look at the names first"
-        )
+    for parts, why in (
+        (("head", "heads"), "the model has no part 'heads'"),
+        (
+            ("head", "block"),
+            "the model has no part 'block': its blocks are named 'blocks.0', and the dot counts",
+        ),
+        (("bias",), "the model has no part 'bias': a part is the beginning of a name"),
+        (("pos_drop",), "the model has a module 'pos_drop', but no parameter in it"),
+    ):
+        model = trained()
+        demand_error(answer, (model, parts), why, ValueError)
+        if not all(p.requires_grad for p in model.parameters()):
+            raise Mistake(
+                "for an unknown part your code freezes first and complains then: look at the names first"
+            )
 
 
 @exercise(transfer.layer_scale)
@@ -222,7 +295,7 @@ def check_layer_scale(answer):
     cases += [
         ("vit.blocks.1.norm2.weight", 3, 0.5),
         ("vit.head.bias", 3, 0.5),
-        ("backbone.conv1.weight", 3, 0.5),
+        ("backbone.4.bn1.weight", 3, 0.5),
     ]
 
     def layer_of(name: str, depth: int) -> int:
@@ -241,6 +314,10 @@ def check_layer_scale(answer):
     def one_digit(name, depth):
         layer = layer_of(name, depth)
         return int(name.removeprefix("vit.")[7]) + 1 if 0 < layer <= depth else layer
+
+    def any_number(name, depth):
+        numbers = [int(piece) for piece in name.split(".") if piece.isdigit()]
+        return numbers[0] + 1 if numbers else layer_of(name, depth)
 
     def any_norm(name, depth):
         return depth + 1 if "norm" in name else layer_of(name, depth)
@@ -295,6 +372,14 @@ def check_layer_scale(answer):
                 "your code reads one digit of the block's number: 'blocks.11' is block 11. Split the name at the dots",
             ),
             (
+                variant(any_number),
+                "a number is that of a block only after 'blocks': 'layer_pos.1' and 'backbone.4' are embeddings, layer 0",
+            ),
+            (
+                variant(scale=lambda layer, depth, decay: 0.75 ** (depth + 1 - layer)),
+                "your factor is always a power of .75: use the argument `decay`",
+            ),
+            (
                 variant(any_norm),
                 "'blocks.2.norm1.bias' contains the word norm, but belongs to block 2: read the first part of the name",
             ),
@@ -307,6 +392,12 @@ def check_layer_scale(answer):
         ],
     )
     demand_error(answer, ("fc.weight", 3, 0.5), "'fc.weight' is in no part of a ViT", ValueError)
+    demand_error(
+        answer,
+        ("heads.head.weight", 3, 0.5),
+        "'heads.head.weight', torchvision's name, is in no part of our ViT; compare the whole first piece of the name",
+        ValueError,
+    )
     demand_error(answer, ("blocks.3.norm1.weight", 3, 0.5), "a ViT with 3 blocks has no blocks.3", ValueError)
 
 
@@ -331,13 +422,14 @@ def check_change_resolution(answer):
     for options, size in cases:
         model, finished = trained(**options), trained(**options)
         finished.load_state_dict(model.state_dict())
-        before, old = values(model), model.patch_embed.grid_size
+        before, old, learning = values(model), model.patch_embed.grid_size, settings(model)
         changed_model(answer, model, size)
         transfer.change_resolution(finished, size)
         where = f"from {old[0]}x{old[1]} patches to pictures of {size}: "
         _check_positions(model, finished, before.get("pos_embed"), old, where)
         _check_patch_embed(model.patch_embed, finished.patch_embed, where)
         same_body(model, before, ("pos_embed",), "only positions depend on the size of the picture")
+        same_settings(model, learning, "only positions and sizes may change")
         height, width = finished.patch_embed.img_size
         images = torch.randn(2, 3, height, width)
         got = outcome(lambda m, x: m(x), model, (images,))
@@ -345,8 +437,40 @@ def check_change_resolution(answer):
             raise Mistake(f"{where}afterwards the model stops with {explain_error(got)}")
         if not torch.allclose(got, finished(images), atol=1e-4):
             raise Mistake(f"{where}every part looks right, but the scores of the model are others")
+    model = trained().double()
+    learning = settings(model)
+    changed_model(answer, model, 12)
+    same_settings(model, learning, "new positions keep the type of the old ones")
     _check_frozen_positions(answer)
     _check_refused(answer)
+    _check_every_table(answer)
+
+
+def _check_every_table(answer) -> None:
+    """Positions that are added before every block, lesson 10."""
+    for at in ("every", "shared"):
+        model, finished = trained(pos_embed_at=at), trained(pos_embed_at=at)
+        finished.load_state_dict(model.state_dict())
+        result = outcome(lambda f, m: f(m, 16), answer, (model,))
+        where = f"in a model with pos_embed_at={at!r} (lesson 10), "
+        if isinstance(result, Exception):
+            raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+        transfer.change_resolution(finished, 16)
+        tables = dict(model.named_parameters())
+        for name, want in finished.named_parameters():
+            if tables[name].shape != want.shape or not torch.allclose(tables[name], want, atol=1e-5):
+                raise Mistake(
+                    f"{where}{name} is not brought to the new grid: several layers have a table of positions, and "
+                    "`position_tables(model)` gives all of them"
+                )
+        added, right = model.blocks.entry_positions, finished.blocks.entry_positions
+        if any(
+            mine.shape != want.shape or not torch.allclose(mine, want) for mine, want in zip(added, right)
+        ):
+            raise Mistake(
+                f"{where}the later blocks still add the old table: they hold the parameter that you replaced by a new "
+                "one. Keep the parameter and change its numbers: `table.data = ...`"
+            )
 
 
 def _check_positions(model, finished, before: Tensor | None, old: tuple[int, int], where: str) -> None:
@@ -379,6 +503,11 @@ def _check_positions(model, finished, before: Tensor | None, old: tuple[int, int
 def _explain_positions(got: Tensor, before: Tensor, old, new, prefix: int, model) -> str:
     """Guess how wrong positions came about."""
     finished = "the positions of the patches are not those that `resized_positions` gives"
+    if torch.equal(got, before):
+        return (
+            "the positions are still those of the old grid: there are as many patches as before, but in other rows and "
+            "columns"
+        )
     if prefix and not torch.equal(got[:, :prefix], before[:, :prefix]):
         return (
             "the vector of the CLS token has changed: it has no place in the picture, so it is kept as it is"
@@ -390,7 +519,10 @@ def _explain_positions(got: Tensor, before: Tensor, old, new, prefix: int, model
         )
     known = {
         "the positions are bilinear; the course's own `resample_pos_embed` is bicubic": ("bilinear", True),
-        "the grid has been shrunk without antialiasing, which `resample_pos_embed` does": ("bicubic", False),
+        "the positions are interpolated without antialiasing, which `resample_pos_embed` does": (
+            "bicubic",
+            False,
+        ),
     }
     for message, (mode, antialias) in known.items():
         if torch.allclose(got, resample_pos_embed(before, old, new, prefix, mode, antialias), atol=1e-4):
@@ -410,6 +542,8 @@ def _explain_positions(got: Tensor, before: Tensor, old, new, prefix: int, model
             got, resample_pos_embed(before, old[::-1], new[::-1], prefix), atol=1e-4
         ):
             return "rows and columns are exchanged: a grid is (rows, columns)"
+    if torch.allclose(got, resample_pos_embed(before, old, new[::-1], prefix), atol=1e-4):
+        return "the new grid is turned: `img_size` is (height, width), and a grid is (rows, columns)"
     if got[:, prefix:].std() < 0.1 * before[:, prefix:].std() or not torch.isfinite(got).all():
         return "the positions are new numbers: what was learned is lost"
     return finished
@@ -419,8 +553,14 @@ def _check_patch_embed(got, want, where: str) -> None:
     """Compare what the patch embedding knows about sizes."""
     for name in ("img_size", "grid_size", "num_patches"):
         mine, right = getattr(got, name), getattr(want, name)
-        if mine != right and not (isinstance(mine, list) and tuple(mine) == right):
-            raise Mistake(f"{where}`model.patch_embed.{name}` should be {right}, yours is {mine!r}")
+        numbers = mine if isinstance(mine, tuple) else (mine,)
+        if mine != right or not all(isinstance(number, int) for number in numbers):
+            reason = ""
+            if isinstance(mine, list) and tuple(mine) == right:
+                reason = ": a tuple, because `forward` compares it with one"
+            elif mine == right:
+                reason = ": sizes are whole numbers, so divide with //"
+            raise Mistake(f"{where}`model.patch_embed.{name}` should be {right}, yours is {mine!r}{reason}")
     if got.patch_size != want.patch_size:
         raise Mistake(
             f"{where}the patch size has changed to {got.patch_size}: it stays, and the grid grows instead"
@@ -446,11 +586,20 @@ def _check_refused(answer) -> None:
     """What does not fit must be refused before anything has changed."""
     for kind in ("2d", "relative"):
         model = trained(pos_embed=kind)
+        before = _sizes(model)
         demand_error(answer, (model, 16), f"positions {kind!r} have no table to interpolate", ValueError)
-        if model.patch_embed.grid_size != grid_size(SIZES["img_size"], 4):
+        if _sizes(model) != before:
             raise Mistake(f"positions {kind!r}: refuse the model *before* you change its sizes")
-    model = trained()
-    before = model.pos_embed.detach().clone()
-    demand_error(answer, (model, 18), "patches of 4 do not fill pictures of 18", ValueError)
-    if model.patch_embed.img_size != SIZES["img_size"] or not torch.equal(before, model.pos_embed):
-        raise Mistake("for a size that does not fit, your code changes the model first and complains then")
+    for size in (18, (16, 18), (18, 16)):
+        model = trained()
+        before, sizes = model.pos_embed.detach().clone(), _sizes(model)
+        demand_error(answer, (model, size), f"patches of 4 do not fill pictures of {size}", ValueError)
+        if _sizes(model) != sizes or not torch.equal(before, model.pos_embed):
+            raise Mistake(
+                "for a size that does not fit, your code changes the model first and complains then"
+            )
+
+
+def _sizes(model: VisionTransformer) -> tuple:
+    """Read what the patch embedding knows about sizes."""
+    return tuple(getattr(model.patch_embed, name) for name in ("img_size", "grid_size", "num_patches"))

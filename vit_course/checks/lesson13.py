@@ -1,5 +1,7 @@
 """Checks of lesson 13: self-supervision."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, reduce
@@ -90,6 +92,8 @@ def _check_choice(chosen: Tensor, wanted: int, share: float, where: str) -> None
         return
     if (counts == counts[0]).all():
         hint = ": round, do not cut off" if counts[0] == int(share * count) else ""
+        if counts[0] == math.ceil(share * count):
+            hint = ": round to the nearest whole number, do not always round up"
         if counts[0] == count - wanted:
             hint = ": `chosen` marks the patches that are left alone"
         raise Mistake(
@@ -109,24 +113,32 @@ def _check_choice(chosen: Tensor, wanted: int, share: float, where: str) -> None
     raise Mistake(f"{where}you corrupt {span} patches of a picture, not {wanted}")
 
 
-def _check_fates(masked_share: float, swapped_share: float, tolerance: float) -> None:
+def _check_fates(masked_share: float, swapped_share: float, tolerance: float, where: str) -> None:
     """Compare the shares of the three fates with those that are wanted, and with those of known mistakes."""
     shares = torch.tensor([masked_share, swapped_share, 1 - masked_share - swapped_share])
     if (shares - torch.tensor([0.8, 0.1, 0.1])).abs().max() <= tolerance:
         return
     known, message = min(FATES, key=lambda fate: float((torch.tensor(fate[0]) - shares).abs().max()))
     if message and (torch.tensor(known) - shares).abs().max() <= 0.025:
-        raise Mistake(message)
+        raise Mistake(where + message)
     named = " %, ".join(f"{100 * share:.0f}" for share in shares.tolist())
     raise Mistake(
-        f"of the corrupted patches {named} % became the mask token, became another patch, stayed: "
+        f"{where}of the corrupted patches {named} % became the mask token, became another patch, stayed: "
         "it should be 80, 10 and 10"
     )
 
 
 @exercise(masked.corrupt)
 def check_corrupt(answer):
-    cases = [(120, 30, 2, 1.0), (3, 6, 3, 0.3), (20, 12, 4, 0.15), (300, 20, 3, 0.5), (2000, 2, 3, 1.0)]
+    cases = [
+        (120, 30, 2, 1.0),
+        (3, 6, 3, 0.3),
+        (5, 7, 3, 0.3),
+        (20, 12, 4, 0.15),
+        (300, 20, 3, 0.5),
+        (2000, 2, 3, 1.0),
+        (4, 6, 3, 0.0),
+    ]
     for batch, count, dim, share in cases:
         tokens = _numbered(batch, count, dim)
         mask_token = torch.full((1, 1, dim), -1.0)
@@ -153,8 +165,10 @@ def check_corrupt(answer):
         if wanted * batch >= 3000:
             drawn = chosen.sum().item()
             _check_pattern(is_mask, chosen)
-            _check_fates(is_mask.sum().item() / drawn, swapped.sum().item() / drawn, 0.025)
-            _check_partners(corrupted, tokens, swapped)
+            again = "with all patches corrupted the shares were right; do choice and fate use the same random numbers? "
+            hint = where + again if share < 1 else where
+            _check_fates(is_mask.sum().item() / drawn, swapped.sum().item() / drawn, 0.025, hint)
+            _check_partners(corrupted, tokens, swapped, chosen)
     _check_again(answer)
 
 
@@ -184,21 +198,57 @@ def _check_pattern(is_mask: Tensor, chosen: Tensor) -> None:
         )
     if (is_mask == is_mask[:, :1]).all():
         raise Mistake("all corrupted patches of a picture share one fate: draw a number for every patch")
+    counts = is_mask.sum(dim=1)
+    if (counts == counts[0]).all() and counts[0] > 0:
+        raise Mistake(
+            f"every picture has exactly {int(counts[0])} mask tokens among its {chosen.shape[1]} corrupted patches: 80 % "
+            "is a probability, and each patch meets its fate by itself, so the number differs from picture to picture"
+        )
 
 
-def _check_partners(corrupted: Tensor, tokens: Tensor, swapped: Tensor) -> None:
-    """Demand that the other patch is drawn at random."""
+def _check_partners(corrupted: Tensor, tokens: Tensor, swapped: Tensor, chosen: Tensor) -> None:
+    """Demand that the other patch is drawn at random, for every patch anew and from all others."""
     count = tokens.shape[1]
-    offsets = (corrupted[swapped][:, 0] - tokens[swapped][:, 0]) % count
+    place, picture = swapped.nonzero()[:, 1], swapped.nonzero()[:, 0]
+    partner = corrupted[swapped][:, 0].long() - 1
+    offsets = (partner - place) % count
     if count > 2 and len(offsets) and len(offsets.unique()) == 1:
         raise Mistake("the other patch is always at the same distance: draw it at random for every patch")
-    if count > 2 and len(corrupted[swapped][:, 0].unique()) < min(count, 10):
+    if count > 2 and len(partner.unique()) < min(count, 10):
         raise Mistake("the other patch comes from a few places only: all other patches are equally likely")
+    if count == 2 or len(offsets) < 100:
+        return
+    if _is_function(picture, offsets):
+        raise Mistake(
+            "in one picture the other patch is at the same distance for all patches: draw it for every patch by itself"
+        )
+    if _is_function(place, partner):
+        raise Mistake(
+            "a patch is replaced by the same other patch in every picture: draw it for every patch of every picture"
+        )
+    missing = sorted(set(range(1, count)) - set(offsets.tolist()))
+    if missing and len(offsets) > 12 * count:
+        raise Mistake(
+            f"no patch is ever replaced by the one {missing[-1]} places further on (counted modulo {count}): all other "
+            "patches are equally likely. `torch.randint(low, high)` never gives high itself"
+        )
+    among = chosen[picture, partner]
+    if not chosen.all() and (among.all() or not among.any()):
+        kind = "corrupted" if among.all() else "uncorrupted"
+        raise Mistake(f"the other patch is always a {kind} one: all other patches are equally likely")
+
+
+def _is_function(keys: Tensor, values: Tensor) -> bool:
+    """Tell whether equal keys always have equal values."""
+    return len(torch.stack([keys, values]).unique(dim=1)[0]) == len(keys.unique())
 
 
 def _check_again(answer) -> None:
-    """Two calls differ, other types of numbers stay, and gradients reach tokens and mask token."""
+    """Two calls differ, half is the default, other types stay, and gradients reach tokens and mask token."""
     tokens, mask_token = _numbered(8, 20, 4), torch.full((1, 1, 4), -1.0)
+    default = outcome(lambda f, *case: f(*case), answer, (tokens, mask_token))
+    if isinstance(default, Exception) or (default[1].sum(dim=1) != 10).any():
+        raise Mistake("without `share` half of the patches should be corrupted: keep the default `share=0.5`")
     first, second = (_corrupted(answer, tokens, mask_token, 0.5, "")[1] for _ in range(2))
     if torch.equal(first, second):
         raise Mistake("two calls choose the same patches: do not set a seed, the model should see new holes")
@@ -215,6 +265,10 @@ def _check_again(answer) -> None:
             raise Mistake(
                 f"no gradient reaches `{name}`, so it could never learn: leave out `detach`, `.data`, `torch.no_grad`"
             )
+    if abs(sum(gradient.sum().item() for gradient in gradients) - tokens.numel()) > 0.5:
+        raise Mistake(
+            "a part of the corrupted tokens sends no gradient back: are the other patches, or the kept ones, detached?"
+        )
 
 
 def _patch_means(images: Tensor, patch_size) -> Tensor:
@@ -245,8 +299,10 @@ def check_colour_classes(answer):
         (edges, 2),
         (random(1, 3, 4, 6), 2),
         (random(2, 3, 8, 8), 4),
-        (random(2, 3, 12, 20).float(), (3, 5)),
+        (random(2, 3, 15, 30).float(), (3, 5)),
+        (torch.tensor([31.5, 32.5, 63.75, 63.75]).repeat(1, 3, 2, 1), (2, 2)),
         (random(2, 1, 8, 12), 4),
+        (random(1, 4, 4, 6), 2),
     ]
 
     def levels(images, patch_size, width=32.0):
@@ -320,6 +376,15 @@ def check_colour_classes(answer):
         grid = images.shape[2] // as_pair(patch_size)[0]
         return rearrange(masked.colour_classes(images, patch_size), "b (h w) -> b h w", h=grid)
 
+    def sides_swapped(images, patch_size):
+        return masked.colour_classes(images, as_pair(patch_size)[::-1])
+
+    def square(images, patch_size):
+        return masked.colour_classes(images, as_pair(patch_size)[0])
+
+    def whole_pixels(images, patch_size):
+        return masked.colour_classes(images.floor() if images.is_floating_point() else images, patch_size)
+
     def scrambled(images, patch_size):
         p1, p2 = as_pair(patch_size)
         batch, channels = images.shape[:2]
@@ -353,14 +418,18 @@ def check_colour_classes(answer):
             (overflowing, "64·7 does not fit into uint8, the numbers run over: turn them into int64 first, `.long()`"),
             (as_grid, "the classes are right, but as a grid (B, rows, columns): flatten it to (B, N)"),
             (scrambled, "`reshape` alone cuts rows, not patches: see lesson 01"),
+            (sides_swapped, "height and width of the patch are swapped: `patch_size` is (height, width)"),
+            (square, "you use the height of the patch for its width too: `patch_size` may be (height, width)"),
+            (whole_pixels, "you cut the pixels off to whole numbers before you average: keep float pixels as they are"),
         ],
     )  # fmt: skip
     _check_independence(answer)
-    refused = outcome(lambda f, *case: f(*case), answer, (random(1, 3, 8, 10), 4))
-    if not isinstance(refused, ValueError | RuntimeError | AssertionError):
-        raise Mistake(
-            "8x10 pixels cannot be cut into patches of 4 without a rest: raise a ValueError that says so"
-        )
+    for height, width in ((8, 10), (10, 8)):
+        refused = outcome(lambda f, *case: f(*case), answer, (random(1, 3, height, width), 4))
+        if not isinstance(refused, ValueError | RuntimeError | AssertionError):
+            raise Mistake(
+                f"{height}x{width} pixels cannot be cut into patches of 4 without a rest: raise a ValueError that says so"
+            )
 
 
 def _check_independence(answer) -> None:
@@ -386,6 +455,7 @@ def check_class_colours(answer):
         (torch.tensor(300),),
         (torch.tensor([0, 3, 7]), 1),
         (torch.randint(0, 64, (3, 2), generator=generator), 2),
+        (torch.tensor([8, 4095, 600]), 4),
     ]
 
     def levels(classes, channels=3, base=8):
@@ -471,6 +541,8 @@ def check_masked_loss(answer):
         case(4, 9, 512, some),
         case(2, 3, 4, torch.ones(2, 3, dtype=torch.bool)),
     ]
+    confident = torch.tensor([[[300.0, 0.0, -300.0], [0.0, 1.0, 2.0]]])
+    cases.append((confident, torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.bool)))
 
     def losses(logits, classes):
         return F.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
@@ -512,6 +584,14 @@ def check_masked_loss(answer):
     def nll_of_logits(logits, classes, chosen):
         return F.nll_loss(logits[chosen], classes[chosen])
 
+    def log_of_softmax(logits, classes, chosen):
+        right = logits.softmax(-1)[chosen].gather(1, classes[chosen][:, None])
+        return -right.log().mean()
+
+    def log_of_exp(logits, classes, chosen):
+        shares = logits.exp() / logits.exp().sum(-1, keepdim=True)
+        return -shares[chosen].gather(1, classes[chosen][:, None]).log().mean()
+
     def accuracy(logits, classes, chosen):
         return (logits.argmax(-1) == classes)[chosen].float().mean()
 
@@ -529,6 +609,8 @@ def check_masked_loss(answer):
         loss = function(*inputs)
         if isinstance(loss, float):
             raise Mistake("return the loss as a tensor: a plain number (`.item()`, `float`) has no gradient")
+        if isinstance(loss, Tensor) and loss.shape == (1,):
+            raise Mistake("return a scalar, a tensor of shape (): yours has the shape (1,)")
         return loss.reshape(1) if isinstance(loss, Tensor) and loss.ndim == 0 else loss
 
     compare(
@@ -551,6 +633,9 @@ def check_masked_loss(answer):
             (softmax_first, "you apply softmax before cross_entropy, which does it again: hand over the logits"),
             (nll_of_logits, "`nll_loss` wants log-probabilities: `cross_entropy` takes the logits"),
             (without_log, "the loss is minus the *logarithm* of the probability, not 1 minus the probability"),
+            (log_of_softmax, "right, but not for confident logits: a tiny probability becomes 0, and its logarithm is "
+             "infinite. Take `log_softmax` or `cross_entropy`"),
+            (log_of_exp, "right, but not for large logits: `exp` runs over. Take `log_softmax` or `cross_entropy`"),
             (accuracy, "this is the accuracy: it has no gradient. The loss is the cross-entropy"),
             (base_2, "you use the logarithm to the base 2: the natural one was asked for"),
             (squared, "this is the squared error: the loss is the cross-entropy"),

@@ -36,9 +36,10 @@ from vit_course import plots
 from vit_course.augment import AugmentConfig, augment
 from vit_course.checks import check
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments import LADDER, load_records
+from vit_course.experiments import load_records
 from vit_course.profiles import get_device, get_profile
 from vit_course.recipes import RECIPES, build_model
+from vit_course.studies import LADDER
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 

@@ -392,7 +392,7 @@ for name, found in under_shift.items():
 
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments import load_records
+from vit_course.experiments import describe_records, load_records
 
 
 def mean(values):
@@ -418,17 +418,11 @@ def verdict(results):
     return text + "the seeds of the two overlap, so this decides nothing"
 
 
-def source(records):
-    """Name data and machine of records."""
-    machines = sorted({f"{r['machine']}, {r['threads']} threads" for r in records})
-    return f"{'; '.join(sorted({r['data'] for r in records}))}; on {'; '.join(machines)}"
-
-
 comparison = by_step(load_records("comparison"))
 complete = {"vit", "resnet"} <= comparison.keys()
 labels = {"vit": "ViT", "resnet": "ResNet"}
 if complete:
-    print(source([record for runs in comparison.values() for record in runs]))
+    print(describe_records([record for runs in comparison.values() for record in runs]))
     print("\nmodel                  parameters    GFLOP  total PFLOP  epochs  minutes  pictures/s  accuracy")
     for step in labels:
         runs = comparison[step]
@@ -492,7 +486,7 @@ for record in fractions:
     curves.setdefault(name, {}).setdefault(100 * record["fraction"], []).append(100 * record["test_accuracy"])
 both = sorted(curves["ViT"].keys() & curves["ResNet"].keys())
 if both:
-    print(source(fractions))
+    print(describe_records(fractions))
     shown = [r["training_flops"] / (3 * r["forward_flops"]) for r in fractions]
     print(f"pictures seen by a run, repeats counted: {min(shown):,.0f} to {max(shown):,.0f}")
     for percent in both:
@@ -518,6 +512,10 @@ else:
 # Read such a curve in three steps. Who is ahead on the left, with little data? Does the distance between the lines shrink to the
 # right? And is it larger than the spread of the seeds? If there is one seed for each point, the third question has no answer, and a
 # distance of a point or two means nothing.
+#
+# What if the distance *grows*? Then look at the budget before you doubt the idea. All runs see the same number of pictures. If this is too
+# few for the ViT to learn even the pictures that it trains on, then more data cannot help it: it is short of steps. A gap that should
+# close with data shows itself only where training is long enough.
 #
 # ## 7. What have the trained models become?
 #

@@ -99,9 +99,9 @@ print("also here:", photo_model[1]["data"] if photo_model else "no model trained
 #
 # $$F - \bar{f} = U\,S\,V^\top, \qquad \text{share}_k = \frac{s_k^2}{\sum_j s_j^2}$$
 #
-# U is (D, r), S is (r, r) and diagonal, and $V^\top$ is (r, C·P·P), with r the smaller of D and C·P·P. The rows of $V^\top$ are the
-# **components**: patterns of length 1, at right angles to each other, the strongest first. $s_k$ is the k-th number of
-# S, and its share says how much of the differences between filters lies in pattern k.
+# U is (D, r), S is (r, r) and diagonal, and $V^\top$ is (r, C·P·P), with r the smaller of D and C·P·P. The rows of
+# $V^\top$ are the **components**: patterns of length 1, at right angles to each other, the strongest first. $s_k$ is
+# the k-th number of S, and its share says how much of the differences between filters lies in pattern k.
 #
 # **Your task.** Write `filter_components`. The docstring says all of this again, with shapes.
 
@@ -355,9 +355,10 @@ print(f"1/2 to the power of {depth} layers, what the identity alone keeps: {0.5*
 #
 # $$d_h = \frac{1}{B\,N} \sum_{b=1}^{B} \sum_{i=1}^{N} \sum_{j=1}^{N} A_{b,h,i,j}\; \lVert p_i - p_j \rVert$$
 #
-# $A_{b,h,i,j}$ is the weight that patch i gives to patch j in head h on picture b (here h is the number of one head, not
-# how many there are). $p_i$, two numbers (y, x), is the centre of patch i in pixels. i and j count *patches*: the row and the column of CLS are dropped. The authors do not scale the rest to sum
-# to 1 again (and average over 128 pictures).
+# $A_{b,h,i,j}$ is the weight that patch i gives to patch j in head h on picture b (here h is the number of one head,
+# not how many there are). $p_i$, two numbers (y, x), is the centre of patch i in pixels. i and j count *patches*: the
+# row and the column of CLS are dropped. The authors do not scale the rest to sum to 1 again (and average over 128
+# pictures).
 #
 # **Your task.** Write `mean_attention_distance`. Grids and patches need not be square.
 
@@ -594,9 +595,8 @@ print(
 # hidden: a model that is near chance there, 10 percent, has nothing to lose, and no line says anything.
 #
 # And mind three limits. A painted patch is itself a new thing, which the model never saw in training, so every line may
-# fall. Patches of the shape are important to any
-# model, so a map that glows on the object beats chance easily. And the average over pictures says nothing sure about
-# one picture.
+# fall. Patches of the shape are important to any model, so a map that glows on the object beats chance easily. And the
+# average over pictures says nothing sure about one picture.
 #
 # So say "the head looks at the star". If you want to say "because", hide the star.
 #
@@ -648,8 +648,8 @@ print(
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** Hidden patches hurt, whichever they are. (a) needs at least a fall that is larger than the random one. (c): a model needs
-# its input.
+# **(b)** Any hidden patches may hurt. (a) needs at least a fall that is larger than the random one. (c): a
+# model needs its input.
 #
 # </details>
 #

@@ -544,7 +544,7 @@ for target in (25, 50, 60, 75):
 
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments import load_records
+from vit_course.experiments import describe_records, load_records
 
 
 def mean(values):
@@ -574,7 +574,7 @@ for record in records:
     )
     examples.setdefault(name, record)
 if records:
-    print(plots.caption(records))
+    print(describe_records(records))
     for name, one in examples.items():
         print(
             f"{name:23} {one['model']:13} {one['parameters']:11,} parameters, {one['forward_flops'] / 1e9:.4f} GFLOP; "

@@ -39,7 +39,7 @@ from torch import nn
 from vit_course import plots
 from vit_course.checks import check
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments import load_records
+from vit_course.experiments import describe_records, load_records
 from vit_course.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
@@ -104,11 +104,11 @@ pretrained = pretrained.cpu()
 # |---|---|---|
 # | patch embedding, CLS token, blocks, final norm | depends on P, D, L | kept |
 # | positions | (1, N + 1, D) | kept (section 5 changes N) |
-# | hidden tanh layer, `pre_logits` | (D, hidden) | removed |
+# | hidden tanh layer, `pre_logits` | (hidden, D) and (hidden) | removed |
 # | head | (K, D) and (K) | new, all zero |
 #
-# Why a hidden tanh layer? In the paper, the head has one in pre-training (lesson 06), and is a single linear layer in
-# fine-tuning. Why zero? Write it first, then you will see.
+# Our model has no hidden tanh layer. A model trained as in the paper has one: there the head has a hidden layer in
+# pre-training (lesson 06), and is a single linear layer in fine-tuning. Why zero? Write it first, then you will see.
 #
 # **Your task.** Write `replace_head`. It changes the model in place.
 
@@ -134,8 +134,9 @@ print(f"first loss {loss.item():.6f}, ln {len(ours.classes)} = {math.log(len(our
 # $$\frac{\partial\,\text{loss}}{\partial W} = \frac{1}{B}\,(p - t)^\top y \qquad\qquad \frac{\partial\,\text{loss}}{\partial y} = \frac{1}{B}\,(p - t)\,W$$
 #
 # The left one is (K, D), and it is not zero: the head can learn. The right one is (B, D). It is all that the body
-# ever hears. With W = 0 it is zero. So the first step trains the head and leaves the body in peace. The next cell
-# measures the gradient of each part, with a zero head and with a random one.
+# ever hears. With W = 0 it is zero. So the first step trains the head and leaves the body in peace. (Weight decay does
+# not ask the loss. It shrinks the body a little in every step, also in the first.) The next cell measures the gradient
+# of each part, with a zero head and with a random one.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -194,7 +195,7 @@ for part in ("patch_embed", "blocks.0", "head"):
 #
 # In PyTorch a parameter is frozen by `requires_grad = False`: no gradient is computed for it. Two things do *not*
 # freeze. `model.eval()` changes dropout and its like, nothing else. And `module.requires_grad = False` sets an
-# attribute that nobody reads.
+# attribute that nobody reads: only parameters have a `requires_grad` that counts.
 #
 # **Your task.** Write `freeze`. It gets the names of the parts that may go on learning. Mind that "blocks.1" is not
 # "blocks.11".
@@ -212,7 +213,7 @@ for name, part in (("fine-tuning", model), ("linear probe", probe)):
 
 # %% [markdown]
 # Now the question of this lesson: how many labels does pre-training save? Three ways to start, three amounts of
-# labels. All runs of the contest take equally many steps. The learning rates differ: what starts from nothing needs a
+# labels. All runs take about equally many steps. The learning rates differ: what starts from nothing needs a
 # larger one than what must not be destroyed, and a single layer bears the largest.
 #
 # The paper fine-tunes with SGD (momentum .9), no weight decay, gradients clipped at norm 1. Our engine goes on with
@@ -337,7 +338,8 @@ apart = 100 * (max(by_decay.values()) - min(by_decay.values()))
 print(f"{apart:.1f} points lie between them; with one seed, a point or two mean nothing")
 
 # %% [markdown]
-# Three layers are few for such a fine tool. Papers that use it have 12 blocks and more, and decays from .65 to .95.
+# Our small model has few layers for such a fine tool. Papers that use it have 12 blocks and more, and decays from .65 to
+# .95.
 #
 # ## 5. May the pictures become larger?
 #
@@ -369,7 +371,7 @@ plots.show(
 # all parts of the model that know about sizes up to date, and to refuse what cannot work *before* anything is
 # changed.
 
-# %% exercise="vit_course.transfer:change_resolution" difficulty=3 minutes=12 hint="What knows about the size? The table of positions, and three attributes of `model.patch_embed`. `grid_size(img_size, patch_size)` gives the new grid and raises the ValueError for a size that does not fit. Do all tests first." hint2="`old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)`. Refuse if `any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules())`. Then `for table in position_tables(model): table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)`, and the three attributes: `as_pair(img_size)`, `new`, their product."
+# %% exercise="vit_course.transfer:change_resolution" difficulty=3 minutes=12 hint="What knows about the size? The tables of positions (mostly one; lesson 10 has models with several), and three attributes of `model.patch_embed`. Keep each table and give it new numbers, `table.data = ...`: other parts of the model may hold it too. `grid_size(img_size, patch_size)` gives the new grid and raises the ValueError for a size that does not fit. Do all tests first." hint2="`old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)`. Refuse if `any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules())`. Then `for table in position_tables(model): table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)`, and the three attributes: `as_pair(img_size)`, `new`, their product."
 from vit_course.transfer import change_resolution
 
 change_resolution = check(change_resolution)
@@ -396,8 +398,8 @@ plots.show(
 
 # %% [markdown]
 # Does the model still work, before a single step of training? For the comparison there is a second model, which gets
-# *random* positions on the new grid. Then both train at 48 pixels for a short time, with a small learning rate. They
-# keep their head, because the task is the same: the nine classes.
+# *random* positions on the new grid. Then both train at 48 pixels for a short time, with a small learning rate. A
+# third copy stays at 32 pixels and trains as long. All keep their head, because the task is the same: the nine classes.
 
 # %% tags=["nbval-ignore-output"]
 random_positions = copy.deepcopy(larger)
@@ -433,8 +435,8 @@ plots.show(
 
 # %% [markdown]
 # Read it marker by marker. Where does the interpolated model start: near guessing, near its old score, or between? It
-# has not seen one large picture yet. A loss is no surprise: a patch now covers a smaller part of the object, so every
-# patch looks unfamiliar. Fine-tuning has to mend that.
+# has not seen one large picture yet. A lower score would be no surprise: a patch now covers a smaller part of the
+# object, so every patch looks unfamiliar. Fine-tuning would have to mend that.
 #
 # The distance between interpolated and random positions tells how much *this* model uses its positions. If the two
 # are close, it hardly does: think of lesson 08, where patches were shuffled. The recorded runs ask the same question,
@@ -450,7 +452,7 @@ titles = {
 }
 runs = [(titles[r["step"]], r) for step in titles for r in resolution if r["step"] == step]
 if runs:
-    print(plots.caption(resolution))
+    print(describe_records(resolution))
     rows = {
         "before the first step": [100 * r["start_accuracy"] for _, r in runs],
         "after fine-tuning": [100 * r["test_accuracy"] for _, r in runs],
@@ -514,7 +516,7 @@ for record in scratch + transfer:
     curves.setdefault(way, {}).setdefault(labelled(record), []).append(record["test_accuracy"])
 curves = {way: curves[way] for way in ways.values() if way in curves}
 if transfer:
-    print(plots.caption([r for r in transfer if r["fraction"] == 1]))
+    print(describe_records(transfer))
     for record in {r["pretraining"]["data"]: r for r in transfer}.values():
         cost = record["pretraining"]
         print(
@@ -574,7 +576,7 @@ else:
 #
 # torchvision offers a ViT-B/16 trained on ImageNet. `vit_from_torchvision` reads every size from such weights, builds
 # *your* model around them, stretches the positions and puts a zero head on. The next cell does so if the file is on
-# this machine. It never fetches it. To get it (330 MB), set `download = True` in lesson 06, or put the file anywhere
+# this machine. It never downloads anything. To get the file (330 MB), set `download = True` in lesson 06, or put the file anywhere
 # and name it in the environment variable `VIT_COURSE_IMAGENET`.
 #
 # The settings are the paper's kind: SGD with momentum .9, no decay, clipping at 1. Without a GPU, it is a probe on

@@ -420,3 +420,13 @@ def test_headline_resnet_costs_what_the_vit_costs(pictures):
             model = build_model(e.model, pictures, **e.options)
             costs[e.name] = forward_flops(model, pictures) * e.config.epochs
     assert costs["resnet-flops"] == pytest.approx(costs["vit"], rel=0.02)
+
+
+def test_description_of_records_names_what_they_share():
+    machine = {"machine": "cpu", "threads": 1}
+    records = [
+        {**machine, "data": "pictures; subset of 100; seed 0"},
+        {**machine, "data": "pictures; subset of 50"},
+    ]
+    assert experiments.describe_records(records) == "recorded on cpu, 1 thread(s); pictures"
+    assert experiments.describe_records(records[:1]).endswith("pictures; subset of 100; seed 0")

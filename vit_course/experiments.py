@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 import torch
 from torch import nn
@@ -135,6 +136,14 @@ def load_records(group: str, size: str | None = None) -> list[dict]:
         if records:
             return records
     return []
+
+
+def describe_records(records: Sequence[dict], width: int = 100) -> str:
+    """Say which machines made records, and from which data, as far as that is the same; in lines of `width`."""
+    machines = dict.fromkeys(f"{record['machine']}, {record['threads']} thread(s)" for record in records)
+    parts = zip(*(record["data"].split("; ") for record in records), strict=False)
+    common = [same[0] for same in parts if len(set(same)) == 1]
+    return fill(f"recorded on {' / '.join(machines)}; {'; '.join(common)}", width)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

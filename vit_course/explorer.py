@@ -138,10 +138,13 @@ def model_attentions(
     Returns:
         A list over the L layers of weights (B, h, T, T), on the CPU.
     """
-    was_training, device = model.training, next(model.parameters()).device
+    device, modes = next(model.parameters()).device, [(part, part.training) for part in model.modules()]
     inputs = images if mean is None or std is None else normalize(images, mean, std)
-    _, attentions = model.eval()(inputs.to(device), return_attention=True)
-    model.train(was_training)
+    try:
+        _, attentions = model.eval()(inputs.to(device), return_attention=True)
+    finally:
+        for part, mode in modes:
+            part.training = mode
     return [attention.cpu() for attention in attentions]
 
 

@@ -134,9 +134,9 @@ print(f"first loss {loss.item():.6f}, ln {len(ours.classes)} = {math.log(len(our
 # $$\frac{\partial\,\text{loss}}{\partial W} = \frac{1}{B}\,(p - t)^\top y \qquad\qquad \frac{\partial\,\text{loss}}{\partial y} = \frac{1}{B}\,(p - t)\,W$$
 #
 # The left one is (K, D), and it is not zero: the head can learn. The right one is (B, D). It is all that the body
-# ever hears. With W = 0 it is zero. So the first step trains the head and leaves the body in peace. (Weight decay does
-# not ask the loss. It shrinks the body a little in every step, also in the first.) The next cell measures the gradient
-# of each part, with a zero head and with a random one.
+# ever hears. With W = 0 it is zero. So the first step trains the head and leaves the body in peace. One
+# thing does not ask the loss: weight decay shrinks the body a little in every step, also in the first. The next cell
+# measures the gradient of each part, with a zero head and with a random one.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -338,8 +338,8 @@ apart = 100 * (max(by_decay.values()) - min(by_decay.values()))
 print(f"{apart:.1f} points lie between them; with one seed, a point or two mean nothing")
 
 # %% [markdown]
-# Our small model has few layers for such a fine tool. Papers that use it have 12 blocks and more, and decays from .65 to
-# .95.
+# Our small model has few layers for such a fine tool. Papers that use it have 12 blocks and more, and decays from
+# .65 to .95.
 #
 # ## 5. May the pictures become larger?
 #
@@ -576,8 +576,8 @@ else:
 #
 # torchvision offers a ViT-B/16 trained on ImageNet. `vit_from_torchvision` reads every size from such weights, builds
 # *your* model around them, stretches the positions and puts a zero head on. The next cell does so if the file is on
-# this machine. It never downloads anything. To get the file (330 MB), set `download = True` in lesson 06, or put the file anywhere
-# and name it in the environment variable `VIT_COURSE_IMAGENET`.
+# this machine. It never downloads anything. To get the file (330 MB), set `download = True` in lesson 06, or put the
+# file anywhere and name it in the environment variable `VIT_COURSE_IMAGENET`.
 #
 # The settings are the paper's kind: SGD with momentum .9, no decay, clipping at 1. Without a GPU, it is a probe on
 # few and small pictures.

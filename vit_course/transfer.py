@@ -121,7 +121,7 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
     The patch size stays, so the grid of patches changes, and with it the number of positions.
     `resized_positions(table, old_grid, new_grid, num_prefix_tokens)` brings a table of positions to another
     grid. Each table of `position_tables(model)` goes through it; most models have one, `model.pos_embed`. It
-    stays a parameter with the same name and on the same device, trainable if it was so before.
+    stays the same parameter, on the same device and trainable if it was so before: new numbers go into its `.data`.
     `model.patch_embed` gets the new `img_size` and `grid_size`, as pairs, and the new `num_patches`. Nothing
     else of the model changes.
 

@@ -128,6 +128,48 @@ def head_of_new_tensors(model, num_classes):
     return model
 
 
+def head_of_two_classes_and_more(model, num_classes):
+    refuse_no_class(num_classes - 1)
+    return head_with(model, num_classes)
+
+
+def head_refuses_zero_alone(model, num_classes):
+    if num_classes == 0:
+        raise ValueError("no class")
+    return head_with(model, abs(num_classes))
+
+
+def head_without_pre_logits(model, num_classes):
+    head_with(model, num_classes).pre_logits = None
+    return model
+
+
+def head_and_frozen_body(model, num_classes):
+    head_with(model, num_classes).requires_grad_(False)
+    model.head.requires_grad_(True)
+    return model
+
+
+def head_in_eval_mode(model, num_classes):
+    return head_with(model, num_classes).eval()
+
+
+def head_bias_float32(model, num_classes):
+    head_with(model, num_classes).head.bias = nn.Parameter(torch.zeros(num_classes))
+    return model
+
+
+def head_model_float32(model, num_classes):
+    return head_with(model, num_classes).float()
+
+
+def head_width_of_positions(model, num_classes):
+    refuse_no_class(num_classes)
+    model.head = init_head(nn.Linear(model.pos_embed.shape[-1], num_classes).to(model.head.weight))
+    model.pre_logits = nn.Identity()
+    return model
+
+
 def known_parts(model, trainable):
     names = [name for name, _ in model.named_parameters()]
     for part in trainable:
@@ -250,6 +292,48 @@ def freeze_by_pieces(model, trainable=("head",)):
     return model
 
 
+def freeze_checks_prefix(model, trainable=("head",)):
+    for part in trainable:
+        if not any(name.startswith(part) for name, _ in model.named_parameters()):
+            raise ValueError(part)
+    return freeze_unknown(model, trainable)
+
+
+def freeze_checks_substring(model, trainable=("head",)):
+    for part in trainable:
+        if not any(part in name for name, _ in model.named_parameters()) or part == "block":
+            raise ValueError(part)
+    return freeze_unknown(model, trainable)
+
+
+def freeze_checks_modules(model, trainable=("head",)):
+    known = {name for name, _ in [*model.named_modules(), *model.named_parameters()]}
+    if unknown := set(trainable) - known:
+        raise ValueError(unknown)
+    return freeze_unknown(model, trainable)
+
+
+def freeze_default_empty(model, trainable=()):
+    return freeze_by(in_part)(model, trainable)
+
+
+def freeze_empties_list(model, trainable=("head",)):
+    freeze_by(in_part)(model, trainable)
+    if isinstance(trainable, list):
+        trainable.clear()
+    return model
+
+
+def freeze_nothing_if_empty(model, trainable=("head",)):
+    return freeze_by(in_part)(model, trainable) if trainable else model
+
+
+def freeze_parts_of_a_vit(model, trainable=("head",)):
+    known_parts(model, trainable)
+    assert model.patch_embed is not None and model.blocks is not None
+    return freeze_unknown(model, trainable)
+
+
 def layer_number(name, depth):
     part, *rest = name.removeprefix("vit.").split(".")
     if part == "blocks":
@@ -334,6 +418,23 @@ def scale_always_decay(name, depth, decay):
     return decay
 
 
+def scale_by_beginning(name, depth, decay):
+    name = name.removeprefix("vit.")
+    if name.startswith(("norm", "pre_logits", "head")):
+        return 1.0
+    return decay ** (depth + 1 - layer_number(name, depth))
+
+
+def scale_any_number(name, depth, decay):
+    numbers = [int(piece) for piece in name.split(".") if piece.isdigit()]
+    layer = numbers[0] + 1 if numbers else layer_number(name, depth)
+    return decay ** (depth + 1 - layer)
+
+
+def scale_of_a_fixed_decay(name, depth, decay):
+    return 0.75 ** (depth + 1 - layer_number(name, depth))
+
+
 def scale_by_loop(name, depth, decay):
     scale = 1
     for _ in range(depth + 1 - layer_number(name, depth)):
@@ -368,6 +469,91 @@ def stretch(model, old, new):
 
 def resolution_new_parameter(model, img_size):
     return resolution_with(model, img_size, stretch)
+
+
+def resolution_new_parameters(model, img_size):
+    """New parameters for all tables, while the encoder holds the old ones."""
+    old, tables = model.patch_embed.grid_size, model.layer_pos
+    resolution_with(model, img_size, stretch)
+    for i in range(len(tables or ())):
+        table = resized_positions(tables[i].data, old, model.patch_embed.grid_size, model.num_prefix_tokens)
+        tables[i] = nn.Parameter(table, tables[i].requires_grad)
+    return model
+
+
+def resolution_by_data(model, img_size):
+    def positions(model, old, new):
+        for table in [model.pos_embed, *(model.layer_pos or ())]:
+            table.data = resized_positions(table.detach(), old, new, model.num_prefix_tokens)
+
+    return resolution_with(model, img_size, positions)
+
+
+def resolution_float32(model, img_size):
+    resolution_by_data(model, img_size)
+    if model.pos_embed is not None:
+        model.pos_embed.data = model.pos_embed.data.float()
+    return model
+
+
+def resolution_fraction(model, img_size):
+    embed = resolution_by_data(model, img_size).patch_embed
+    embed.num_patches = embed.img_size[0] * embed.img_size[1] / math.prod(embed.patch_size)
+    return model
+
+
+def resolution_list(model, img_size):
+    embed = resolution_by_data(model, img_size).patch_embed
+    embed.img_size = list(embed.img_size)
+    return model
+
+
+def resolution_looks_at_height(model, img_size):
+    if isinstance(img_size, int):
+        return resolution_by_data(model, img_size)
+    patch = model.patch_embed.patch_size[1]
+    return resolution_by_data(model, (img_size[0], img_size[1] // patch * patch))
+
+
+def resolution_counts_first(model, img_size):
+    size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
+    embed, patch = model.patch_embed, model.patch_embed.patch_size
+    if isinstance(model.pos_embed, LearnedPosition2d) or model.blocks[0].attn.rel_pos is not None:
+        raise ValueError("no table")
+    embed.num_patches = size[0] // patch[0] * (size[1] // patch[1])
+    return resolution_by_data(model, img_size)
+
+
+def resolution_size_first(model, img_size):
+    size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
+    model.patch_embed.img_size = size
+    return resolution_by_data(model, img_size)
+
+
+def resolution_and_frozen_body(model, img_size):
+    resolution_by_data(model, img_size)
+    model.blocks.requires_grad_(False)
+    return model
+
+
+def resolution_same_count(model, img_size):
+    old = model.patch_embed.num_patches
+    size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
+    if old == size[0] * size[1] / math.prod(model.patch_embed.patch_size):
+        return resolution_with(model, img_size, lambda model, old, new: None)
+    return resolution_by_data(model, img_size)
+
+
+def resolution_turned(model, img_size):
+    return resolution_by_data(model, img_size if isinstance(img_size, int) else tuple(img_size)[::-1])
+
+
+def resolution_not_antialiased(model, img_size):
+    def positions(model, old, new):
+        table = model.pos_embed
+        table.data = resample_pos_embed(table.data, old, new, model.num_prefix_tokens, antialias=False)
+
+    return resolution_with(model, img_size, positions)
 
 
 def resolution_under_no_grad(model, img_size):
@@ -534,6 +720,14 @@ WRONG = {
         ("the body must keep what it has learned", head_resets_norm),
         ("0 classes make no head", head_takes_no_class),
         ("should be one linear layer", head_in_a_sequence),
+        ("with 1: your code stopped with ValueError", head_of_two_classes_and_more),
+        ("-2 classes make no head", head_refuses_zero_alone),
+        ("is no layer any more", head_without_pre_logits),
+        ("cls_token is frozen now", head_and_frozen_body),
+        ("in eval mode now", head_in_eval_mode),
+        ("the bias of your new head is torch.float32", head_bias_float32),
+        ("cls_token was torch.float64", head_model_float32),
+        ("AttributeError: 'NoneType' object has no attribute 'shape'", head_width_of_positions),
     ],
     "freeze": [
         ("look at the *beginning* of the name", freeze_by(lambda n, parts: any(p in n for p in parts))),
@@ -550,6 +744,21 @@ WRONG = {
         ("the model has no part 'heads'", freeze_unknown),
         ("look at the names first", freeze_then_complain),
         ("freezing changes no weight", freeze_to_zero),
+        ("the model has no part 'block'", freeze_checks_prefix),
+        ("the model has no part 'bias'", freeze_checks_substring),
+        ("the model has a module 'pos_drop', but no parameter in it", freeze_checks_modules),
+        ("keep the default", freeze_default_empty),
+        ("changes the list `trainable`", freeze_empties_list),
+        ("an empty tuple names no part", freeze_nothing_if_empty),
+        ("`model` can be any module", freeze_parts_of_a_vit),
+        (
+            "*one* of the parts holds it",
+            freeze_by(lambda n, parts: all(in_part(n, [p]) for p in parts)),
+        ),
+        (
+            "'blocks.1' names one block, not all",
+            freeze_by(lambda n, parts: n.split(".")[0] in [p.split(".")[0] for p in parts]),
+        ),
     ],
     "layer_scale": [
         ("turned round", scale_reversed),
@@ -566,6 +775,9 @@ WRONG = {
         ("'fc.weight' is in no part", scale_anything),
         ("has no blocks.3", scale_no_last_block),
         ("every layer gets the same multiplier", scale_always_decay),
+        ("compare the whole first piece", scale_by_beginning),
+        ("only after 'blocks' a number is that of a block", scale_any_number),
+        ("always a power of .75", scale_of_a_fixed_decay),
     ],
     "change_resolution": [
         ("still those of the old grid", resolution_old_positions),
@@ -586,11 +798,23 @@ WRONG = {
         ("positions '2d' have no table", resolution_takes_all),
         ("do not fill pictures of 18", resolution_rounds_down),
         ("return the model that you were given", resolution_returns_positions),
+        ("layer_pos.0 is not brought to the new grid", resolution_new_parameter),
+        ("the later blocks still add the old table", resolution_new_parameters),
+        ("new positions keep the type of the old ones", resolution_float32),
+        ("yours is 9.0: sizes are whole numbers", resolution_fraction),
+        ("a tuple, because `forward` compares it with one", resolution_list),
+        ("do not fill pictures of (16, 18)", resolution_looks_at_height),
+        ("changes the model first and complains then", resolution_counts_first),
+        ("refuse the model *before* you change its sizes", resolution_size_first),
+        ("is frozen now", resolution_and_frozen_body),
+        ("as many patches as before, but in other rows", resolution_same_count),
+        ("the new grid is turned", resolution_turned),
+        ("interpolated without antialiasing", resolution_not_antialiased),
     ],
 }
 RIGHT = {
     "replace_head": [head_with, head_with_init_head, head_of_new_tensors],
     "freeze": [freeze_by(in_part), freeze_all_then_thaw, freeze_by_pieces],
     "layer_scale": [scale_by_loop, scale_by_logarithm],
-    "change_resolution": [resolution_new_parameter, resolution_under_no_grad],
+    "change_resolution": [resolution_by_data, resolution_under_no_grad],
 }

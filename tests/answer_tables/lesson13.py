@@ -142,6 +142,81 @@ def corrupt_counts_masks_alone(tokens, mask_token, share=0.5):
     return place(tokens, mask_token, to_mask, to_swap), to_mask
 
 
+def corrupt_counting(number):
+    """Corrupt another number of patches: number(share·N)."""
+
+    def answer(tokens, mask_token, share=0.5):
+        batch, count = tokens.shape[:2]
+        chosen = torch.rand(batch, count).argsort(1) < number(share * count)
+        return place(tokens, mask_token, *split(chosen)), chosen
+
+    return answer
+
+
+def corrupt_partner(index):
+    """Take the other patch from index(chosen), (B, N) or (N,)."""
+
+    def answer(tokens, mask_token, share=0.5):
+        chosen = draw(*tokens.shape[:2], share)
+        places = index(chosen).expand(chosen.shape)
+        others = tokens.gather(1, places[..., None].expand_as(tokens))
+        return place(tokens, mask_token, *split(chosen), others), chosen
+
+    return answer
+
+
+def places(chosen):
+    return torch.arange(chosen.shape[1]).expand(chosen.shape)
+
+
+def mirrored(chosen):
+    return chosen.shape[1] - 1 - places(chosen)
+
+
+def one_step_a_picture(chosen):
+    return (places(chosen) + torch.randint(1, chosen.shape[1], (len(chosen), 1))) % chosen.shape[1]
+
+
+def low_too_low(chosen):
+    return (places(chosen) + torch.randint(0, chosen.shape[1] - 1, chosen.shape)) % chosen.shape[1]
+
+
+def next_or_last(chosen):
+    return (places(chosen) + 2 * torch.randint(0, 2, chosen.shape) - 1) % chosen.shape[1]
+
+
+def among(weights):
+    """Another patch of those with a weight, or any other if there is none."""
+    count = weights.shape[1]
+    scores = (weights[:, None, :] + 1e-9) * (1 - torch.eye(count))
+    return torch.multinomial(scores.flatten(0, 1), 1).reshape(weights.shape)
+
+
+def corrupt_exact_fates(tokens, mask_token, share=0.5):
+    batch, count = tokens.shape[:2]
+    k = round(share * count)
+    rank = torch.rand(batch, count).argsort(1).argsort(1)
+    chosen, to_mask = rank < k, rank < int(0.8 * k)
+    return place(tokens, mask_token, to_mask, (rank < int(0.9 * k)) & ~to_mask), chosen
+
+
+def corrupt_one_draw_for_both(tokens, mask_token, share=0.5):
+    drawn = torch.rand(tokens.shape[:2])
+    chosen = drawn.argsort(1).argsort(1) < round(share * tokens.shape[1])
+    to_mask = chosen & (drawn < 0.8)
+    return place(tokens, mask_token, to_mask, chosen & ~to_mask & (drawn < 0.9)), chosen
+
+
+def corrupt_other_default(tokens, mask_token, share=0.15):
+    chosen = draw(*tokens.shape[:2], share)
+    return place(tokens, mask_token, *split(chosen)), chosen
+
+
+def corrupt_detached_partners(tokens, mask_token, share=0.5):
+    chosen = draw(*tokens.shape[:2], share)
+    return place(tokens, mask_token, *split(chosen), partners(tokens.detach())), chosen
+
+
 def corrupt_leaves_kept_out(tokens, mask_token, share=0.5):
     chosen = draw(*tokens.shape[:2], share)
     to_mask, to_swap = split(chosen)
@@ -333,6 +408,31 @@ def classes_stretched_by_constants(images, patch_size):
     return number(((means(x, patch_size) + 2) * 2).floor().clamp(0, 7))
 
 
+def classes_sides_swapped(images, patch_size):
+    return number(means(images, as_pair(patch_size)[::-1]) // 32)
+
+
+def classes_square(images, patch_size):
+    return number(means(images, as_pair(patch_size)[0]) // 32)
+
+
+def classes_of_whole_pixels(images, patch_size):
+    return number(means(images.to(torch.uint8), patch_size) // 32)
+
+
+def classes_one_or_three_channels(images, patch_size):
+    levels = (means(images, patch_size) // 32).long()
+    return levels[..., 0] if images.shape[1] == 1 else (levels[..., :3] * torch.tensor([64, 8, 1])).sum(-1)
+
+
+def classes_cropped(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    if images.shape[3] % p2:
+        raise ValueError("does not fit")
+    pieces = F.unfold(images.float(), (p1, p2), stride=(p1, p2)).unflatten(1, (images.shape[1], -1))
+    return number(pieces.mean(2).transpose(1, 2) // 32)
+
+
 def classes_pooled(images, patch_size):
     pooled = F.avg_pool2d(images.float(), patch_size, ceil_mode=True).flatten(2).transpose(1, 2)
     return number(pooled // 32)
@@ -416,6 +516,11 @@ def colours_channels_first(classes, num_channels=3):
 
 def colours_always_three(classes, num_channels=3):
     return (32 * digits(classes, 3) + 16).to(torch.uint8)
+
+
+def colours_from_three_weights(classes, num_channels=3):
+    weights = torch.tensor([64, 8, 1])[-num_channels:]
+    return (32 * (classes[..., None] // weights % 8) + 16).to(torch.uint8)
 
 
 def colours_by_shift(classes, num_channels=3):
@@ -508,6 +613,15 @@ def loss_number(logits, classes, chosen):
     return F.cross_entropy(logits[chosen], classes[chosen]).item()
 
 
+def loss_log_of_softmax(logits, classes, chosen):
+    shares = logits.softmax(-1).gather(-1, classes[..., None])[..., 0]
+    return -shares[chosen].log().mean()
+
+
+def loss_with_an_axis(logits, classes, chosen):
+    return F.cross_entropy(logits[chosen], classes[chosen])[None]
+
+
 def loss_selected(logits, classes, chosen):
     return F.cross_entropy(logits[chosen], classes[chosen])
 
@@ -564,6 +678,18 @@ WRONG = {
         ("no gradient reaches `mask_token`", corrupt_detached),
         ("changes its input in place", corrupt_in_place),
         ("give the mask token their type", corrupt_wider_type),
+        ("do not always round up", corrupt_counting(math.ceil)),
+        ("share 0: you corrupt 1 patches", corrupt_counting(lambda number: max(1, round(number)))),
+        ("the same other patch in every picture", corrupt_partner(mirrored)),
+        ("at the same distance for all patches", corrupt_partner(one_step_a_picture)),
+        ("never gives high itself", corrupt_partner(low_too_low)),
+        ("from a few distances only", corrupt_partner(next_or_last)),
+        ("always a corrupted one", corrupt_partner(lambda chosen: among(chosen.float()))),
+        ("always one that is not corrupted", corrupt_partner(lambda chosen: among(1 - chosen.float()))),
+        ("exactly 24 mask tokens among 30", corrupt_exact_fates),
+        ("do choice and fate use the same random numbers", corrupt_one_draw_for_both),
+        ("keep the default `share=0.5`", corrupt_other_default),
+        ("sends no gradient back", corrupt_detached_partners),
     ],
     "colour_classes": [
         ("the order of the channels is turned round", classes_blue_first),
@@ -584,6 +710,11 @@ WRONG = {
         ("cuts rows, not patches", classes_scrambled),
         ("on images of shape (1, 3, 2, 2), patch_size = 2", classes_stretched_by_constants),
         ("raise a ValueError", classes_pooled),
+        ("height and width of the patch are swapped", classes_sides_swapped),
+        ("the height of the patch for its width", classes_square),
+        ("keep float pixels as they are", classes_of_whole_pixels),
+        ("on images of shape (1, 4, 4, 6)", classes_one_or_three_channels),
+        ("10x8 pixels cannot be cut", classes_cropped),
     ],
     "class_colours": [
         ("red and blue are swapped", colours_blue_first),
@@ -597,6 +728,7 @@ WRONG = {
         ("you return shares of 255", colours_shares),
         ("the channels should be the last axis", colours_channels_first),
         ("use `num_channels`", colours_always_three),
+        ("the shape should be (3, 4), yours is (3, 3)", colours_from_three_weights),
     ],
     "masked_loss": [
         ("you average over all patches", loss_everywhere),
@@ -615,6 +747,8 @@ WRONG = {
         ("wants the classes on the second axis", loss_not_transposed),
         ("no gradient reaches", loss_detached),
         ("return the loss as a tensor", loss_number),
+        ("not for confident logits", loss_log_of_softmax),
+        ("a tensor of shape ()", loss_with_an_axis),
     ],
 }
 RIGHT = {

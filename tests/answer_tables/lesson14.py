@@ -330,6 +330,18 @@ def blend_in_place(images, targets, share):
     return share * images + (1 - share) * images[rows], targets
 
 
+def blend_mirrored_partner(images, targets, share):
+    rows = torch.randperm(len(images))
+    mixed = share * images + (1 - share) * images[rows].flip(-1)
+    return mixed, share * targets + (1 - share) * targets[rows]
+
+
+def blend_by_matrix(images, targets, share):
+    own = torch.eye(len(images))
+    mix = share * own + (1 - share) * own[torch.randperm(len(images))]
+    return torch.einsum("ij,jchw->ichw", mix, images), mix @ targets
+
+
 def blend_lerp(images, targets, share):
     rows = torch.rand(len(images)).argsort()
     return torch.lerp(images[rows], images, share), torch.lerp(targets[rows], targets, share)
@@ -390,6 +402,14 @@ def score_right(model, images, labels, batch_size=500):
     return torch.cat(score_batches(model, images, labels, batch_size)).double().mean()
 
 
+def score_fixed_batches(model, images, labels, batch_size=500):
+    return score_right(model, images, labels, 1)
+
+
+def score_other_default(model, images, labels, batch_size=10):
+    return score_right(model, images, labels, batch_size)
+
+
 @torch.inference_mode()
 def score_by_slices(model, images, labels, batch_size=500):
     model.train(False)
@@ -409,6 +429,19 @@ WRONG = {
         ("cls_token has mean", draw_with(lambda m: m.cls_token.normal_(std=0.02))),
         ("project.weight has mean", draw_with(lambda m: m.project.weight.normal_(std=0.02))),
         ("norm.weight has mean 0.0", draw_with(lambda m: m.norm.weight.zero_())),
+        ("project.weight has mean", draw_with(lambda m: nn.init.xavier_normal_(m.project.weight))),
+        (
+            "project.weight has mean",
+            draw_with(lambda m: m.project.weight.normal_(std=m.project.out_features**-0.5)),
+        ),
+        (
+            "pos_embed repeats its numbers",
+            draw_with(lambda m: m.pos_embed.copy_(0.02 * torch.randn(m.pos_embed.shape[1])[:, None])),
+        ),
+        (
+            "pos_embed repeats its numbers",
+            draw_with(lambda m: m.pos_embed.copy_(0.02 * torch.randn(m.pos_embed.shape[2]))),
+        ),
         ("blocks.0.mlp.fc1.weight", draw_with(lambda m: [b.mlp.fc1.reset_parameters() for b in m.blocks])),
     ],
     "embed_patches": [
@@ -485,6 +518,11 @@ WRONG = {
         ("two calls give the same partners", blend_with(partner=lambda n: torch.arange(n).flip(0))),
         ("partner of several", blend_with(partner=lambda n: torch.randint(n, (n,)))),
         ("changes its input in place", blend_in_place),
+        (
+            "share = 0.25 a picture keeps 0.75",
+            blend_with(lambda s: max(s, 1 - s), lambda s: min(s, 1 - s)),
+        ),
+        ("every pixel with the same pixel", blend_mirrored_partner),
     ],
     "score": [
         *bugs_of("score"),
@@ -496,6 +534,8 @@ WRONG = {
         ("not left in it", score_back_to_training),
         ("gradients are recorded", score_with_gradients),
         ("share of wrong answers", score_errors),
+        ("is `batch_size` ignored?", score_fixed_batches),
+        ("keep the default `batch_size=500`", score_other_default),
     ],
 }
 RIGHT = {
@@ -506,6 +546,6 @@ RIGHT = {
     "classify": [classify_norm_first, classify_by_hand],
     "decay_groups": [groups_by(is_matrix), groups_by_layer, weight_decay_groups],
     "schedule": [rate(), rate_from_the_end, learning_rate],
-    "blend": [blend_with(), blend_lerp],
+    "blend": [blend_with(), blend_lerp, blend_by_matrix],
     "score": [score_right, score_by_slices],
 }

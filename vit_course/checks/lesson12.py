@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from vit_course import transfer
 from vit_course.checks.core import Mistake, compare, demand_error, exercise, explain_error, outcome
 from vit_course.embeddings import resample_pos_embed
-from vit_course.patches import grid_size
 from vit_course.vit import VisionTransformer
 
 SIZES = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
@@ -60,7 +59,7 @@ def settings(model: nn.Module) -> dict[str, tuple]:
 
 
 def same_settings(model: nn.Module, before: dict[str, tuple], why: str, kept: tuple[str, ...] = ()) -> None:
-    """Demand that the parameters learn as before, with the same type and device, and that the model is in train mode."""
+    """Demand that the parameters learn as before, of the same type and device, and that the model is in train mode."""
     for name, (learns, dtype, device) in settings(model).items():
         if name not in before or name.startswith(kept):
             continue
@@ -221,7 +220,7 @@ def _check_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
         raise Mistake(f"{where}: the wrong way round: the named parts go on learning, all others stop")
     if not got and len(parts) > 1:
         raise Mistake(
-            f"{where}: everything is frozen. A parameter goes on learning if it belongs to *one* of the parts, not to all"
+            f"{where}: everything is frozen. A parameter goes on learning if *one* of the parts holds it, not all"
         )
     if not got and want:
         raise Mistake(
@@ -373,7 +372,7 @@ def check_layer_scale(answer):
             ),
             (
                 variant(any_number),
-                "a number is that of a block only after 'blocks': 'layer_pos.1' and 'backbone.4' are embeddings, layer 0",
+                "only after 'blocks' a number is that of a block: 'layer_pos.1' and 'backbone.4' are embeddings",
             ),
             (
                 variant(scale=lambda layer, depth, decay: 0.75 ** (depth + 1 - layer)),
@@ -465,7 +464,8 @@ def _check_every_table(answer) -> None:
                 )
         added, right = model.blocks.entry_positions, finished.blocks.entry_positions
         if any(
-            mine.shape != want.shape or not torch.allclose(mine, want) for mine, want in zip(added, right)
+            mine.shape != want.shape or not torch.allclose(mine, want)
+            for mine, want in zip(added, right, strict=True)
         ):
             raise Mistake(
                 f"{where}the later blocks still add the old table: they hold the parameter that you replaced by a new "

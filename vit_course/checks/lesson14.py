@@ -153,7 +153,7 @@ def learns_alike(answer: Callable, reference: Callable, x: Tensor, weights: nn.M
 
 @patient_check("draw_weights")
 def check_draw_weights(answer):
-    model = scrambled(patient(dim=48, depth=2, img_size=32))
+    model = scrambled(patient(dim=96, depth=2, img_size=32))
     if run(answer, model) is not model:
         raise Mistake("return the model that you were given, with its weights drawn anew in place")
     linear = {id(layer.weight): layer for layer in model.modules() if isinstance(layer, nn.Linear)}
@@ -169,6 +169,8 @@ def check_draw_weights(answer):
                 f"{name} has mean {mean:.3f} and deviation {deviation:.3f} after your function; the docstring asks "
                 f"for mean {wanted_mean:g} and deviation {wanted:.3g}"
             )
+        if wanted and min(value.flatten(0, -2).std(axis).mean() for axis in (0, 1)) < 0.5 * wanted:
+            raise Mistake(f"{name} repeats its numbers along an axis: draw each number by itself")
         if not value.requires_grad:
             raise Mistake(f"{name} does not learn any more: requires_grad is False")
 
@@ -279,6 +281,16 @@ def check_attend(answer):
     learns_alike(answer, clinic.attend, *cases[1])
 
 
+class _Attention:
+    """The healthy `attend`, with a name that a message can show."""
+
+    def __call__(self, tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
+        return clinic.attend(tokens, block)
+
+    def __repr__(self) -> str:
+        return "a healthy one"
+
+
 @patient_check("encode_block")
 def check_encode_block(answer):
     cases = []
@@ -288,7 +300,7 @@ def check_encode_block(answer):
         (7, 2, {"dim": 24}),
     ):
         block = spread_weights(patient(img_size=8, **options).blocks[0])
-        cases.append((torch.randn(batch, tokens, options["dim"]), block, clinic.attend))
+        cases.append((torch.randn(batch, tokens, options["dim"]), block, _Attention()))
 
     def branches(first: Callable, second: Callable) -> Callable:
         def function(tokens: Tensor, block: nn.Module, attend: Callable) -> Tensor:
@@ -432,7 +444,7 @@ def check_blend(answer):
     batch = 24
     targets = torch.eye(batch)
     drawn = []
-    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (1.0, (2, 3)), (0.75, (2, 2))):
+    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3)), (0.75, (2, 2))):
         images = targets[:, :, None, None].expand(-1, -1, *size) * 4 - 1
         result = run(answer, images, targets, share)
         if not isinstance(result, tuple | list) or len(result) != 2:
@@ -465,9 +477,16 @@ def check_blend(answer):
         if share < 1 and len(set(partner.tolist())) < batch:
             raise Mistake("some pictures are partner of several, others of none: draw a permutation")
         drawn.append(partner)
+    images = torch.randn(batch, 3, 4, 5)
+    seen, said = run(answer, images, targets, 0.75)
+    partner = (said - 0.75 * targets).argmax(dim=1)
+    if not torch.allclose(seen, 0.75 * images + 0.25 * images[partner], atol=1e-5):
+        raise Mistake(
+            "a blended picture is not the sum of its two pictures: blend every pixel with the same pixel"
+        )
     if torch.equal(drawn[0], torch.arange(batch)):
         raise Mistake("nothing is blended: every picture is its own partner")
-    if torch.equal(drawn[0], drawn[3]):
+    if torch.equal(drawn[0], drawn[-1]):
         raise Mistake("two calls give the same partners: draw them at random each time")
 
 
@@ -519,3 +538,12 @@ def check_score(answer):
             raise Mistake(
                 f"batch_size is {batch_size}, but your code hands over {model.largest} pictures at a time"
             )
+        if model.largest < min(batch_size, 14):
+            raise Mistake(
+                f"batch_size is {batch_size}, but your code hands over {model.largest} of 14 pictures at a time: is "
+                "`batch_size` ignored?"
+            )
+    model = Fixed()
+    run(answer, model, images, labels)
+    if model.largest < 14:
+        raise Mistake("without `batch_size` 500 pictures go at a time: keep the default `batch_size=500`")

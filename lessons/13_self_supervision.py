@@ -64,7 +64,7 @@ plots.show(figure, "The portrait, and the same portrait with a random half of it
 #
 # ## 2. What exactly do we hide?
 #
-# Let $x^i E$ be the token of patch i, a vector of D numbers, and M a random half of the N patches, drawn anew for every picture and
+# Let $x^i E$ be the token of patch i, a vector of D numbers. M is a random half of the N patches, drawn anew for every picture and
 # every step. The patches in M are **corrupted**. Each of them meets one of three fates:
 #
 # $$\tilde{x}^i = \begin{cases} \texttt{[mask]} & \text{with probability } 0.8 \\ x^j E,\; j \ne i & \text{with probability } 0.1 \\
@@ -509,7 +509,7 @@ else:
 #   supervised pre-training.
 # - 15 % corruption in place of 50 %, or a squared error on pixels, was slightly worse.
 #
-# A year later **MAE** (masked autoencoders; He et al., 2022) turned four screws, and self-supervision caught up:
+# A year later **MAE** (masked autoencoders; He et al., 2022) changed four things, and self-supervision caught up:
 #
 # | | the paper | MAE |
 # |---|---|---|
@@ -535,10 +535,10 @@ print(f"B/16 at 224 pixels: 197 tokens {everything / 1e9:.1f} GFLOP, 50 tokens {
 print(f"MAE's encoder does {quarter / everything:.0%} of the work")
 
 # %% [markdown]
-# And on CIFAR-10? A plain ViT of 2.8 million parameters is reported with 96.41 % when it first learns without labels *on CIFAR-10 itself*,
-# against 93.58 % from scratch (another method of self-supervision; see Gani et al.). So small data are no obstacle in principle.
+# And on CIFAR-10? Gani et al. report 96.41 % for a plain ViT of 2.8 million parameters that first learns without labels *on CIFAR-10
+# itself*. From scratch it reaches 93.58 %. Their method of self-supervision is another one. So small data are no obstacle in principle.
 #
-# **Your next step.** Change one screw and measure: `share=0.75`, or `task="pixels"` in `MaskedPatches(...)`. Write down first what
+# **Your next step.** Change one thing and measure: `share=0.75`, or `task="pixels"` in `MaskedPatches(...)`. Write down first what
 # you expect. Or make the target easier to learn from: a loss that treats the *next* class as half right.
 #
 # ## Check yourself

@@ -25,6 +25,7 @@ import re
 from dataclasses import replace
 
 import torch
+from einops import rearrange
 
 from vit_course import clinic, examination, plots, sick
 from vit_course.checks import check
@@ -101,7 +102,7 @@ plots.show(
 #
 # with K the number of classes. For ten classes that is 2.303 nats, to three digits.
 #
-# Here are all fifteen measurements. Each is one small function of `vit_course.examination`.
+# There are fifteen measurements. Each is one small function of `vit_course.examination`. Here are two of them, then all fifteen taken.
 
 # %%
 print(inspect.getsource(examination.loss_at_step_0))
@@ -124,7 +125,8 @@ print("The patient:\n")
 table(examine(patient))
 
 # %% [markdown]
-# Compare the two tables row by row. Note two things.
+# Compare the two tables row by row. One law is not exact: positions are drawn at random, so their deviation is 0.02 only nearly. Note two
+# more things.
 #
 # **One bug can hide another.** Look at the loss at step 0. It is wrong, but not by much. Now look at the scores: they sum to 1. Someone has
 # squeezed them. Behind the squeezing there may be a much larger error. So examine *again* after each repair.
@@ -421,8 +423,6 @@ plots.show(figure, "Three curves of training losses: the patient as it came in, 
 # another order. The model is in evaluation mode.
 
 # %%
-from einops import rearrange
-
 from vit_course.vit import VisionTransformer
 
 mended_patient = examination.awake(admit(my_parts()))
@@ -512,11 +512,13 @@ for bug in sick.BUGS:
 # | measurement | shapes | healthy | lesson |
 # |---|---|---|---|
 # | loss at step 0 | logits (B, K) | ln K | 06 |
+# | deviation of the positions | (1, N + 1, D) | 0.02, nearly | 03 |
 # | weights without gradient | every parameter | none | 02 |
 # | range of the logits | (B, K) | below and above 0, rows have any sum | 06 |
 # | reach of one patch | images (B, C, H, W), tokens (B, N + 1, D) | one token | 01 |
 # | token 0 of two pictures | (B, N + 1, D) | equal at the entrance | 02 |
 # | rows of attention | (B, h, T, T) | sum to 1 | 04 |
+# | spread of the scores | (B, h, T, T) | that of $q k^\top/\sqrt{d}$ | 04 |
 # | shuffle test | (B, T, D) | same result, shuffled | 03 |
 # | alone and in company | (B, T, D) | equal | 05 |
 # | 5 on the residual stream | (B, T, D) | 5 arrives | 05 |

@@ -154,6 +154,8 @@ def schedule(step: int, total_steps: int, warmup_steps: int, peak: float) -> flo
 def blend(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
     """Blend every picture, and its target in the same way, with a random partner of the batch (MixUp).
 
+    The partners are the batch in a random order: every picture is the partner of exactly one.
+
     Args:
         images: (B, C, H, W), float.
         targets: (B, K), the wanted probabilities of the classes.

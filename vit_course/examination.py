@@ -160,7 +160,7 @@ def residual_stream(patient: Patient) -> Finding:
     tokens, block, parts = tokens_of(patient, 2), alert_block(patient), patient.parts
     low, high = (parts.encode_block(x, block, parts.attend) for x in (tokens, tokens + 5))
     arrived = round((high - low).mean().item(), 4) + 0.0
-    return Finding("of 5.00 put on the stream arrive", f"{arrived:.2f}", "5.00", abs(arrived - 5) < 1e-3)
+    return Finding("of 5.00 put on the stream arrive", f"{arrived:.3f}", "5.000", abs(arrived - 5) < 1e-3)
 
 
 def first_learning_rate(patient: Patient) -> Finding:

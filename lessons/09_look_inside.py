@@ -288,8 +288,8 @@ print(f"all tokens alike would be {100 / few['trained'][0].shape[-1]:.1f} percen
 # fixed place.
 #
 # One map is one choice of picture, query, layer and head: four ways to pick what you like. So look at many. In the
-# **explorer** choose all four. "A patch" as the query asks for the patch in the orange frame. The title says what share
-# goes to the patches, and what share goes to CLS.
+# **explorer** choose all four. The small squares are the patches, each in its mean colour: click one, or CLS above them,
+# and it becomes the query, in an orange frame. The title says what share goes to the patches, and what share to CLS.
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.explorer import explore

@@ -163,19 +163,54 @@ def controls_of(panel):
     return {control.description: control for line in panel.children for control in line.children}
 
 
+def buttons_of(beside):
+    """The buttons of the prefix, and those of the patches, in the box that stands beside the drawing."""
+    _, prefix, grid = beside.children[0].children
+    return [*prefix.children, *grid.children]
+
+
+def framed(buttons):
+    return [token for token, button in enumerate(buttons) if "orange" in button.layout.border_top]
+
+
 def test_in_a_notebook_every_control_leads_to_its_state(notebook):
     shown, states = notebook
     explore(small_vit(), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
     panel, _ = shown
     assert isinstance(panel, ipywidgets.VBox)
     controls = controls_of(panel)
-    for label, value in {"picture": 1, "layer": 1, "head": "rollout", "its row": 0, "its column": 2}.items():
+    for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
         controls[label].value = value
-    assert controls["query"].value == -1
     assert "two, and" in states[-1]
     assert "patch (row 0, column 2) looks: layer 1, head rollout" in states[-1]
-    controls["query"].value = 0
-    assert "where CLS looks" in states[-1]
+
+
+@pytest.mark.parametrize("options", [{}, {"class_token": False, "global_pool": "avg"}])
+def test_a_click_on_a_patch_makes_it_the_query_and_frames_it(notebook, options):
+    shown, states = notebook
+    explore(small_vit(**options), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
+    panel, beside = shown
+    buttons, query = buttons_of(beside), controls_of(panel)["query"]
+    for token, (name, _) in enumerate(query.options):
+        buttons[token].click()
+        assert (query.value, framed(buttons)) == (token, [token])
+        assert f"where {name} looks" in states[-1]
+
+
+def test_the_buttons_wear_the_mean_colours_of_the_chosen_picture(notebook):
+    shown, _ = notebook
+    halves = torch.zeros(2, 3, 8, 12, dtype=torch.uint8)
+    halves[1, :, :, 8:] = torch.tensor([255, 128, 1])[:, None, None]
+    explore(small_vit(), halves, ["black", "striped"], [0.5] * 3, [0.2] * 3)
+    panel, beside = shown
+    assert {button.style.button_color for button in buttons_of(beside)[1:]} == {"#000000"}
+    controls_of(panel)["picture"].value = 1
+    row = ["#000000", "#000000", "#ff8001"]
+    assert [button.style.button_color for button in buttons_of(beside)[1:]] == row + row
+
+
+def test_colours_of_grey_pictures_and_of_floats():
+    assert explorer.patch_colours(torch.full((1, 1, 4, 4), 0.2), (1, 1)) == [["#333333"]]
 
 
 def test_widgets_switched_off_leave_one_drawn_state(notebook, monkeypatch):
@@ -190,9 +225,7 @@ def test_every_value_of_the_controls_can_be_drawn():
     controls = explorer_controls(["a", "b"], (2, 3), 2, attentions)
     assert {name: [value for _, value in options] for name, (_, _, options) in controls.items()} == {
         "picture": [0, 1],
-        "query": [0, 1, -1],
-        "row": [0, 1],
-        "column": [0, 1, 2],
+        "token": list(range(8)),
         "layer": [1, 2],
         "head": ["mean", "rollout", 0, 1, 2],
     }

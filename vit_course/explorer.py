@@ -1,4 +1,4 @@
-"""The attention explorer of lesson 09: choose picture, query, layer and head, and see where the query looks.
+"""The attention explorer of lesson 09: choose picture, layer and head, click a patch, and see where it looks.
 
 `explorer_figure` draws one state, a pure function of its arguments; `explore` puts controls around it in a notebook.
 """
@@ -8,12 +8,16 @@ import os
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from vit_course import plots
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
+
+LINES = (("picture", "token"), ("layer",), ("head",))
+"""Which control stands in which line of the panel."""
 
 
 def query_weights(
@@ -155,7 +159,7 @@ def explore(
     mean: Sequence[float] | Tensor | None = None,
     std: Sequence[float] | Tensor | None = None,
 ) -> None:
-    """Explore what a model looks at: choose picture, query (CLS or a patch by row and column), layer and head.
+    """Explore what a model looks at: choose picture, layer and head, and click the query, CLS or a patch.
 
     Outside a notebook, or with VIT_COURSE_WIDGETS=0, it draws one state: the first picture, the last layer, the
     mean of the heads, asked by CLS or, in a model without prefix tokens, by the middle patch.
@@ -176,8 +180,7 @@ def explore(
     attentions = model_attentions(model, images, mean, std)
     prefix, (rows, columns) = model.num_prefix_tokens, getattr(model, "vit", model).patch_embed.grid_size
 
-    def draw(picture: int, query: int, row: int, column: int, layer: int, head: int | str) -> None:
-        token = query if query >= 0 else prefix + row * columns + column
+    def draw(picture: int, token: int, layer: int, head: int | str) -> None:
         figure = explorer_figure(
             images,
             attentions,
@@ -199,7 +202,7 @@ def explore(
     if not plots.in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
         draw(**{name: value for name, (_, value, _) in controls.items()})
     else:
-        show_controls(draw, controls)
+        show_controls(draw, controls, patch_colours(images, (rows, columns)), columns)
 
 
 def explorer_controls(
@@ -208,36 +211,69 @@ def explorer_controls(
     """List what can be chosen: for each argument of the drawing its label, its first value, (text, value) pairs."""
     rows, columns = grid_size
     depth, heads = len(attentions), attentions[0].shape[1]
-    prefix = [(token_name(i, columns, num_prefix_tokens), i) for i in range(num_prefix_tokens)]
+    tokens = [
+        (token_name(i, columns, num_prefix_tokens), i) for i in range(num_prefix_tokens + rows * columns)
+    ]
     head_names = [("mean", "mean"), ("rollout", "rollout"), *((str(i), i) for i in range(heads))]
     return {
         "picture": ("picture", 0, [(name, i) for i, name in enumerate(names)]),
-        "query": ("query", 0 if prefix else -1, [*prefix, ("a patch", -1)]),
-        "row": ("its row", rows // 2, [(str(i), i) for i in range(rows)]),
-        "column": ("its column", columns // 2, [(str(i), i) for i in range(columns)]),
+        "token": ("query", 0 if num_prefix_tokens else rows // 2 * columns + columns // 2, tokens),
         "layer": ("layer", depth, [(str(i), i) for i in range(1, depth + 1)]),
         "head": ("head", "mean", head_names),
     }
 
 
-def show_controls(draw: Callable, controls: dict[str, tuple[str, int | str, list]]) -> None:
-    """Put controls above the drawing; a choice of row or column makes that patch the query."""
+def patch_colours(images: Tensor, grid_size: tuple[int, int]) -> list[list[str]]:
+    """Name the mean colour of every patch, for each of the pictures (B, C, H, W), in reading order, as #rrggbb."""
+    scaled = images.float() if images.dtype == torch.uint8 else 255 * images.float()
+    means = F.adaptive_avg_pool2d(scaled.cpu(), grid_size).clamp(0, 255).round().byte().flatten(2)
+    colours = means.expand(-1, 3, -1) if means.shape[1] == 1 else means[:, :3]
+    return [["#" + bytes(colour).hex() for colour in picture.mT.tolist()] for picture in colours]
+
+
+def show_controls(
+    draw: Callable,
+    controls: dict[str, tuple[str, int | str, list]],
+    colours: Sequence[Sequence[str]],
+    columns: int,
+) -> None:
+    """Put controls above the drawing, and beside it the patches, as buttons in their mean colours: a click asks."""
     import ipywidgets as widgets
     from IPython.display import display
 
-    kinds = {"picture": widgets.Dropdown, "query": widgets.ToggleButtons, "head": widgets.ToggleButtons}
+    kinds = {"picture": widgets.Dropdown, "token": widgets.Dropdown, "head": widgets.ToggleButtons}
     made = {
         name: kinds.get(name, widgets.SelectionSlider)(options=options, value=value, description=label)
         for name, (label, value, options) in controls.items()
     }
-    for name in ("query", "head"):
-        made[name].style.button_width = "auto"
+    made["head"].style.button_width = "auto"
+    picture, query = made["picture"], made["token"]
+    buttons = [widgets.Button(tooltip=name) for name, _ in query.options]
+    prefix = buttons[: len(buttons) - len(colours[0])]
+    patches = buttons[len(prefix) :]
+    frames = {
+        (width, chosen): widgets.Layout(width=width, height=height, padding="0", margin="0", border=border)
+        for width, height in (("24px", "24px"), ("40px", "32px"))
+        for chosen, border in ((False, "1px solid white"), (True, "3px solid orange"))
+    }
 
-    def ask_patch(_: dict) -> None:
-        made["query"].value = -1
+    def paint(_: dict | None = None) -> None:
+        for button, colour in zip(patches, colours[picture.value], strict=True):
+            button.style.button_color = colour
 
-    for name in ("row", "column"):
-        made[name].observe(ask_patch, names="value")
-    lines = [["picture", "layer"], ["head"], ["query", "row", "column"]]
-    panel = widgets.VBox([widgets.HBox([made[name] for name in line]) for line in lines])
-    display(panel, widgets.interactive_output(draw, made))
+    def mark(_: dict | None = None) -> None:
+        for token, button in enumerate(buttons):
+            button.layout = frames["40px" if button in prefix else "24px", token == query.value]
+
+    for token, button in enumerate(buttons):
+        button.on_click(lambda _, token=token: setattr(query, "value", token))
+    for button in prefix:
+        button.description = "CLS" if button is buttons[0] else "+"
+    picture.observe(paint, names="value")
+    query.observe(mark, names="value")
+    paint()
+    mark()
+    grid = widgets.GridBox(patches, layout=widgets.Layout(grid_template_columns=f"repeat({columns}, 24px)"))
+    clicks = widgets.VBox([widgets.Label("click a query:"), widgets.HBox(prefix), grid])
+    panel = widgets.VBox([widgets.HBox([made[name] for name in line]) for line in LINES])
+    display(panel, widgets.HBox([clicks, widgets.interactive_output(draw, made)]))

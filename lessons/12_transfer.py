@@ -259,7 +259,7 @@ least, most = amounts[0], amounts[-1]
 gains = [100 * (found["fine-tuning"][n] - found["from nothing"][n]) for n in (least, most)]
 figure = plots.seed_curves(
     {name: {n: [100 * score] for n, score in scores.items()} for name, scores in found.items()},
-    f"Pre-training is worth {gains[0]:+.0f} points with {least} labels, {gains[1]:+.0f} with {most:,}",
+    f"Fine-tuning minus training from nothing: {gains[0]:+.0f} points with {least} labels, {gains[1]:+.0f} with {most:,}",
     "labelled pictures",
     "test accuracy in percent",
     log=True,
@@ -405,6 +405,7 @@ plots.show(
 random_positions = copy.deepcopy(larger)
 torch.manual_seed(0)
 nn.init.normal_(random_positions.pos_embed, std=0.02)
+# The classes differ a little in size, and a subset takes as many of each: eight ninths leave every class its share.
 at_32 = known.subset(min(len(known.train_labels) // 9 * 8, few), min(len(known.test_labels) // 9 * 8, 900))
 at_48 = resize_pictures(at_32, 48)
 short = replace(recipe, epochs=profile.pick(smoke=1, cpu=3, gpu=3), lr=rate / 4)

@@ -86,7 +86,11 @@ def forward_flops(model: nn.Module, dataset: Dataset) -> int:
 
 
 def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, history: History) -> dict:
-    """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`."""
+    """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`.
+
+    `training_flops` counts a step as three forward passes: one forward, two backward. Where parts are frozen, some of
+    the backward pass is saved, and the number is an upper bound.
+    """
     device = torch.device(history.device)
     machine = (
         torch.cuda.get_device_name(device)

@@ -127,7 +127,7 @@ def get_scale(size: str) -> Scale:
         name: replace(recipe, epochs=10, batch_size=64, quiet=True) for name, recipe in RECIPES.items()
     }
     recipes["resnet"] = replace(recipes["resnet"], lr=0.4)
-    return Scale(size, "Nano/8", "resnet-small", "R-Nano/8", 10_000, 10, 1, recipes, "smoothing")
+    return Scale(size, "Nano/8", "resnet-small", "R-Nano/8", 10_000, 10, 3, recipes, "smoothing")
 
 
 def all_experiments(size: str) -> list[Experiment]:
@@ -285,7 +285,7 @@ def transfer(scale: Scale) -> Iterator[Experiment]:
         ):
             label, run_config = f"{kind}-{round(100 * fraction)}", replace(run, **changed)
             more = {"pictures": pictures, "fraction": fraction, "start": start, **more}
-            yield from scale.seeded(1, "transfer", label, scale.vit, run_config, **more)
+            yield from scale.seeded(3 if small else 1, "transfer", label, scale.vit, run_config, **more)
 
 
 def resolution(scale: Scale) -> Iterator[Experiment]:

@@ -280,7 +280,7 @@ def test_the_model_is_small():
 def test_every_other_file_stays_readable_in_one_sitting():
     long = {path.name: lines_of_code(path) for path in (ROOT / "vit_course").glob("*.py")}
     assert {name: lines for name, lines in long.items() if lines > 300}.keys() <= {"plots.py", "train.py"}
-    assert sum(long.values()) <= 4200
+    assert sum(long.values()) <= 4250
 
 
 # -- the tests themselves

@@ -87,13 +87,14 @@ MODELS = {
 }
 
 
-def build_models(size: dict[str, int], device: torch.device) -> dict[str, nn.Module]:
+def build_models(size: dict[str, int], options: argparse.Namespace) -> dict[str, nn.Module]:
     """Build the models that are installed, and say which are not."""
     models = {}
     for name, build in MODELS.items():
         try:
             torch.manual_seed(0)
-            models[name] = build(**size).to(device)
+            model = build(**size).to(options.device)
+            models[name] = torch.compile(model) if options.compile else model
         except ImportError as error:
             print(f"left out: {name} ({error}); pip install {name}")
     return models
@@ -142,12 +143,13 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, help="default: 32 on the CPU, else 512")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=1.0, help="about so long a model runs in a round")
+    parser.add_argument("--compile", action="store_true", help="with torch.compile, all models alike")
     parser.add_argument("--cores", type=int, help="threads of torch, default: all cores")
     options = parser.parse_args()
     options.batch_size = options.batch_size or (32 if options.device.type == "cpu" else 512)
 
     print(describe_machine(options.device, use_cores(options.cores)))
-    models = build_models(SIZES[options.size], options.device)
+    models = build_models(SIZES[options.size], options)
     print(
         "parameters: "
         + ", ".join(f"{n} {sum(p.numel() for p in m.parameters()):,}" for n, m in models.items())
@@ -155,6 +157,7 @@ def main() -> None:
     images = torch.randn(options.batch_size, 3, 32, 32, device=options.device)
     labels = torch.randint(10, (options.batch_size,), device=options.device)
     precision = "bfloat16 autocast" if options.device.type == "cuda" else "float32"
+    precision += ", compiled" if options.compile else ", eager"
 
     steps = {}
     for name, model in models.items():

@@ -102,7 +102,7 @@ for height, width in ((32, 32), (64, 64), (32, 64)):
 # Equation 1 stays. Only the patches change. Write $f_i$, a row (1, C'), for the numbers at position i of
 # the map, N = H'·W':
 #
-# $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in R^{C' \times D},\quad E_{pos} \in R^{(N+1) \times D}$$
+# $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in \mathbb{R}^{C' \times D},\quad E_{pos} \in \mathbb{R}^{(N+1) \times D}$$
 #
 # $z_0$ is (N + 1, D), $x_{class}$ is (1, D). There is nothing to cut: a patch of 1x1 is flattened already. What
 # remains is to put the positions in reading order, and one linear layer from C' to D. `nn.Linear` keeps its weight as

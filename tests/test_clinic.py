@@ -227,6 +227,15 @@ def test_the_scoreboard_counts_what_the_last_checks_left(monkeypatch, capsys):
     assert lesson14.my_parts() == replace(sick.PARTS, schedule=clinic.schedule, attend=half)
 
 
+def test_another_mistake_takes_no_mended_bug_from_the_scoreboard(monkeypatch):
+    def no_schedule_without_warmup(step, total_steps, warmup_steps, peak):
+        return clinic.schedule(step, total_steps, warmup_steps, peak) if warmup_steps else peak
+
+    monkeypatch.setattr(lesson14, "CHART", {})
+    assert diagnose(no_schedule_without_warmup, "schedule").kind == "wrong"
+    assert lesson14.scoreboard()[0] == sum(bug.function == "schedule" for bug in sick.BUGS)
+
+
 def test_an_answer_that_stops_is_no_part_of_the_students_patient(monkeypatch):
     monkeypatch.setattr(lesson14, "CHART", {})
     diagnose(lambda tokens, block: tokens.nonsense, "attend")

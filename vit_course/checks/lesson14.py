@@ -50,15 +50,15 @@ def scrambled(model: nn.Module) -> nn.Module:
     return model
 
 
-def symptoms(answer: Callable, name: str) -> list[Finding]:
-    """Examine patients of two shapes, healthy but for the answer; nothing is said of an answer that stops."""
+def symptoms(answer: Callable, name: str) -> list[Finding] | None:
+    """Examine patients of two shapes, healthy but for the answer; None for an answer that stops."""
     for options in ({"img_size": (8, 12)}, {"img_size": 16, "num_heads": 2, "dim": 32, "num_classes": 7}):
         examined = patient(answer, name, **options)
         if name == "draw_weights":
             outcome(lambda function, model: function(model), answer, (scrambled(examined),))
         sick = [finding for finding in examine(examined, name) if not finding.ok]
         if any("stopped with" in finding.measured for finding in sick):
-            return []
+            return None
         if sick:
             return sick
     return []
@@ -71,7 +71,7 @@ def patient_check(name: str) -> Callable:
         def verify(answer: Callable) -> None:
             CHART[name] = (answer, len(BUGS))
             left = symptoms(answer, name)
-            CHART[name] = (answer, len(left) or len(BUGS))
+            CHART[name] = (answer, len(BUGS) if left is None else len(left))
             if left:
                 count = "one symptom is" if len(left) == 1 else f"{len(left)} symptoms are"
                 lines = [

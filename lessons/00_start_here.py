@@ -14,8 +14,8 @@
 # ## 1. What are we going to build?
 #
 # In 2020 a group of researchers asked: what if a computer read an image as it reads a sentence? They cut the image into
-# small squares, called the squares words, and gave them to the Transformer, the model that had changed the reading of text. With
-# enough training it recognised objects better than the best models of its time, the result of thirty years of work on images.
+# small squares, called the squares words, and gave them to the Transformer, the model that had changed the reading of text.
+# Trained on enough images, it recognised objects a little better than the best models of its time.
 # This is the **Vision Transformer**, ViT for short.
 #
 # You will build it yourself, part by part, until nothing in it is a secret. Here is the whole of it:
@@ -49,8 +49,8 @@ plots.show(
 #
 # ## 2. Is this machine ready?
 #
-# The doctor looks at your machine. Every line should begin with `ok`. If one does not, it ends with the command that
-# mends it. A warning (`warn`) is not a problem: everything in lessons 00 to 06 runs without a GPU and without a network.
+# The doctor looks at your machine. Every line should begin with `ok`. If one does not, the line below it says how to
+# mend it. A warning (`warn`) is not a problem: everything in lessons 00 to 06 runs without a GPU and without a network.
 
 # %% tags=["nbval-ignore-output"]
 doctor.report(doctor.run())
@@ -174,7 +174,7 @@ print("real:     ", tuple(real.shape))
 # 16 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
 # picture by one pixel usually stays inside the same small picture.
 
-# %% exercise="vit_course.plots:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="`rearrange(images, '(r k) c h w -> c (r h) (k w)', k=columns)`: the batch is split into r rows of k columns; the slow letter stands first in every bracket."
+# %% exercise="vit_course.plots:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
 from vit_course.plots import image_grid
 
 image_grid = check(image_grid)

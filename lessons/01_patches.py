@@ -195,7 +195,7 @@ print(grid[0, 0, 1, :, :, 0])
 #
 # The check tries several shapes. If something is scrambled, it tells you *how* it is scrambled.
 
-# %% exercise="vit_course.patches:patchify" difficulty=2 minutes=10 hint="Start from the six-axis pattern above: `b h w p1 p2 c`. Which of these axes count patches, and which are inside one patch?" hint2="Two pairs of brackets on the right side: `b (h w) (p1 p2 c)`. einops needs to know p1 and p2; it works out h and w by itself, so non-square images cost nothing. `p1, p2 = as_pair(patch_size)`."
+# %% exercise="vit_course.patches:patchify" difficulty=2 minutes=10 hint="Start from the six-axis pattern above: `b h w p1 p2 c`. Which of these axes count patches, and which are inside one patch?" hint2="Two pairs of brackets on the right side: one of the axes that count patches, one of the axes inside a patch, in the order of the docstring. einops needs to know p1 and p2; it works out h and w by itself, so non-square images cost nothing. `p1, p2 = as_pair(patch_size)`."
 from vit_course.patches import patchify
 
 patchify = check(patchify)
@@ -225,7 +225,7 @@ plots.show(
 #
 # **Your task.** Write `unpatchify`. The number of channels is not given; work it out from the length of a patch.
 
-# %% exercise="vit_course.patches:unpatchify" difficulty=2 minutes=8 hint="Write the einops pattern of `patchify` from right to left: what was the result is now the input." hint2="`rearrange(patches, 'b (h w) (p1 p2 c) -> b c (h p1) (w p2)', h=rows, w=columns, p1=p1, p2=p2)`. einops computes c by itself, since p1 and p2 are known."
+# %% exercise="vit_course.patches:unpatchify" difficulty=2 minutes=8 hint="Write the einops pattern of `patchify` from right to left: what was the result is now the input." hint2="The left side is `b (h w) (p1 p2 c)`. A bracket can be split when all its letters but one are known: give einops h and w (`rows, columns = grid_size`), p1 and p2, and it computes c by itself."
 from vit_course.patches import unpatchify
 
 unpatchify = check(unpatchify)
@@ -302,7 +302,7 @@ print("tokens:", tuple(tokens.shape), "= (B, N, D)")
 #
 # Careful: the same trap as in section 2 waits in the last step.
 
-# %% exercise="vit_course.patches:PatchEmbed" difficulty=2 minutes=12 hint="The convolution returns (B, D, rows, columns). Which axis must come last? A `reshape` alone cannot move it there." hint2="In `__init__`: `self.proj = nn.Conv2d(in_chans, embed_dim, kernel_size=self.patch_size, stride=self.patch_size)`. In `forward`: `rearrange(self.proj(images), 'b d h w -> b (h w) d')`, or `.flatten(2).transpose(1, 2)`."
+# %% exercise="vit_course.patches:PatchEmbed" difficulty=2 minutes=12 hint="The convolution returns (B, D, rows, columns). Which axis must come last? A `reshape` alone cannot move it there." hint2="In `__init__`: `self.proj = nn.Conv2d(in_chans, embed_dim, kernel_size=self.patch_size, stride=self.patch_size)`. In `forward`: make one axis of rows and columns (`flatten`, or brackets in einops), then let it change places with D (`transpose`)."
 from vit_course.patches import PatchEmbed
 
 PatchEmbed = check(PatchEmbed)

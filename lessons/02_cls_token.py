@@ -420,8 +420,9 @@ untrained = VisionTransformer(**small, in_chans=1, num_classes=4)
 print(f"untrained: {share_on_bright(untrained):.0%}, trained: {share_on_bright(model):.0%}")
 
 # %% [markdown]
-# The untrained CLS token looks everywhere alike. The trained one gives much more to the brightest patches, and there the shape is. Nobody told it where to look:
-# it got labels, and one token to put the answer in. Be careful with such maps, though. They show one layer of two, and
+# The untrained CLS token looks everywhere alike. How far above 25 % is the trained one? In the run stored in `solutions/` it
+# gives clearly more to the brightest patches, and there the shape is. Nobody told it where to look: it got labels, and
+# one token to put the answer in. Be careful with such maps, though. They show one layer of two, and
 # in the first layer the patches have already read each other. Lesson 09 does it with more care.
 #
 # ## 6. Do we need a CLS token at all?

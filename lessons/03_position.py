@@ -73,7 +73,7 @@ print("largest difference of all 96 numbers below 1e-12:", largest < 1e-12)
 # **Your task: the shuffle experiment.** Write `equivariance_gap`. It computes both sides of the equation and returns their
 # largest absolute difference, as a plain number.
 
-# %% exercise="vit_course.interpret:equivariance_gap" difficulty=1 minutes=7 hint="You need two results: the encoder on shuffled tokens, and the encoder on the tokens in order, shuffled afterwards. Tokens are axis 1." hint2="`encoder(tokens[:, permutation])` and `encoder(tokens)[:, permutation]`. Subtract, then `.abs().max().item()`."
+# %% exercise="vit_course.interpret:equivariance_gap" difficulty=1 minutes=7 hint="You need two results: the encoder on shuffled tokens, and the encoder on the tokens in order, shuffled afterwards. Tokens are axis 1." hint2="`tokens[:, permutation]` shuffles the tokens of every image. Use the same index on the result of the second way. Then take the difference, its absolute values, and the largest of them as a plain number with `.item()`."
 from vit_course.interpret import equivariance_gap
 
 equivariance_gap = check(equivariance_gap)
@@ -115,7 +115,7 @@ for name, box in boxes.items():
 # (1, 1, D), PyTorch repeats this one vector for all tokens without a word (*broadcasting*), and the model is blind again.
 # So compare the shapes first, and raise a `ValueError` if the numbers of tokens and positions differ.
 
-# %% exercise="vit_course.embeddings:add_position" difficulty=1 minutes=5 hint="`tokens` is (B, T, D), `pos_embed` is (1, T, D). The axis of size 1 is repeated for the images of the batch by `+` itself. The last two sizes should be equal." hint2="If `tokens.shape[1:] != pos_embed.shape[1:]`, raise a ValueError with both. Then return the sum; no loop over the batch is needed."
+# %% exercise="vit_course.embeddings:add_position" difficulty=1 minutes=5 hint="`tokens` is (B, T, D), `pos_embed` is (1, T, D). The axis of size 1 is repeated for the images of the batch by `+` itself. The last two sizes should be equal." hint2="`x.shape[1:]` is (T, D), without the batch. Compare the two, and raise a ValueError that names both. After that `+` is enough; no loop over the batch is needed."
 from vit_course.embeddings import add_position
 
 add_position = check(add_position)
@@ -349,7 +349,7 @@ except Exception as error:
 # `align_corners=False` and a target `size`; section 8 explains the words. Pass the arguments `mode` and `antialias` on. If the number of
 # vectors does not fit the old grid, raise a `ValueError`.
 
-# %% exercise="vit_course.embeddings:resample_pos_embed" difficulty=3 minutes=15 hint="Five steps: cut off the first `num_prefix_tokens` vectors; lay the rest out as (1, D, rows, columns); interpolate; lay it flat again as (1, N', D); join with the prefix. A `reshape` alone cannot move the axis D to the front." hint2="`rearrange(grid, '1 (h w) d -> 1 d h w', h=rows, w=columns)`, then `F.interpolate(grid, size=tuple(new_grid), mode=mode, antialias=antialias, align_corners=False)`, then `rearrange(grid, '1 d h w -> 1 (h w) d')` and `torch.cat([prefix, grid], dim=1)`. Compare `grid.shape[1]` with rows times columns first."
+# %% exercise="vit_course.embeddings:resample_pos_embed" difficulty=3 minutes=15 hint="Five steps: cut off the first `num_prefix_tokens` vectors; lay the rest out as (1, D, rows, columns); interpolate; lay it flat again as (1, N', D); join with the prefix. A `reshape` alone cannot move the axis D to the front." hint2="Compare the number of vectors behind the prefix with rows times columns first. `rearrange(grid, '1 (h w) d -> 1 d h w', h=rows)` makes the picture; the pattern read from right to left makes a list of it again. `F.interpolate` gets the picture, `size=tuple(new_grid)` and the three settings of the task. `torch.cat` joins along axis 1."
 from vit_course.embeddings import resample_pos_embed
 
 resample_pos_embed = check(resample_pos_embed)

@@ -152,7 +152,7 @@ plots.show(
 # - There may be more keys than queries. Keys and values are always equally many.
 # - `bias`, if it is not None, is added to the scaled scores before the softmax. The relative positions of lesson 03 use it.
 
-# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5`, then the bias if there is one, then `weights = scores.softmax(dim=-1)`: the last axis counts the keys. Return `weights @ v, weights`."
+# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`, and only then add the bias, if there is one. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
 from vit_course.attention import scaled_dot_product_attention
 
 scaled_dot_product_attention = check(scaled_dot_product_attention)
@@ -321,7 +321,7 @@ print("output of the heads", tuple(output.shape), " weights", tuple(table.shape)
 # 5. Merge the heads, then `self.proj`, then `self.proj_drop`.
 # 6. Return the result; with `return_attention=True` the pair (result, weights), and these are the weights from *before* the dropout.
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))`; `_, weights = scaled_dot_product_attention(q, k, v, bias)`; `heads = F.dropout(weights, self.attn_drop, self.training) @ v`; `out = self.proj_drop(self.proj(merge_heads(heads)))`."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 4 you need the weights alone, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
@@ -377,7 +377,7 @@ print("its weights, difference below 1e-5: ", (table - their_table).abs().max().
 #
 # **Your task.** Add them up in `attention_flops(num_tokens, dim)`. Leave out softmax, scale and biases: they are small. Remember h·d = D.
 
-# %% exercise="vit_course.attention:attention_flops" difficulty=1 minutes=5 hint="One projection costs 2·T·D·D. One head's scores cost 2·T·d·T; what do h heads cost together, if h·d = D?" hint2="Four projections: 8·T·D². Scores of all heads: 2·T²·D. Weighted sums: the same again. All in all 8·T·D² + 4·T²·D."
+# %% exercise="vit_course.attention:attention_flops" difficulty=1 minutes=5 hint="One projection costs 2·T·D·D. One head's scores cost 2·T·d·T; what do h heads cost together, if h·d = D?" hint2="h heads of 2·T·d·T are 2·T·T·(h·d). The weighted sums cost as much as the scores. Then add the four projections."
 from vit_course.attention import attention_flops
 
 attention_flops = check(attention_flops)

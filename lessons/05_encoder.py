@@ -126,7 +126,7 @@ plots.show(
 # details cause trouble: where ε stands, and by what the variance is divided. `x.mean(dim=-1, keepdim=True)` keeps the
 # axis, so that (B, T, 1) fits to (B, T, D).
 
-# %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`variance = x.var(dim=-1, unbiased=False, keepdim=True)`. Then `(x - mean) / (variance + eps).sqrt()`, times weight, plus bias."
+# %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`x.var(dim=-1, unbiased=False, keepdim=True)` is the variance that divides by D. Add eps to it *before* you take the root. Weight and bias have shape (D,), so `*` and `+` fit them to every token."
 from vit_course.encoder import layer_norm
 
 layer_norm = check(layer_norm)
@@ -211,7 +211,7 @@ for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
 
-# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="In `__init__`: super().__init__(), then self.fc1, self.act = nn.GELU(), self.drop = nn.Dropout(drop), self.fc2. In `forward`: `x = self.drop(self.act(self.fc1(x)))`, and the same without GELU for fc2."
+# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
 from vit_course.encoder import Mlp
 
 Mlp = check(Mlp)
@@ -311,7 +311,7 @@ with torch.no_grad():
 # **Your task.** Write `drop_path`. It gets the *branch*, x = F(z), of shape (B, ...), and returns m/(1-p) · x. Draw one m for
 # each picture. Outside training it returns x.
 
-# %% exercise="vit_course.encoder:drop_path" difficulty=2 minutes=8 hint="You need B random numbers in a shape that broadcasts against x: (B, 1, 1) for x of shape (B, T, D). Which of them mean keep?" hint2="`shape = (x.shape[0],) + (1,) * (x.ndim - 1)`; `keep = torch.rand(shape, device=x.device) >= rate`; then `x * keep / (1 - rate)`. If not training, return x at once."
+# %% exercise="vit_course.encoder:drop_path" difficulty=2 minutes=8 hint="You need B random numbers in a shape that broadcasts against x: (B, 1, 1) for x of shape (B, T, D). Which of them mean keep?" hint2="`(x.shape[0],) + (1,) * (x.ndim - 1)` is the shape for any number of axes. `torch.rand(shape, device=x.device)` is below `rate` with probability `rate`: those are dropped. A comparison gives True and False, and these multiply x like 1 and 0. Do not forget the division, nor the case outside training."
 from vit_course.encoder import drop_path
 
 drop_path = check(drop_path)
@@ -371,7 +371,7 @@ print("in evaluation the branch itself:", torch.equal(drop_path(branch, 0.5, tra
 #
 # **Your task.** Write `Block.forward`. `__init__` is given. Each branch goes through `drop_path` before it is added.
 
-# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came." hint2="`x = x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)`, then the same with self.mlp and self.norm2."
+# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came." hint2="Take the two lines of the table. The part behind `x +` is the branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines."
 from vit_course.encoder import Block
 
 Block = check(Block)
@@ -511,7 +511,7 @@ plots.show(figure, "Loss over training steps for pre-norm, post-norm and a stack
 
 # %% [markdown]
 # (The smoke profile takes too few steps to show it. The solved notebook has the full run.) With 24 layers, pre-norm learns
-# at once. The stack without residuals goes on guessing. Post-norm lags far behind. It is not hopeless: with six layers,
+# at once. The stack without residuals hardly gets below guessing. Post-norm lags far behind. It is not hopeless: with six layers,
 # with a smaller learning rate or with a slow start (warm-up, lesson 07) it learns these pictures too: try it. The size of
 # the effect also depends on the initial weights. Pre-norm asks for less care, and the ViT uses it.
 #

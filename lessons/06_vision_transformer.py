@@ -111,7 +111,7 @@ print("z_L after three blocks", tuple(z3.shape))
 # - With `return_attention=True`, return a pair: logits, and the list of attention weights of all layers. `self.blocks` has
 #   the same switch.
 
-# %% exercise="vit_course.vit:VisionTransformer.forward" difficulty=2 minutes=12 hint="Follow the table above from top to bottom. Each row is one line, and each line works on the result of the line before." hint2="`x = self.embed(images)`, then `self.blocks`, `self.norm`, `pool(x, self.global_pool, self.num_prefix_tokens)`, `self.pre_logits`, `self.head`. With the switch: `x, attentions = self.blocks(x, return_attention=True)`."
+# %% exercise="vit_course.vit:VisionTransformer.forward" difficulty=2 minutes=12 hint="Follow the table above from top to bottom. Each row is one line, and each line works on the result of the line before." hint2="`pool(x, self.global_pool, self.num_prefix_tokens)` makes (B, D) of the normed tokens. `self.blocks(x)` returns tokens; `self.blocks(x, return_attention=True)` returns a pair, so you need an `if` there, and a second one at the end."
 from vit_course.vit import VisionTransformer
 
 VisionTransformer = check(VisionTransformer)
@@ -272,7 +272,7 @@ with torch.no_grad():
 # **Your task.** Write `vit_num_parameters`. The four "block" rows count L times. The number of heads appears nowhere: heads
 # only cut the D numbers into groups.
 
-# %% exercise="vit_course.vit:vit_num_parameters" difficulty=1 minutes=8 hint="Give each row of the table a variable of its own, then add. `count_patches(img_size, patch_size)` from lesson 01 gives N." hint2="`hidden = int(embed_dim * mlp_ratio)`. One block: `4 * D + (3 * D * D + 3 * D) + (D * D + D) + (D * hidden + hidden) + (hidden * D + D)` with D for `embed_dim`. Multiply by `depth`, then add the rest."
+# %% exercise="vit_course.vit:vit_num_parameters" difficulty=1 minutes=8 hint="Give each row of the table a variable of its own, then add. `count_patches(img_size, patch_size)` from lesson 01 gives N." hint2="`hidden = int(embed_dim * mlp_ratio)` is M. A small function `linear(a, b)` that returns `a * b + b` does five of the rows: E, qkv, W_O, the two layers of the MLP, the head. Add up one block, times `depth`, then the other rows."
 from vit_course.vit import vit_num_parameters
 
 vit_num_parameters = check(vit_num_parameters)

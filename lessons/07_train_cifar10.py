@@ -28,6 +28,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 
 import torch
 import torch.nn.functional as F
@@ -88,13 +89,14 @@ plots.show(figure, "Accuracy by epoch on the pictures of the training and on new
 # every picture a little each time it is used: **augmentation**. It says what may change *without* changing the label. Is every change
 # allowed? A mirrored ship is fine. A mirrored "b" is a "d".
 #
-# The classic for 32x32 pixels: add a border of p = 4 zeros all round, and cut a window of the old size at a random place, one of
-# (2p + 1)² = 81. Then mirror half of the pictures. A frequent mistake is one place for the whole batch: each step then sees one shift only.
+# The classic for 32x32 pixels: add a border of p = 4 zeros all round. Cut a window of the old size at a random place,
+# one of (2p + 1)² = 81. Then mirror each picture with probability one half. A frequent mistake is one place for the
+# whole batch: each step then sees one shift only.
 #
 # **Your task.** Write `random_crop_flip` for a whole batch. A loop over the pictures is a right answer. The finished version
 # has none: it computes, for each pixel, where to take it from.
 
-# %% exercise="vit_course.augment:random_crop_flip" difficulty=3 minutes=12 hint="Pad with `F.pad(images, [padding] * 4)`. Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (B,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + H, l : l + W]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where `torch.rand(1) < flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(H)`, columns likewise (counted backwards where mirrored), then index `padded[torch.arange(B)[:, None, None], :, rows[:, :, None], columns[:, None, :]]` and move the channels back to axis 1."
+# %% exercise="vit_course.augment:random_crop_flip" difficulty=3 minutes=12 hint="Pad with `F.pad(images, [padding] * 4)`. Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (B,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + H, l : l + W]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where a random number is below `flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(H)` says which rows each picture takes, (B, H). Columns likewise, counted backwards where the picture is mirrored. Then index `padded` with picture, row and column at once; the three index tensors must broadcast to (B, H, W). Give every random tensor `device=images.device`."
 from vit_course.augment import random_crop_flip
 
 random_crop_flip = check(random_crop_flip)
@@ -172,15 +174,15 @@ plots.show(
 #
 # $$\eta_s = \eta \, \frac{s + 1}{w} \;\; (s < w) \qquad\qquad \eta_s = \frac{\eta}{2}\left(1 + \cos\frac{\pi k}{n}\right), \quad k = s + 1 - w = 1 \ldots n$$
 #
-# s is the number of the step, from 0 on. So step 0 is not lost, the last warm-up step has the peak, and the very last step is
-# exactly 0. Three bugs are common: a warm-up that stays at 0 for a whole epoch, a cosine counted in epochs where the code
-# calls it once a step, and a last step that is not at the minimum.
+# s is the number of the step, from 0 on. So step 0 is not lost, the last warm-up step has the peak, and the very last
+# step is exactly 0. Three bugs are common. A warm-up stays at 0 for a whole epoch. A cosine is counted in epochs,
+# where the code calls it once a step. The last step is not at the minimum.
 #
 # The paper trained on ImageNet with η = 0.003, a cosine, and 10,000 warm-up steps, at 4,096 pictures a step (appendix B.1).
 #
 # **Your task.** Write `learning_rate`. It must work for `warmup_steps` = 0 too.
 
-# %% exercise="vit_course.train:learning_rate" difficulty=1 minutes=7 hint="Two cases, `if step < warmup_steps`. In the second one compute the share of the way down first: a number that is 1 at the last step." hint2="`progress = (step + 1 - warmup_steps) / (total_steps - warmup_steps)`, then `peak * (1 + math.cos(math.pi * progress)) / 2`."
+# %% exercise="vit_course.train:learning_rate" difficulty=1 minutes=7 hint="Two cases, `if step < warmup_steps`. In the second one compute the share of the way down first: a number that is 1 at the last step." hint2="That share is k/n. Take k and n from the text: k counts the steps after the warm-up from 1 on, n is how many there are. Then write the second formula with `math.cos` and `math.pi`. Test it by hand: at the last step the share is 1, and 1 + cos π = 0."
 from vit_course.train import learning_rate
 
 learning_rate = check(learning_rate)
@@ -220,7 +222,7 @@ for name, parameter in small.named_parameters():
 # parameter belongs in exactly one. A frozen one (`requires_grad` is False) is left out. Positions can be several
 # parameters, whose names then begin with `pos_embed`.
 
-# %% exercise="vit_course.train:weight_decay_groups" difficulty=2 minutes=8 hint="Go over `model.named_parameters()` once and put each parameter into one of two lists. What do the names of all weight matrices have in common, in the list above? And which of those are not matrices?" hint2="A matrix: `parameter.ndim >= 2 and name.endswith('weight')`. Skip it if not `parameter.requires_grad`. Return `[{'params': decayed, 'weight_decay': weight_decay}, {'params': kept, 'weight_decay': 0.0}]`."
+# %% exercise="vit_course.train:weight_decay_groups" difficulty=2 minutes=8 hint="Go over `model.named_parameters()` once and put each parameter into one of two lists. What do the names of all weight matrices have in common, in the list above? And which of those are not matrices?" hint2="In the list, matrices have a name that ends with `weight` *and* at least two axes: the first rule leaves out the CLS token and the positions, the second the norms. Skip what does not have `requires_grad`. Then make two dicts, each with the keys `'params'` and `'weight_decay'`, and return them in a list."
 from vit_course.train import weight_decay_groups
 
 weight_decay_groups = check(weight_decay_groups)
@@ -244,14 +246,15 @@ for group in groups:
 #
 # $$\tilde{x} = \lambda x_i + (1 - \lambda) x_j \qquad\qquad \tilde{y} = \lambda y_i + (1 - \lambda) y_j$$
 #
-# λ is a number in 0..1, another one for each picture, and j is a random partner. In CutMix, λ is the share of the area that stays.
+# λ is a number in 0..1, another one for each picture, and j is a random partner. (It is not the λ of section 4; both
+# names are usual.) In CutMix, λ is the share of the area that stays.
 #
 # Three known mistakes: blending uint8 pictures, which loses fractions or fails; targets mixed with another partner than the pictures; and a CutMix
 # rectangle that sticks out of the picture, covers *less* than it was drawn for, and still counts in full.
 #
 # **Your task.** Write `mixup`. λ and the partners are given, so the result is not random.
 
-# %% exercise="vit_course.augment:mixup" difficulty=2 minutes=6 hint="`images[permutation]` are the partners. `lam` has the shape (B,); to meet (B, C, H, W) it needs three more axes of length 1, to meet (B, K) one." hint2="`lam.view(-1, 1, 1, 1)` for the images and `lam.view(-1, 1)` for the targets; then the two formulas. Before: `if not images.is_floating_point(): raise ValueError(...)`."
+# %% exercise="vit_course.augment:mixup" difficulty=2 minutes=6 hint="`images[permutation]` are the partners. `lam` has the shape (B,); to meet (B, C, H, W) it needs three more axes of length 1, to meet (B, K) one." hint2="`lam.view(-1, 1, 1, 1)` meets the images; think of the same for the targets. Then write the two formulas, with the same partners in both. Before them, test `images.is_floating_point()`, and raise the error of the docstring."
 from vit_course.augment import mixup
 
 mixup = check(mixup)
@@ -273,12 +276,14 @@ plots.show(
 )
 
 # %% [markdown]
-# The last regulariser you know: **drop path** (lesson 05) leaves out whole branches at random.
+# All these are regularisers: they make it harder to learn by heart. The last one you know: **drop path** (lesson 05)
+# leaves out whole branches at random.
 #
 # ## 6. What does each step bring?
 #
-# The **ladder** starts plain and adds one thing at a time. The runs were recorded by `python -m vit_course.experiments ladder`. All numbers below
-# are read from the records.
+# The **ladder** starts plain, and each step keeps what the step before had. The third step is a large one: another
+# optimiser, warm-up, decay and clipping, which shortens a gradient that is too long. The runs were recorded by
+# `python -m vit_course.experiments ladder`. All numbers below are read from the records.
 
 # %%
 adds = {
@@ -329,9 +334,10 @@ if runs:
 # %% [markdown]
 # How to read this table:
 #
-# - **Is it more than luck?** A test of n pictures has noise of its own: with accuracy p about √(p(1 - p)/n). For p = .8 and n = 10,000 this is
-#   .4 points. Of a difference between two runs, take twice the root of the sum of both squares for noise: the next cell does. Another seed adds
-#   noise of its own, which one seed cannot show.
+# - **Is it more than luck?** A test of n pictures has noise of its own: with accuracy p about √(p(1 - p)/n). For p =
+#   .8 and n = 10,000 this is .4 points. Of a difference between two runs, take twice the root of the sum of both
+#   squares for noise: the next cell does. Another seed (the same run with other random numbers) adds noise of its own,
+#   which one seed cannot show. Where a step has several seeds, the cell takes their spread if it is larger.
 # - **The training accuracy tells why.** Far above the test accuracy: overfitting, and a stronger augmentation can help. *Below* it: the augmented
 #   pictures are harder than real ones and the model has not finished learning. An even harder training can then lose; more epochs or a
 #   larger model help.
@@ -341,13 +347,16 @@ if runs:
 test_pictures = 10_000
 
 
-def noise(percent, seeds):
-    """Return the standard error of an accuracy, in points, that comes from the number of test pictures alone."""
-    return (percent * (100 - percent) / (test_pictures * seeds)) ** 0.5
+def noise(found):
+    """Return the standard error of a mean accuracy, in points: of the test pictures, or of the seeds if that is more."""
+    percents = [100 * r["test_accuracy"] for r in found]
+    of_pictures = (fmean(percents) * (100 - fmean(percents)) / test_pictures) ** 0.5
+    of_seeds = stdev(percents) if len(found) > 1 else 0.0
+    return max(of_pictures, of_seeds) / len(found) ** 0.5
 
 
 for (earlier, low), (later, high) in zip(list(score.items()), list(score.items())[1:], strict=False):
-    limit = 2 * (noise(low, len(runs[earlier])) ** 2 + noise(high, len(runs[later])) ** 2) ** 0.5
+    limit = 2 * (noise(runs[earlier]) ** 2 + noise(runs[later]) ** 2) ** 0.5
     verdict = "too close to call" if abs(high - low) < limit else "a gain" if high > low else "a loss"
     print(f"{earlier:12} -> {later:12} {high - low:+5.1f} points, noise up to {limit:.1f}: {verdict}")
 for step, found in list(runs.items())[-1:]:

@@ -80,7 +80,15 @@ def test_interrupt_stops_between_two_steps_and_the_rest_gives_the_same_weights(t
     assert second.train_loss == unbroken.train_loss
 
 
-def test_second_interrupt_acts_at_once():
+@pytest.fixture
+def listens():
+    """Listen to SIGINT, which a process that was started in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_second_interrupt_acts_at_once(listens):
     with pytest.raises(KeyboardInterrupt), train_module.stop_on_interrupt() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop()

@@ -173,7 +173,7 @@ def comparison(scale: Scale) -> Iterator[Experiment]:
 
 
 def ladder(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 07: each step adds one thing to the step before."""
+    """Lesson 07: each step adds to the step before; "adamw" alone changes four things at once."""
     for step in LADDER:
         yield from scale.seeded(scale.seeds, "ladder", step, scale.vit, scale.recipes[step])
     last = scale.recipes[LADDER[-1]]

@@ -606,7 +606,7 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        is_matrix = parameter.ndim >= 2 and name.rsplit(".", 1)[-1] == "weight"
+        is_matrix = parameter.ndim >= 2 and name.endswith("weight")
         (decayed if is_matrix else kept).append(parameter)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 

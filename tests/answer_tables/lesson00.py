@@ -31,6 +31,26 @@ def shape_sum(images, channels, height, width):
     return (height // 4 + width // 2, images, channels)
 
 
+def shape_pixels_second(images, channels, height, width):
+    return (images, height // 4 * (width // 2), channels)
+
+
+def shape_channels_second(images, channels, height, width):
+    return (height // 4 * (width // 2), channels, images)
+
+
+def shape_pair_inside(images, channels, height, width):
+    return ((height // 4, width // 2), images, channels)
+
+
+def shape_whole_width(images, channels, height, width):
+    return (height * width // 4, images, channels)
+
+
+def shape_whole_height(images, channels, height, width):
+    return (height * width // 2, images, channels)
+
+
 def shape_fraction(images, channels, height, width):
     return (height * width / 8, images, channels)
 
@@ -67,6 +87,20 @@ def grid_channels_last(images, columns):
 
 def grid_transposed(images, columns):
     return rearrange(images, "(r k) c h w -> c (k h) (r w)", k=columns)
+
+
+def grid_columns_as_rows(images, columns):
+    return rearrange(images, "(r k) c h w -> c (r h) (k w)", r=columns)
+
+
+def grid_rows_interleaved(images, columns):
+    n, c, h, w = images.shape
+    grid = images.reshape(n // columns, columns, c, h, w).permute(2, 3, 0, 1, 4)
+    return grid.reshape(c, n // columns * h, columns * w)
+
+
+def grid_columns_interleaved(images, columns):
+    return rearrange(images, "(r k) c h w -> c (r h) (w k)", k=columns)
 
 
 def grid_one_row(images, columns):
@@ -129,6 +163,17 @@ def normalize_asserts(images, mean, std):
     return normalize_accepts_anything(images, mean, std)
 
 
+def normalize_by_largest_value(images, mean, std):
+    x = images.float()
+    x = x / 255 if x.max() > 1 else x
+    return normalize_accepts_anything(x, mean, std)
+
+
+def normalize_double_mean(images, mean, std):
+    x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
+    return (x - torch.as_tensor(mean).view(-1, 1, 1)) / torch.as_tensor(std).view(-1, 1, 1)
+
+
 def normalize_keeps_double(images, mean, std):
     if len(mean) != images.shape[-3] or len(std) != images.shape[-3]:
         raise ValueError("channels")
@@ -166,6 +211,11 @@ WRONG = {
         ("what stays is", shape_averaged_part),
         ("h2 = 4 belongs to the height", shape_swapped),
         ("h *times* w", shape_sum),
+        ("the *right* side of the arrow", shape_pixels_second),
+        ("the *right* side of the arrow", shape_channels_second),
+        ("the result has three axes", shape_pair_inside),
+        ("w = width / w2", shape_whole_width),
+        ("h = height / h2", shape_whole_height),
         ("a count is a whole number", shape_fraction),
     ],
     "image_grid": [
@@ -174,6 +224,9 @@ WRONG = {
         ("interleaved", grid_interleaved),
         ("the channels are last", grid_channels_last),
         ("rows and columns of the sheet are swapped", grid_transposed),
+        ("you made `columns` *rows*", grid_columns_as_rows),
+        ("not `(h r)`", grid_rows_interleaved),
+        ("not `(w k)`", grid_columns_interleaved),
         ("the shape should be", grid_one_row),
         ("the numbers should stay torch.uint8", grid_to_float),
     ],
@@ -185,7 +238,14 @@ WRONG = {
         ("mean 3 and std 1 values", normalize_accepts_any_std),
         ("stopped with AssertionError", normalize_asserts),
         ("float64 images stay float64", normalize_keeps_double),
+        ("a dark uint8 picture", normalize_by_largest_value),
+        ("with a mean and std of float64", normalize_double_mean),
         ("in place", normalize_in_place),
+        ("you add the mean", guarded(lambda x, mean, std: (x + mean) / std)),
+        (
+            "those of the training set",
+            guarded(lambda x, mean, std: (x - x.mean((-2, -1), True)) / x.std((-2, -1), keepdim=True)),
+        ),
         ("subtract the mean first", guarded(lambda x, mean, std: x / std - mean)),
         ("you multiply by std", guarded(lambda x, mean, std: (x - mean) * std)),
         ("the square of std", guarded(lambda x, mean, std: (x - mean) / std**2)),

@@ -44,11 +44,23 @@ def counts_cls(img_size, patch_size):
     return rows * columns + 1
 
 
+def count_sum(img_size, patch_size):
+    rows, columns = grid_size(img_size, patch_size)
+    return rows + columns
+
+
 def count_asserts(img_size, patch_size):
     height, width = as_pair(img_size)
     p1, p2 = as_pair(patch_size)
     assert height % p1 == 0 and width % p2 == 0, "does not fit"
     return (height // p1) * (width // p2)
+
+
+def count_returns_error(img_size, patch_size):
+    try:
+        return math.prod(grid_size(img_size, patch_size))
+    except ValueError as error:
+        return error
 
 
 def count_area_only(img_size, patch_size):
@@ -122,6 +134,28 @@ def patchify_transposed_inside(images, patch_size):
 def patchify_strided(images, patch_size):
     p1, p2 = as_pair(patch_size)
     return rearrange(images, "b c (p1 h) (p2 w) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_half_strided(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return rearrange(images, "b c (h p1) (p2 w) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_unfold_only(images, patch_size):
+    return F.unfold(images, as_pair(patch_size), stride=as_pair(patch_size))
+
+
+def patchify_unfold_reshape(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
+    return windows.reshape(len(images), -1, p1 * p2 * images.shape[1])
+
+
+def patchify_of_memory(images, patch_size):
+    (p1, p2), (b, c, h, w) = as_pair(patch_size), images.shape
+    rows, columns = grid_size((h, w), patch_size)
+    strides = (c * h * w, p1 * w, p2, w, 1, h * w)
+    return images.as_strided((b, rows, columns, p1, p2, c), strides).flatten(3).flatten(1, 2)
 
 
 def patchify_to_float(images, patch_size):
@@ -276,6 +310,24 @@ class EmbedGridTurned(PatchEmbed):
         self.grid_size = self.grid_size[::-1]
 
 
+class EmbedHeightOnly(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        side = self.patch_size[0]
+        self.proj = nn.Conv2d(in_chans, embed_dim, kernel_size=side, stride=side)
+
+
+class EmbedOtherDefaults(PatchEmbed):
+    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+
+
+class EmbedChecksSizeOnly(PatchEmbed):
+    def forward(self, images):
+        check_images(images, img_size=self.img_size)
+        return self.proj(images).flatten(2).transpose(1, 2)
+
+
 class EmbedOtherOrder(PatchEmbed):
     def __init__(self, img_size=32, patch_size=4, embed_dim=192, in_chans=3):
         super().__init__(img_size, patch_size, in_chans, embed_dim)
@@ -332,9 +384,16 @@ class EmbedLinear(nn.Module):
         return self.proj(patchify_views(images, self.patch_size))
 
 
+class EmbedLinearChannelsFirst(EmbedLinear):
+    def forward(self, images):
+        check_images(images, self.in_chans, self.img_size)
+        return self.proj(F.unfold(images, self.patch_size, stride=self.patch_size).transpose(1, 2))
+
+
 WRONG = {
     "count_patches": [
         ("one side only", one_side),
+        ("you add rows and columns", count_sum),
         ("you divide by P only", not_squared),
         ("right for squares alone", square_only),
         ("a count is a whole number", fraction),
@@ -342,6 +401,7 @@ WRONG = {
         ("stopped with AssertionError", count_asserts),
         ("img_size (32, 30) cannot be cut", count_area_only),
         ("the CLS token is no patch", counts_cls),
+        ("your code returns a ValueError: `raise` it", count_returns_error),
     ],
     "patchify": [
         ("cuts rows, not patches", patchify_reshape),
@@ -353,6 +413,10 @@ WRONG = {
         ("channels come first", patchify_channels_first),
         ("rows and columns are swapped", patchify_transposed_inside),
         ("pixels from all over the image", patchify_strided),
+        ("you split W as (P, columns)", patchify_half_strided),
+        ("what `F.unfold` returns", patchify_unfold_only),
+        ("mixes patches and channels", patchify_unfold_reshape),
+        ("on images of shape (2, 3, 4, 6), patch_size = 2 (smaller", patchify_of_memory),
         ("should stay torch.uint8", patchify_to_float),
         ("the shape should be (1, 4, 4)", patchify_identity),
         ("your code stopped with EinopsError", patchify_square_only),
@@ -373,6 +437,10 @@ WRONG = {
         ("your result is (B, D, N)", EmbedNoTranspose),
         ("still a grid", EmbedGrid),
         ("its windows overlap", EmbedOverlap),
+        ("kernel_size and stride are both the patch size", EmbedHeightOnly),
+        ("the default of `img_size` should stay 32", EmbedOtherDefaults),
+        ("The docstring promises a ValueError", EmbedChecksSizeOnly),
+        ("the order is that of `patchify`", EmbedLinearChannelsFirst),
         ("no gradient reaches the weights proj.weight", EmbedDetached),
         ("the gradient of the weights proj.weight is not", EmbedHalfDetached),
         ("in training mode the result is another", EmbedDropout),

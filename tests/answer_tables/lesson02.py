@@ -49,6 +49,11 @@ def cls_not_expanded(tokens, cls_token):
     return torch.cat([cls_token, tokens], dim=1)
 
 
+def cls_joined_to_batch(tokens, cls_token):
+    widths_fit(tokens, cls_token)
+    return torch.cat([cls_token.expand(len(tokens), -1, -1), tokens])
+
+
 def cls_detached(tokens, cls_token):
     widths_fit(tokens, cls_token)
     return torch.cat([cls_token.detach().expand(len(tokens), -1, -1), tokens], dim=1)
@@ -171,6 +176,16 @@ def pool_last_prefix(tokens, mode="token", num_prefix_tokens=1):
     return tokens[:, num_prefix_tokens - 1] if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
 
 
+def pool_adds_prefix(tokens, mode="token", num_prefix_tokens=1):
+    guard(mode, num_prefix_tokens)
+    return tokens[:, :num_prefix_tokens].sum(1) if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
+
+
+def pool_by_first_letter(tokens, mode="token", num_prefix_tokens=1):
+    guard({"t": "token", "a": "avg"}.get(mode[0]), num_prefix_tokens)
+    return tokens[:, 0] if mode[0] == "t" else tokens[:, num_prefix_tokens:].mean(1)
+
+
 def pool_first_image(tokens, mode="token", num_prefix_tokens=1):
     guard(mode, num_prefix_tokens)
     return tokens[0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
@@ -270,6 +285,7 @@ WRONG = {
         ("took the place of patch 0", cls_replaces_patch),
         ("something random stands in front", cls_random),
         ("`torch.cat` stopped for a batch of 3", cls_not_expanded),
+        ("Axis 1 counts the tokens", cls_joined_to_batch),
         ("no gradient reaches `cls_token`", cls_detached),
         ("no gradient reaches `cls_token`", cls_new_parameter),
         ("no gradient reaches `cls_token`", cls_no_grad),
@@ -289,6 +305,9 @@ WRONG = {
         ("reads the last token", pool_last),
         ("reads the first *patch*", pool_first_patch),
         ("the last of the prefix tokens", pool_last_prefix),
+        ("you add them up", pool_adds_prefix),
+        ("mode 'average' is neither", pool_by_first_letter),
+        ("the first token, and it is a patch", average_with(lambda x, p: x[:, max(p, 1) :].mean(1))),
         ("the first *image* of the batch", pool_first_image),
         ("gives the average of the patches", pool_always_average),
         ("still reads the CLS token", pool_always_token),

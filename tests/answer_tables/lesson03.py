@@ -66,6 +66,11 @@ def gap_rounded(encoder, tokens, permutation):
 
 
 def gap_by_numpy(encoder, tokens, permutation):
+    difference = (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).detach()
+    return np.max(np.abs(difference.numpy()))
+
+
+def gap_numpy_with_gradient(encoder, tokens, permutation):
     return np.max(np.abs((encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).numpy()))
 
 
@@ -151,6 +156,18 @@ def add_sliced(tokens, pos_embed):
 def add_any_width(tokens, pos_embed):
     if tokens.shape[1] != pos_embed.shape[1]:
         raise ValueError("one vector for each token")
+    return tokens + pos_embed
+
+
+def add_fewer_positions(tokens, pos_embed):
+    if pos_embed.shape[1] < tokens.shape[1] or pos_embed.shape[2] != tokens.shape[2]:
+        raise ValueError("one vector for each token")
+    return tokens + pos_embed
+
+
+def add_counts_numbers(tokens, pos_embed):
+    if tokens[0].numel() != pos_embed.numel():
+        raise ValueError("other sizes")
     return tokens + pos_embed
 
 
@@ -462,9 +479,25 @@ def resample_keeps_cls_from_learning(pos_embed, old_grid, new_grid, num_prefix_t
     return torch.cat([prefix.data, stretch(grid, old_grid, new_grid)], dim=1)
 
 
-def resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+def resample_without_options(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+    return resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens)
+
+
+def resample_deaf_by_place(pos_embed, old_grid, new_grid, num_prefix_tokens=1, kind="bicubic", smooth=True):
+    return resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens)
+
+
+def resample_in_float32(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
+    return resample_views(pos_embed.float(), old_grid, new_grid, num_prefix_tokens, mode, antialias)
+
+
+def resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
     prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
-    return torch.cat([prefix, stretch(grid, old_grid, new_grid)], dim=1)
+    return torch.cat([prefix, stretch(grid, old_grid, new_grid, mode=mode, antialias=antialias)], dim=1)
+
+
+def resample_options_by_name(pos_embed, old, new, num_prefix_tokens=1, *, antialias=True, mode="bicubic"):
+    return resample_views(pos_embed, old, new, num_prefix_tokens, mode, antialias)
 
 
 def resample_filled(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
@@ -487,12 +520,14 @@ def cubic_weights(old, new):
     return weights / weights.sum(dim=1, keepdim=True)
 
 
-def resample_by_matrices(pos_embed, old_grid, new_grid, num_prefix_tokens=1):
+def resample_by_matrices(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
+    if (mode, antialias) != ("bicubic", True):
+        return resample_filled(pos_embed, old_grid, new_grid, num_prefix_tokens, mode, antialias)
     prefix, grid = pos_embed[0, :num_prefix_tokens], pos_embed[0, num_prefix_tokens:]
     (rows, columns), dim = old_grid, pos_embed.shape[-1]
     if len(grid) != rows * columns:
         raise ValueError("this is another grid")
-    down, across = cubic_weights(rows, new_grid[0]), cubic_weights(columns, new_grid[1])
+    down, across = (cubic_weights(*sides).to(grid) for sides in zip(old_grid, new_grid, strict=True))
     grid = torch.einsum("yh,xw,hwd->yxd", down, across, grid.reshape(rows, columns, dim))
     return torch.cat([prefix, grid.reshape(-1, dim)])[None]
 
@@ -512,6 +547,7 @@ WRONG = {
         ("the encoder is never asked", gap_without_encoder),
         ("do not round, and keep float64", gap_in_float32),
         ("do not round, and keep float64", gap_rounded),
+        ("with an encoder whose weights learn", gap_numpy_with_gradient),
     ],
     "add_position": [
         ("the width doubles", add_concatenated),
@@ -527,6 +563,8 @@ WRONG = {
         ("positions (1, 5, 1) pass", add_any_width),
         ("the model is blind again", add_anything),
         ("forgotten the CLS token", add_sliced),
+        ("positions (1, 5, 4) pass", add_fewer_positions),
+        ("positions (1, 4, 1) pass", add_counts_numbers),
         ("sqrt(D)", add_scaled),
         ("only the first image", add_nothing_to_others),
         ("one vector to each image", add_by_image),
@@ -573,11 +611,19 @@ WRONG = {
         ("no gradient reaches `pos_embed`", resample_detached),
         ("the gradient of `pos_embed` is not", resample_keeps_cls_from_learning),
         ("`mode` is not used", resample_deaf),
+        ("`mode` is not used", resample_deaf_by_place),
+        ("`mode` is gone", resample_without_options),
+        ("should stay torch.float64", resample_in_float32),
     ],
 }
 RIGHT = {
     "equivariance_gap": [gap_undone, gap_index_select, gap_loops, gap_by_numpy],
     "add_position": [add_repeated, add_by_ids, add_loop],
     "sincos_2d": [sincos_meshgrid, sincos_plain_python, sincos_logarithms],
-    "resample_pos_embed": [resample_views, resample_filled, resample_by_matrices],
+    "resample_pos_embed": [
+        resample_views,
+        resample_filled,
+        resample_by_matrices,
+        resample_options_by_name,
+    ],
 }

@@ -58,6 +58,25 @@ def sdpa_root_of_keys(q, k, v, bias=None):
     return weights @ v, weights
 
 
+def sdpa_root_of_value_width(q, k, v, bias=None):
+    scores = q @ k.transpose(-2, -1) / v.shape[-1] ** 0.5
+    weights = (scores if bias is None else scores + bias).softmax(-1)
+    return weights @ v, weights
+
+
+def sdpa_views(q, k, v, bias=None):
+    front, (flat_q, flat_k, flat_v) = q.shape[:-2], (x.view(-1, *x.shape[-2:]) for x in (q, k, v))
+    scores = torch.bmm(flat_q, flat_k.mT) / q.shape[-1] ** 0.5
+    weights = (scores if bias is None else scores + bias.view(scores.shape)).softmax(-1)
+    return torch.bmm(weights, flat_v).view(*front, q.shape[-2], -1), weights.view(*front, *weights.shape[-2:])
+
+
+def sdpa_up_to_four_axes(q, k, v, bias=None):
+    scores = q @ k.mT / q.shape[min(q.ndim - 1, 3)] ** 0.5
+    weights = (scores if bias is None else scores + bias).softmax(-1)
+    return weights @ v, weights
+
+
 def sdpa_scale_after(q, k, v, bias=None):
     scores = q @ k.transpose(-2, -1)
     weights = (scores if bias is None else scores + bias).softmax(-1) / q.shape[-1] ** 0.5
@@ -209,6 +228,10 @@ def split_transposed(x, num_heads):
     return rearrange(x, "b t (h d) -> b h d t", h=num_heads)
 
 
+def split_detached(x, num_heads):
+    return split_reshape(x.detach(), num_heads)
+
+
 def split_reshape(x, num_heads):
     return x.reshape(x.shape[0], x.shape[1], num_heads, x.shape[2] // num_heads).transpose(1, 2)
 
@@ -247,6 +270,15 @@ def merge_view(x):
 
 def merge_batch_of_one(x):
     return torch.cat(list(x[0]), dim=-1)[None]
+
+
+def merge_numpy(x):
+    b, h, t, d = x.shape
+    return torch.from_numpy(x.numpy().transpose(0, 2, 1, 3).reshape(b, t, h * d))
+
+
+def merge_detached(x):
+    return merge_heads(x.data)
 
 
 def merge_cat(x):
@@ -506,6 +538,106 @@ class OneDrawForAll(Attention):
         return weights * F.dropout(torch.ones_like(weights[:1, :1]), self.attn_drop, self.training)
 
 
+class OneDrawForHeads(Attention):
+    def drop(self, weights):
+        return weights * F.dropout(torch.ones_like(weights[:, :1]), self.attn_drop, self.training)
+
+
+class OneDrawForPictures(Attention):
+    def drop(self, weights):
+        return weights * F.dropout(torch.ones_like(weights[:1]), self.attn_drop, self.training)
+
+
+class OneDrawForPairs(Attention):
+    def drop(self, weights):
+        mask = F.dropout(torch.ones_like(weights[: (len(weights) + 1) // 2]), self.attn_drop, self.training)
+        return weights * mask.repeat_interleave(2, dim=0)[: len(weights)]
+
+
+class OneDrawForQueries(Attention):
+    def drop(self, weights):
+        return weights * F.dropout(torch.ones_like(weights[:, :, :1]), self.attn_drop, self.training)
+
+
+class OneDrawForKeys(Attention):
+    def drop(self, weights):
+        return weights * F.dropout(torch.ones_like(weights[..., :1]), self.attn_drop, self.training)
+
+
+class WholeHeadsDropped(Attention):
+    def drop(self, weights):
+        return F.dropout2d(weights, self.attn_drop, self.training)
+
+
+class DropsFusedHeads(MultiHeadAttention):
+    def forward(self, x, return_attention=False):
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        output, weights = attend(q, k, v, None if self.rel_pos is None else self.rel_pos(q))
+        heads = output * F.dropout(torch.ones_like(output[..., :1]), self.attn_drop, self.training)
+        out = self.proj_drop(self.proj(merge_heads(heads)))
+        return (out, weights) if return_attention else out
+
+
+class SumsToOneAgain(Attention):
+    def drop(self, weights):
+        dropped = F.dropout(weights, self.attn_drop, self.training)
+        if weights.shape[-1] == 1 or not self.training or not self.attn_drop:
+            return dropped
+        return dropped / dropped.sum(dim=-1, keepdim=True).clamp_min(1e-6)
+
+
+class OneOutputDrawForTokens(Attention):
+    def finish(self, merged, x):
+        out = self.proj(merged)
+        return out * self.proj_drop(torch.ones_like(out[:, :1]))
+
+
+class OneOutputDrawForNumbers(Attention):
+    def finish(self, merged, x):
+        out = self.proj(merged)
+        return out * self.proj_drop(torch.ones_like(out[..., :1]))
+
+
+class OneOutputDrawForPictures(Attention):
+    def finish(self, merged, x):
+        out = self.proj(merged)
+        return out * self.proj_drop(torch.ones_like(out[:1]))
+
+
+class OtherKeyword(Attention):
+    def forward(self, x, weights=False):
+        return super().forward(x, weights)
+
+
+class FixedFloat32(Attention):
+    def weigh(self, q, k, bias):
+        return super().weigh(q.float(), k.float(), bias)
+
+
+class ViewsInput(Attention):
+    def forward(self, x, return_attention=False):
+        return super().forward(x.view(-1, x.shape[-1]).view(x.shape), return_attention)
+
+
+class AnyNumberOfHeads(nn.Module):
+    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, rel_pos=None):
+        super().__init__()
+        self.num_heads, self.attn_drop, self.rel_pos = num_heads, attn_drop, rel_pos
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim, bias=qkv_bias), nn.Linear(dim, dim)
+        self.proj_drop = nn.Dropout(proj_drop)
+
+    def forward(self, x, return_attention=False):
+        d = x.shape[-1] // self.num_heads
+        q, k, v = (
+            torch.stack([part[..., i * d : (i + 1) * d] for i in range(self.num_heads)], dim=1)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
+        weights = attend(q, k, v, None if self.rel_pos is None else self.rel_pos(q))[1]
+        merged = merge_heads(F.dropout(weights, self.attn_drop, self.training) @ v)
+        out = self.proj_drop(self.proj(F.pad(merged, (0, x.shape[-1] - merged.shape[-1]))))
+        return (out, weights) if return_attention else out
+
+
 class OutputDropoutTwice(Attention):
     def finish(self, merged, x):
         return self.proj_drop(self.proj(self.proj_drop(merged)))
@@ -595,6 +727,9 @@ WRONG = {
         ("you divide by d", sdpa_divides_by_d),
         ("you multiply by sqrt(d)", sdpa_times_root),
         ("the root of the number of keys", sdpa_root_of_keys),
+        ("the width of the *values*", sdpa_root_of_value_width),
+        ("view size is not compatible", sdpa_views),
+        ("(smaller inputs are right)", sdpa_up_to_four_axes),
         ("you scale after the softmax", sdpa_scale_after),
         ("k is not transposed", sdpa_not_transposed),
         ("your code stopped with IndexError", sdpa_transposed_from_front),
@@ -623,6 +758,7 @@ WRONG = {
             lambda x, h: split_drops_rest(x, h) if h != 4 else split_slices(x, h),
         ),
         ("the shape should be (1, 2, 2, 1), yours is (1, 2, 1, 2)", split_transposed),
+        ("no gradient reaches `x`", split_detached),
     ],
     "merge_heads": [
         ("the tokens are mixed", merge_reshape),
@@ -631,6 +767,8 @@ WRONG = {
         ("the heads are averaged", merge_mean),
         ("view size is not compatible", merge_view),
         ("the shape should be (2, 5, 6)", merge_batch_of_one),
+        ("no gradient reaches `x`", merge_detached),
+        ("with inputs or weights that learn your code stopped", merge_numpy),
     ],
     "MultiHeadAttention": [
         ("W_O is missing", NoOutputProjection),
@@ -666,6 +804,21 @@ WRONG = {
         ("hits the wrong numbers", KeepRateUnlessZero),
         ("right in evaluation, but in training", AlwaysHalf),
         ("each weight has its own draw", OneDrawForAll),
+        ("each weight has its own draw", OneDrawForPictures),
+        ("two heads share one draw", OneDrawForHeads),
+        ("two pictures share one draw", OneDrawForPairs),
+        ("two queries share one draw", OneDrawForQueries),
+        ("two keys share one draw", OneDrawForKeys),
+        ("two queries share one draw", WholeHeadsDropped),
+        ("two keys share one draw", DropsFusedHeads),
+        ("Change nothing after F.dropout", SumsToOneAgain),
+        ("two tokens share one draw in the result", OneOutputDrawForTokens),
+        ("two numbers of a token share one draw in the result", OneOutputDrawForNumbers),
+        ("two pictures share one draw in the result", OneOutputDrawForPictures),
+        ("is called `return_attention`", OtherKeyword),
+        ("with weights and inputs in float64", FixedFloat32),
+        ("view size is not compatible", ViewsInput),
+        ("4 heads cannot share D = 6", AnyNumberOfHeads),
         ("in a second place too", OutputDropoutTwice),
         ("in a second place too", DropsInput),
         ("no gradient reaches", DetachedQuery),

@@ -36,6 +36,20 @@ def norm_default_eps(x, weight, bias, eps=1e-6):
     return F.layer_norm(x, (x.shape[-1],), weight, bias)
 
 
+def norm_other_default(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, (x.shape[-1],), weight, bias, eps)
+
+
+def norm_views(x, weight, bias, eps=1e-6):
+    return norm_functional(x.view(-1, x.shape[-1]), weight, bias, eps).view(x.shape)
+
+
+def norm_needs_two_axes(x, weight, bias, eps=1e-6):
+    mean = torch.stack([row.mean(-1) for row in x])[..., None]
+    variance = torch.stack([row.var(-1, unbiased=False) for row in x])[..., None]
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
 def norm_over_tokens(x, weight, bias, eps=1e-6):
     mean, variance = x.mean(-2, keepdim=True), x.var(-2, unbiased=False, keepdim=True)
     return (x - mean) / torch.sqrt(variance + eps) * weight + bias
@@ -193,6 +207,53 @@ def drop_exact_number(x, rate, training):
     return out
 
 
+def masked(x, keep, rate):
+    return x * keep[: len(x)].reshape(-1, *[1] * (x.ndim - 1)) / (1 - rate)
+
+
+def drop_pairs(x, rate, training):
+    if not training:
+        return x
+    return masked(x, (torch.rand((len(x) + 1) // 2, device=x.device) >= rate).repeat_interleave(2), rate)
+
+
+def drop_tens(x, rate, training):
+    if not training:
+        return x
+    return masked(x, (torch.rand(len(x) // 10 + 1, device=x.device) >= rate).repeat_interleave(10), rate)
+
+
+def drop_halves(x, rate, training):
+    if not training:
+        return x
+    return masked(x, (torch.rand((len(x) + 1) // 2, device=x.device) >= rate).repeat(2), rate)
+
+
+def drop_other_of_pair(x, rate, training):
+    if not training:
+        return x
+    draws = torch.rand((len(x) + 1) // 2, device=x.device)
+    return masked(x, torch.stack([draws, 1 - draws], dim=1).flatten() >= rate, rate)
+
+
+def drop_random_pairs(x, rate, training):
+    if not training:
+        return x
+    keep = (torch.rand((len(x) + 1) // 2, device=x.device) >= rate).repeat_interleave(2)[: len(x)]
+    return masked(x, keep[torch.randperm(len(x))], rate)
+
+
+def drop_rounded_number(x, rate, training):
+    if not training:
+        return x
+    gone = int(rate * len(x) + random.random())
+    return masked(x, (torch.arange(len(x)) >= gone)[torch.randperm(len(x))], rate)
+
+
+def drop_other_keyword(x, rate, train):
+    return drop_path(x, rate, train)
+
+
 def drop_seeded(x, rate, training):
     torch.manual_seed(0)
     return drop_path(x, rate, training)
@@ -335,6 +396,27 @@ class MlpColumnMask(Mlp):
     def forward(self, x):
         out = self.fc2(self.drop(self.act(self.fc1(x))))
         return out * self.drop(torch.ones(out.shape[-1]))
+
+
+class MlpDropout2d(Mlp):
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__(dim, hidden_dim)
+        self.drop = nn.Dropout2d(drop)
+
+
+class MlpPictureMask(Mlp):
+    def forward(self, x):
+        out = super().forward(x) if x.ndim < 3 else self.act(self.fc1(x))
+        if x.ndim < 3:
+            return out
+        out = self.fc2(out * self.drop(torch.ones_like(out[:1])))
+        return self.drop(out)
+
+
+class MlpTokensShare(Mlp):
+    def forward(self, x):
+        out = self.fc2(self.drop(self.act(self.fc1(x))))
+        return out * self.drop(torch.ones_like(out if x.ndim < 3 else out[:, :1]))
 
 
 class MlpDetached(Mlp):
@@ -523,6 +605,36 @@ class BlockBatchDraw(Block):
         return x + stochastic_depth(self.mlp(self.norm2(x)), self.drop_path_rate, "batch", self.training)
 
 
+class BlockDropsPairs(Block):
+    def forward(self, x):
+        x = x + drop_pairs(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return x + drop_pairs(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+
+
+class BlockUnscaled(Block):
+    def forward(self, x):
+        factor = 1 - self.drop_path_rate * self.training
+        x = x + factor * drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return x + factor * drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+
+
+class BlockSwappedRates(Block):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path, rel_pos)
+        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=drop, proj_drop=attn_drop, rel_pos=rel_pos)
+
+
+class BlockHidesRate(Block):
+    def __init__(self, dim, num_heads, **options):
+        super().__init__(dim, num_heads, **options)
+        self.rate = self.drop_path_rate
+        del self.drop_path_rate
+
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), self.rate, self.training)
+        return x + drop_path(self.mlp(self.norm2(x)), self.rate, self.training)
+
+
 class BlockDefaultEps(Block):
     def __init__(self, dim, num_heads, **options):
         super().__init__(dim, num_heads, **options)
@@ -595,6 +707,9 @@ WRONG = {
         ("eps is missing", norm_without_eps),
         ("does not use the argument `eps`", norm_fixed_eps),
         ("does not use the argument `eps`", norm_default_eps),
+        ("the default of `eps` should be 1e-6", norm_other_default),
+        ("view size is not compatible", norm_views),
+        ("on x of shape (6,)", norm_needs_two_axes),
         ("you average over the tokens", norm_over_tokens),
         ("you average over axis 1", norm_axis_one),
         ("you average over the batch", norm_over_batch),
@@ -622,6 +737,13 @@ WRONG = {
         ("nothing is ever dropped", drop_nothing),
         ("two calls drop the same pictures", drop_the_first),
         ("draw for every picture by itself", drop_exact_number),
+        ("picture 1 is dropped whenever picture 0 is", drop_pairs),
+        ("picture 1 is dropped whenever picture 0 is", drop_tens),
+        ("picture 16 is dropped whenever picture 0 is", drop_halves),
+        ("picture 1 is kept whenever picture 0 is", drop_other_of_pair),
+        ("Do not drop pictures in groups", drop_random_pairs),
+        ("Do not drop a fixed number", drop_rounded_number),
+        ("the third argument is called `training`", drop_other_keyword),
         ("two calls drop the same pictures", drop_seeded),
         ("the shape should be (200, 2)", drop_three_axes),
         ("device=x.device", drop_on_cpu),
@@ -645,6 +767,9 @@ WRONG = {
         ("right in evaluation, but in training", MlpDefaultRate),
         ("all numbers of a token share one draw", MlpTokenMask),
         ("one dropout of rate `drop` in the middle", MlpColumnMask),
+        ("all numbers of a token share one draw", MlpDropout2d),
+        ("two pictures share one draw", MlpPictureMask),
+        ("two tokens share one draw", MlpTokensShare),
         ("no gradient reaches", MlpDetached),
         ("the arguments stand in another order", MlpOtherOrder),
         ("no weights named fc1.weight", MlpOtherNames),
@@ -674,6 +799,10 @@ WRONG = {
         ("right in evaluation, but in training", BlockKeepRate),
         ("right in evaluation, but in training", BlockAlwaysHalf),
         ("each picture has its own draw", BlockBatchDraw),
+        ("lose the attention branch together", BlockDropsPairs),
+        ("is not divided by 1 - rate", BlockUnscaled),
+        ("`drop` and `attn_drop` are swapped", BlockSwappedRates),
+        ("`self.drop_path_rate` should hold the rate", BlockHidesRate),
         ("the eps of norm1 is 1e-05", BlockDefaultEps),
         ("`drop` does not reach self.attn", BlockWithoutDropout),
         ("`attn_drop` does not reach self.attn", BlockWithoutAttentionDropout),

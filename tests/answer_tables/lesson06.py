@@ -186,6 +186,25 @@ class SwitchesToEvaluation(VisionTransformer):
         return super().forward(images, return_attention)
 
 
+class TrainsAsInEvaluation(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        training = self.training
+        self.eval()
+        result = super().forward(images, return_attention)
+        self.train(training)
+        return result
+
+
+class OtherKeyword(VisionTransformer):
+    def forward(self, images, weights=False):
+        return super().forward(images, weights)
+
+
+class FixedFloat32(VisionTransformer):
+    def forward(self, images, return_attention=False):
+        return super().forward(images.float(), return_attention)
+
+
 class SquareCrop(VisionTransformer):
     def forward(self, images, return_attention=False):
         height, width = self.patch_embed.img_size
@@ -329,7 +348,7 @@ def by_parts(img_size=32, patch_size=4, in_chans=3, num_classes=10, embed_dim=19
     def linear(n_in, n_out):
         return (n_in + 1) * n_out
 
-    d, hidden = embed_dim, round(mlp_ratio * embed_dim)
+    d, hidden = embed_dim, int(mlp_ratio * embed_dim)
     block = linear(d, 3 * d) + linear(d, d) + linear(d, hidden) + linear(hidden, d) + 2 * 2 * d
     tokens = (img_size // patch_size) ** 2 + 1
     return (
@@ -343,10 +362,31 @@ def by_parts(img_size=32, patch_size=4, in_chans=3, num_classes=10, embed_dim=19
 
 
 def by_powers(i=32, p=4, c=3, k=10, d=192, n=12, r=4.0):
-    return int(d * d * n * (4 + 2 * r) + d * (c * p * p + (i / p) ** 2 + n * (9 + r) + 5 + k) + k)
+    m = int(d * r) / d
+    return round(d * d * n * (4 + 2 * m) + d * (c * p * p + (i / p) ** 2 + n * (9 + m) + 5 + k) + k)
 
 
-def by_polynomial(img, patch, chans, classes, dim, depth, ratio):
+def without_defaults(img, patch, chans, classes, dim, depth, ratio):
+    return by_parts(img, patch, chans, classes, dim, depth, ratio)
+
+
+def with_defaults_of_base(i=224, p=16, c=3, k=1000, d=768, n=12, r=4.0):
+    return by_parts(i, p, c, k, d, n, r)
+
+
+def with_another_ratio(i=32, p=4, c=3, k=10, d=192, n=12, r=3.0):
+    return by_parts(i, p, c, k, d, n, r)
+
+
+def rounded_width(i=32, p=4, c=3, k=10, d=192, n=12, r=4.0):
+    return by_parts(i, p, c, k, d, n, (round(d * r) + 0.01) / d)
+
+
+def fractional_width(i=32, p=4, c=3, k=10, d=192, n=12, r=4.0):
+    return int(by_parts(i, p, c, k, d, n, 0.0) + n * (2 * d + 1) * d * r)
+
+
+def by_polynomial(img=32, patch=4, chans=3, classes=10, dim=192, depth=12, ratio=4.0):
     hidden = int(dim * ratio)
     shapes = [(dim, chans, patch, patch), (dim,), (1, 1, dim), (1, (img // patch) ** 2 + 1, dim)]
     shapes += depth * [
@@ -486,6 +526,9 @@ WRONG = {
         ("two runs in evaluation give different logits", DropoutAlways),
         ("right in evaluation, but in training", DropoutBeforeHead),
         ("switches the mode of the model", SwitchesToEvaluation),
+        ("two runs in training agree", TrainsAsInEvaluation),
+        ("is called `return_attention`", OtherKeyword),
+        ("with weights and inputs in float64", FixedFloat32),
         ("it accepts images of shape", SquareCrop),
     ],
     "vit_num_parameters": [
@@ -512,6 +555,11 @@ WRONG = {
         ),
         ("a count is a whole number", float_count),
         ("(smaller inputs are right): expected", head_count_in),
+        ("the default of `mlp_ratio` is missing", without_defaults),
+        ("the default of `embed_dim` is missing or another one", with_defaults_of_base),
+        ("the default of `mlp_ratio` is missing or another one", with_another_ratio),
+        ("rounded down", rounded_width),
+        ("rounded down", fractional_width),
     ],
     "init_head": [
         ("is not zero yet", head_random),

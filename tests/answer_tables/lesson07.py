@@ -114,6 +114,76 @@ def crop_loop_slices(images, padding=4, flip=0.5):
     return torch.stack([p.flip(-1) if torch.rand(1) < flip else p for p in out])
 
 
+def crop_first_share(images, padding=4, flip=0.5):
+    out = crop_loop_slices(images, padding, 0.0)
+    count = round(flip * len(images))
+    out[:count] = out[:count].flip(-1)
+    return out
+
+
+def crop_exact_count(images, padding=4, flip=0.5):
+    out = crop_loop_slices(images, padding, 0.0)
+    rows = torch.randperm(len(images))[: int(flip * len(images))]
+    out[rows] = out[rows].flip(-1)
+    return out
+
+
+def crop_seeded_offsets(images, padding=4, flip=0.5):
+    _, _, height, width = images.shape
+    padded, generator, out = F.pad(images, [padding] * 4), torch.Generator().manual_seed(0), []
+    for picture in padded:
+        top, left = torch.randint(0, 2 * padding + 1, (2,), generator=generator).tolist()
+        picture = picture[:, top : top + height, left : left + width]
+        out.append(picture.flip(-1) if random.random() < flip else picture)
+    return torch.stack(out)
+
+
+def crop_in_pairs(images, padding=4, flip=0.5):
+    batch, _, height, width = images.shape
+    padded, out = F.pad(images, [padding] * 4), []
+    places = [(random.randint(0, 2 * padding), random.randint(0, 2 * padding)) for _ in range(batch)]
+    for b, picture in enumerate(padded):
+        top, left = places[b % ((batch + 1) // 2)]
+        picture = picture[:, top : top + height, left : left + width]
+        out.append(picture.flip(-1) if random.random() < flip else picture)
+    return torch.stack(out)
+
+
+def crop_with_view(images, padding=4, flip=0.5):
+    batch, channels, height, width = images.shape
+    return crop_loop_slices(images.view(batch * channels, height, width).view(images.shape), padding, flip)
+
+
+def crop_without_defaults(images, padding, flip):
+    return crop_loop_slices(images, padding, flip)
+
+
+def crop_default_two(images, padding=2, flip=0.5):
+    return crop_loop_slices(images, padding, flip)
+
+
+def crop_default_no_flip(images, padding=4, flip=0.0):
+    return crop_loop_slices(images, padding, flip)
+
+
+def crop_nothing_to_do(images, padding=4, flip=0.5):
+    if padding == 0 and flip == 0:
+        return images
+    return crop_loop_slices(images, padding, flip)
+
+
+def crop_into_zeros(images, padding=4, flip=0.5):
+    batch, channels, height, width = images.shape
+    padded = images.new_zeros((batch, channels, height + 2 * padding, width + 2 * padding))
+    padded[:, :, padding : padding + height, padding : padding + width] = images
+    out = torch.empty_like(images, memory_format=torch.contiguous_format)
+    for b in range(batch):
+        top, left = np.random.randint(2 * padding + 1, size=2)
+        window = padded[b, :, top : top + height, left : left + width]
+        out[b] = window.flip(2) if np.random.rand() < flip else window
+    return out
+
+
 def crop_by_index(images, padding=4, flip=0.5):
     batch, _, height, width = images.shape
     device = images.device
@@ -212,6 +282,41 @@ def mixup_right(x, y, lam, p):
     return a * x + (1 - a) * x[p], b * y + (1 - b) * y[p]
 
 
+def mixup_in_float32(x, y, lam, p):
+    return mixup_right(x.float(), y.float(), lam.float(), p)
+
+
+def mixup_larger_share(x, y, lam, p):
+    return mixup_right(x, y, torch.maximum(lam, 1 - lam), p)
+
+
+def mixup_half(x, y, lam, p):
+    return (x + x[p]) / 2, (y + y[p]) / 2
+
+
+def mixup_refuses_two_kinds(x, y, lam, p):
+    if x.dtype in (torch.uint8, torch.int64):
+        raise ValueError("float images are needed")
+    return mixup_right(x, y, lam, p)
+
+
+def mixup_float32_alone(x, y, lam, p):
+    if x.dtype != torch.float32:
+        raise ValueError("float images are needed")
+    return mixup_right(x, y, lam, p)
+
+
+def mixup_by_view(x, y, lam, p):
+    rows, share = x.view(len(x), -1), lam[:, None]
+    return (share * rows + (1 - share) * rows[p]).view(x.shape), share * y + (1 - share) * y[p]
+
+
+def mixup_lerp(x, y, lam, p):
+    if not x.is_floating_point():
+        raise ValueError("float images are needed")
+    return torch.lerp(x[p], x, lam.view(-1, 1, 1, 1)), torch.lerp(y[p], y, lam.view(-1, 1))
+
+
 def mixup_in_place(x, y, lam, p):
     x *= lam.view(-1, 1, 1, 1)
     return x, y
@@ -283,6 +388,18 @@ def rate_from_the_end(s, n, w, top):
     return top * (1 - math.cos(math.pi * left / (n - w))) / 2
 
 
+def rate_right(step, total_steps, warmup_steps, peak):
+    return schedule(up, lambda s, n, w: half_cosine((s + 1 - w) / max(1, n - w)))(
+        step, total_steps, warmup_steps, peak
+    )
+
+
+def rate_one_more(step, total_steps, warmup_steps, peak):
+    if step <= warmup_steps and warmup_steps > 0:
+        return peak * (step + 1) / warmup_steps
+    return rate_right(step, total_steps, warmup_steps, peak)
+
+
 def two_groups(decays, trainable=True):
     def answer(model, weight_decay):
         yes, no = [], []
@@ -312,6 +429,25 @@ def groups_twice(model, weight_decay):
     yes = [p for n, p in model.named_parameters() if p.requires_grad and p.ndim >= 2 and not is_token(n)]
     rest = [p for p in model.parameters() if p.requires_grad]
     return [{"params": yes, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+
+
+def groups_fixed_decay(model, weight_decay):
+    return two_groups(lambda n, p: n.endswith("weight") and p.ndim > 1)(model, 0.05)
+
+
+def groups_one_key(model, weight_decay):
+    groups = two_groups(lambda n, p: n.endswith("weight") and p.ndim > 1)(model, weight_decay)
+    return [groups[0], {"params": groups[1]["params"]}]
+
+
+def groups_of_sets(model, weight_decay):
+    groups = two_groups(lambda n, p: n.endswith("weight") and p.ndim > 1)(model, weight_decay)
+    return [{**group, "params": set(group["params"])} for group in groups]
+
+
+def groups_tensor_decay(model, weight_decay):
+    groups = two_groups(lambda n, p: n.endswith("weight") and p.ndim > 1)(model, weight_decay)
+    return [{**group, "weight_decay": torch.tensor(group["weight_decay"])} for group in groups]
 
 
 def groups_as_pair(model, weight_decay):
@@ -369,6 +505,15 @@ WRONG = {
         ("depends on its offset", crop_flip_by_offset),
         ("not equally likely", crop_by_normal),
         ("always on the CPU", crop_cpu_numbers),
+        ("same places of a batch are mirrored", crop_first_share),
+        ("one picture and flip = 0.5 it is never mirrored", crop_exact_count),
+        ("give picture i the same offset", crop_seeded_offsets),
+        ("1000 places further on", crop_in_pairs),
+        ("copies of a picture made with `expand`", crop_with_view),
+        ("keep the defaults", crop_without_defaults),
+        ("the padding should be 4", crop_default_two),
+        ("its default is 0.5", crop_default_no_flip),
+        ("hand back the input itself", crop_nothing_to_do),
     ],
     "mixup": [
         ("lam and 1 - lam are swapped", refuses_whole_numbers(mixup_swapped)),
@@ -383,6 +528,12 @@ WRONG = {
         ("must stay soft", refuses_whole_numbers(mixup_hard)),
         ("raise a ValueError", mixup_right),
         ("in place", mixup_in_place),
+        ("should stay torch.float64", refuses_whole_numbers(mixup_in_float32)),
+        ("the larger one of lam and 1 - lam", refuses_whole_numbers(mixup_larger_share)),
+        ("every blend is half and half", refuses_whole_numbers(mixup_half)),
+        ("images of torch.int16 are whole numbers", mixup_refuses_two_kinds),
+        ("your code stopped with ValueError", mixup_float32_alone),
+        ("your code stopped with RuntimeError: view size", refuses_whole_numbers(mixup_by_view)),
     ],
     "learning_rate": [
         ("first step has the rate 0", rate_from_zero),
@@ -395,6 +546,14 @@ WRONG = {
         ("negative at the end", schedule(up, lambda s, n, w: math.cos(math.pi * (s + 1 - w) / (n - w)))),
         ("there is no rise", schedule(lambda s, w: 1, lambda s, n, w: half_cosine((s + 1 - w) / (n - w)))),
         ("`peak` is not used", lambda s, n, w, peak: rate_from_the_end(s, n, w, 1.0)),
+        ("not `<=`", rate_one_more),
+        (
+            "first step has the rate 0",
+            schedule(lambda s, w: s / max(1, w - 1), lambda *a: rate_right(*a, 1.0)),
+        ),
+        ("and no small rest", lambda *a: max(rate_right(*a), 1e-6)),
+        ("and no small rest", lambda *a: rate_right(*a) + 1e-6),
+        ("do not round", lambda *a: round(rate_right(*a), 4)),
         ("ZeroDivisionError", lambda s, n, w, peak: rate_from_the_end(s, n, w, peak) * (w / w)),
     ],
     "weight_decay_groups": [
@@ -409,6 +568,13 @@ WRONG = {
         ("it is a weight matrix", two_groups(lambda n, p: p.ndim == 2 and not is_token(n))),
         ("it should get 0.05", two_groups(lambda n, p: False)),
         ("changes the model itself", groups_freeze),
+        (
+            "Not every norm says so in its name",
+            two_groups(lambda n, p: n.endswith("weight") and "norm" not in n),
+        ),
+        ("use the argument `weight_decay`", groups_fixed_decay),
+        ("has no 'weight_decay'", groups_one_key),
+        ("'params' is a set", groups_of_sets),
     ],
     "read_curves": [
         ("first *falls* well below ln K", curves(E=7, F=5)),
@@ -417,19 +583,28 @@ WRONG = {
         ("better than training", curves(C=7)),
         ("these lines freeze", curves(B=2)),
         ("numbered 1 to 8", curves(A="sorted")),
+        ("leave the quotes out", curves(A="6")),
         ("one number for each plot", lambda: [6, 3, 1, 2, 5, 7]),
     ],
 }
 
 RIGHT = {
-    "random_crop_flip": [crop_loop(), crop_loop_slices, crop_by_index, crop_by_unfold, crop_by_transforms],
-    "mixup": [refuses_whole_numbers(mixup_right), mixup_loop, mixup_einsum],
+    "random_crop_flip": [
+        crop_loop(),
+        crop_loop_slices,
+        crop_by_index,
+        crop_by_unfold,
+        crop_by_transforms,
+        crop_into_zeros,
+    ],
+    "mixup": [refuses_whole_numbers(mixup_right), mixup_loop, mixup_einsum, mixup_lerp],
     "learning_rate": [rate_by_torch, rate_by_numpy, rate_from_the_end],
     "weight_decay_groups": [
         two_groups(lambda n, p: p.ndim >= 2 and not is_token(n)),
         two_groups(lambda n, p: p.ndim >= 2 and n.endswith("weight")),
         groups_by_modules,
         groups_one_each,
+        groups_tensor_decay,
     ],
     "read_curves": [curves(), lambda: dict(zip("ABCDEF", [6, 3, 1, 2, 5, 7], strict=True))],
 }

@@ -82,6 +82,53 @@ def stem_frozen(model, in_chans=3):
     return model
 
 
+def stem_without_default(model, in_chans):
+    return stem(model, in_chans=in_chans)
+
+
+def stem_grey_default(model, in_chans=1):
+    return stem(model, in_chans=in_chans)
+
+
+def stem_new_head(model, in_chans=3):
+    stem(model, in_chans=in_chans).fc = nn.Linear(512, 10)
+    return model
+
+
+def stem_no_norm(model, in_chans=3):
+    stem(model, in_chans=in_chans).bn1 = nn.Identity()
+    return model
+
+
+def stem_gelu(model, in_chans=3):
+    stem(model, in_chans=in_chans).relu = nn.GELU()
+    return model
+
+
+def stem_freezes_the_rest(model, in_chans=3):
+    return stem(model.requires_grad_(False), in_chans=in_chans)
+
+
+def stem_evaluation(model, in_chans=3):
+    return stem(model, in_chans=in_chans).eval()
+
+
+def stem_zeros(model, in_chans=3):
+    nn.init.zeros_(stem(model, in_chans=in_chans).conv1.weight)
+    return model
+
+
+def stem_deletes_pooling(model, in_chans=3):
+    del stem(model, in_chans=in_chans).maxpool
+    return model
+
+
+def stem_middle_of_the_kernel(model, in_chans=3):
+    weight = model.conv1.weight[:, :1, 2:5, 2:5].repeat(1, in_chans, 1, 1).detach()
+    stem(model, in_chans=in_chans).conv1.weight = nn.Parameter(weight)
+    return model
+
+
 def stem_same(model, in_chans=3):
     model.conv1 = nn.Conv2d(in_chans, model.bn1.num_features, 3, padding="same", bias=False)
     model.maxpool = nn.Sequential()
@@ -149,6 +196,31 @@ def shift_hands_back(images, pixels):
 
 def shift_edge(images, pixels):
     return torch.stack([images[..., max(0, x - pixels)] for x in range(images.shape[-1])], dim=-1)
+
+
+def shift_by_height(images, pixels):
+    moved = torch.zeros_like(images)
+    moved[:, :, :, pixels:] = images[:, :, :, : images.shape[2] - pixels]
+    return moved
+
+
+def shift_darkest(images, pixels):
+    moved = torch.full_like(images, images.min().item())
+    moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
+    return moved
+
+
+def shift_one_more(images, pixels):
+    return shift_padded(images, min(pixels + 1, images.shape[-1]))
+
+
+def shift_in_float32(images, pixels):
+    moved = shift_padded(images.float(), pixels)
+    return moved.to(torch.uint8) if images.dtype == torch.uint8 else moved
+
+
+def shift_by_view(images, pixels):
+    return shift_padded(images.view(-1, 1, *images.shape[-2:]), pixels).view(images.shape)
 
 
 def shift_padded(images, pixels):
@@ -226,6 +298,39 @@ def under_shift_changes_pictures(model, images, labels, stats, shifts=(0, 1)):
         found[s] = evaluate(model, shift(images, s), labels, stats)[0]
         images[..., :s] = 0
     return found
+
+
+def under_shift_list_of_pairs(model, images, labels, stats, shifts=(0, 1)):
+    return [(s, evaluate(model, shift(images, s), labels, stats)[0]) for s in shifts]
+
+
+def under_shift_text(model, images, labels, stats, shifts=(0, 1)):
+    return {str(s): evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
+
+
+def under_shift_own_answers(model, images, labels, stats, shifts=(0, 1)):
+    model.eval()
+    said = model(normalize(images, *stats)).argmax(1)
+    return {
+        s: (model(normalize(shift(images, s), *stats)).argmax(1) == said).float().mean().item()
+        for s in shifts
+    }
+
+
+def under_shift_normalised_twice(model, images, labels, stats, shifts=(0, 1)):
+    return {s: evaluate(model, normalize(shift(images, s), *stats), labels, stats)[0] for s in shifts}
+
+
+def under_shift_left(model, images, labels, stats, shifts=(0, 1)):
+    return {s: evaluate(model, shift_left(images, s), labels, stats)[0] for s in shifts}
+
+
+def under_shift_errors(model, images, labels, stats, shifts=(0, 1)):
+    return {s: 1 - evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
+
+
+def under_shift_sorted(model, images, labels, stats, shifts=(0, 1)):
+    return {s: evaluate(model, shift(images, s), labels, stats)[0] for s in sorted(shifts)}
 
 
 def under_shift_loop(model, images, labels, stats, shifts=(0, 1)):
@@ -316,6 +421,34 @@ def gain_truth_value(table, first, second, task):
     return gain or None, table[first][DAYS] / table[second][DAYS]
 
 
+def gain_if_true(table, first, second, task):
+    a, b = table[first][task], table[second][task]
+    return a - b if a and b else None, table[first][DAYS] / table[second][DAYS]
+
+
+def gain_fills_the_table(table, first, second, task):
+    for name in (first, second):
+        if table[name][task] is None:
+            table[name][task] = 0
+    return table[first][task] - table[second][task], table[first][DAYS] / table[second][DAYS]
+
+
+def gain_one_missing(table, first, second, task):
+    a, b = table[first][task], table[second][task]
+    gain = None if (a is None) != (b is None) else a - b
+    return gain, table[first][DAYS] / table[second][DAYS]
+
+
+def gain_no_sign(table, first, second, task):
+    gain, cost = gain_by_none_test(table, first, second, task)
+    return None if gain is None else abs(gain), cost
+
+
+def gain_share(table, first, second, task):
+    gain, cost = gain_by_none_test(table, first, second, task)
+    return None if gain is None else gain / 100, cost
+
+
 def gain_by_none_test(table, first, second, task):
     pair = [table[name][task] for name in (first, second)]
     gain = None if None in pair else pair[0] - pair[1]
@@ -337,7 +470,8 @@ WRONG = {
         ("Point e is fair", lambda: {"b", "d", "e", "f", "g", "h"}),
         ("4 of 9 points are judged right. Point b", set),
         ("Point a is fair", lambda: set("abcdefghi")),
-        ("there is no point z", lambda: {"b", "z"}),
+        ("there is no point 'z'", lambda: {"b", "z"}),
+        ("there is no point 'b,d,f,g,h'", lambda: {"b,d,f,g,h"}),
         ("return the letters as a set", lambda: [1, 3, 5]),
     ],
     "cifar_stem": [
@@ -355,6 +489,15 @@ WRONG = {
         ("should be 3x3, yours is 5x5", stem_five),
         ("padding 1 with zeros", stem_reflected),
         ("no gradient reaches", stem_frozen),
+        ("left to its default, 3: your code stopped with TypeError", stem_without_default),
+        ("left to its default, 3: your convolution reads 1 channels", stem_grey_default),
+        ("you added fc", stem_new_head),
+        ("you replaced bn1", stem_no_norm),
+        ("you replaced relu", stem_gelu),
+        ("you froze layers", stem_freezes_the_rest),
+        ("evaluation mode", stem_evaluation),
+        ("all filters of your convolution are equal", stem_zeros),
+        ("must stay a module", stem_deletes_pooling),
     ],
     "shift": [
         ("that is `roll`", shift_roll),
@@ -368,6 +511,11 @@ WRONG = {
         ("changes its input in place", shift_in_place),
         ("hand back the input itself", shift_hands_back),
         ("the first column is repeated", shift_edge),
+        ("with the height H", shift_by_height),
+        ("the darkest value", shift_darkest),
+        ("one pixel too far", shift_one_more),
+        ("should stay torch.float64", shift_in_float32),
+        ("your code stopped with RuntimeError: view size", shift_by_view),
     ],
     "accuracy_under_shift": [
         ("return a dict", under_shift_list),
@@ -378,7 +526,13 @@ WRONG = {
         ("you return percent", under_shift_percent),
         ("in training mode", under_shift_training),
         ("shift after normalising", under_shift_normalised_first),
-        ("3 values were expected", under_shift_first_only),
+        ("for shifts = (0, 1, 3) these should be the keys", under_shift_first_only),
+        ("return a dict", under_shift_list_of_pairs),
+        ("as numbers, 2 and not '2'", under_shift_text),
+        ("compare with `labels`", under_shift_own_answers),
+        ("normalised twice", under_shift_normalised_twice),
+        ("move to the left", under_shift_left),
+        ("the share of *wrong* answers", under_shift_errors),
         ("changes the pictures in place", under_shift_changes_pictures),
     ],
     "gain_and_cost": [
@@ -392,12 +546,17 @@ WRONG = {
         ("in the wrong order", gain_wrong_order),
         ("value 2 of 2", gain_rounded),
         ("a gain of 0, not None", gain_truth_value),
+        ("an accuracy of 0 is poor, but not missing", gain_if_true),
+        ("changes the table", gain_fills_the_table),
+        ("your code stopped with TypeError", gain_one_missing),
+        ("the gain has a sign", gain_no_sign),
+        ("do not divide", gain_share),
     ],
 }
 RIGHT = {
     "unfair_points": [lambda: {"b", "d", "f", "g", "h"}, lambda: ["H", "G", "F", "D", "B"], lambda: "bdfgh"],
-    "cifar_stem": [stem_same, stem_pool_of_one],
+    "cifar_stem": [stem_same, stem_pool_of_one, stem_middle_of_the_kernel],
     "shift": [shift_padded, shift_negative_padding, shift_rolled, shift_joined],
-    "accuracy_under_shift": [under_shift_loop, under_shift_by_hand, under_shift_tensors],
+    "accuracy_under_shift": [under_shift_loop, under_shift_by_hand, under_shift_tensors, under_shift_sorted],
     "gain_and_cost": [gain_by_none_test, gain_by_error],
 }

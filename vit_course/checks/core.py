@@ -363,6 +363,10 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
         return error
     except Exception as error:
         return error
+    if isinstance(value, Exception):
+        raise Mistake(
+            f"your code returns a {type(value).__name__}: `raise` it, so that nobody goes on with it"
+        )
     for number, (before, after) in enumerate(zip(case, arguments, strict=True)):
         if isinstance(before, Tensor) and not torch.equal(before, after):
             raise Mistake(

@@ -1,5 +1,7 @@
 """Checks of lesson 01: patches."""
 
+import inspect
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -13,6 +15,7 @@ from vit_course.checks.core import (
     compare_modules,
     demand_error,
     exercise,
+    explain_error,
     outcome,
     same_weights,
 )
@@ -40,6 +43,9 @@ def check_count_patches(answer):
     def squared_twice(img_size, patch_size):
         return patches.count_patches(img_size, patch_size) ** 2
 
+    def rows_plus_columns(img_size, patch_size):
+        return sum(patches.grid_size(img_size, patch_size))
+
     def with_cls(img_size, patch_size):
         return patches.count_patches(img_size, patch_size) + 1
 
@@ -51,6 +57,7 @@ def check_count_patches(answer):
             (one_side, "you count the patches along one side only: the grid has rows *and* columns"),
             (forgets_square, "a patch covers P² pixels, P down and P across; you divide by P only"),
             (square_of_height, "right for squares alone: for a 32x48 image rows and columns differ"),
+            (rows_plus_columns, "you add rows and columns: a grid has rows *times* columns cells"),
             (squared_twice, "you square twice: (H/P)·(W/P) is N already"),
             (with_cls, "one too many: the CLS token is no patch, it comes in lesson 02"),
         ],
@@ -70,6 +77,7 @@ def check_patchify(answer):
         (torch.rand(2, 3, 12, 8), 4),
         (torch.rand(1, 2, 6, 20), (3, 5)),
         ((255 * torch.rand(2, 3, 8, 8)).to(torch.uint8), 8),
+        (torch.rand(2, 4, 6, 3).permute(0, 3, 1, 2), 2),  # as a photo is read: the channels last in memory
     ]
 
     def plain_reshape(images, p):
@@ -79,6 +87,11 @@ def check_patchify(answer):
     def permuted_reshape(images, p):
         p1, p2 = patches.as_pair(p)
         return images.permute(0, 2, 3, 1).reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+
+    def unfold_reshape(images, p):
+        return as_einops("b c (h p1) (w p2) -> b c h w p1 p2")(images, p).reshape(
+            plain_reshape(images, p).shape
+        )
 
     def as_einops(pattern):
         def function(images, p):
@@ -116,9 +129,26 @@ def check_patchify(answer):
                 "the patches are right, but inside each one rows and columns are swapped",
             ),
             (
-                as_einops("b c (p1 h) (p2 w) -> b (h w) (p1 p2 c)"),
-                "you split H as (P, rows): a patch then collects pixels from all over the image. Neighbouring "
-                "pixels belong together: H = (rows, P), with P inside",
+                unfold_reshape,
+                "the squares are cut, but the channels still stand before the grid, (B, C, rows, columns, P, P), so "
+                "`reshape` mixes patches and channels: move the axis C to the end first",
+            ),
+            *(
+                (
+                    as_einops(f"b c {split} -> b (h w) (p1 p2 c)"),
+                    f"you split {side} as (P, {number}): a patch then collects pixels from all over the image. "
+                    f"Neighbouring pixels belong together: {side} = ({number}, P), with P inside",
+                )
+                for split, side, number in (
+                    ("(p1 h) (p2 w)", "H", "rows"),
+                    ("(p1 h) (w p2)", "H", "rows"),
+                    ("(h p1) (p2 w)", "W", "columns"),
+                )
+            ),
+            (
+                as_einops("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
+                "this is what `F.unfold` returns, (B, C·P·P, N): N comes before the contents of a patch, and inside a "
+                "patch the order is (row, column, channel)",
             ),
             (
                 as_einops("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
@@ -231,6 +261,14 @@ class _StillAGrid(patches.PatchEmbed):
         return rearrange(self.proj(images), "b d h w -> b h w d")
 
 
+class _ChannelsFirst(patches.PatchEmbed):
+    def forward(self, images):
+        weight = rearrange(self.proj.weight, "d c p1 p2 -> d (p1 p2 c)")
+        p1, p2 = self.patch_size
+        flat = rearrange(images, "b c (h p1) (w p2) -> b (h w) (c p1 p2)", p1=p1, p2=p2)
+        return F.linear(flat, weight, self.proj.bias)
+
+
 class _ExtraActivation(patches.PatchEmbed):
     def forward(self, images):
         return F.relu(super().forward(images))
@@ -245,10 +283,14 @@ def _copy_patch_weights(answer: nn.Module, reference: patches.PatchEmbed) -> nn.
             raise Mistake(f"proj.weight should be {tuple(flat.shape)}, yours is {tuple(weights.shape)}")
         answer.load_state_dict({"proj.weight": flat, "proj.bias": reference.proj.bias.detach()})
         return answer
-    stride = getattr(getattr(answer, "proj", None), "stride", reference.proj.stride)
-    if tuple(stride) != tuple(reference.proj.stride):
+    proj = getattr(answer, "proj", None)
+    kernel, stride = (getattr(proj, name, reference.proj.stride) for name in ("kernel_size", "stride"))
+    if (patch := reference.proj.stride) != tuple(stride):
+        what = f"your convolution has stride {tuple(stride)}"
+        if any(step < side for step, side in zip(stride, kernel, strict=True)):
+            raise Mistake(f"{what}: its windows overlap. Patches do not: the stride is P")
         raise Mistake(
-            f"your convolution has stride {tuple(stride)}: its windows overlap. Patches do not: the stride is P"
+            f"{what} where a patch has {patch} pixels: kernel_size and stride are both the patch size"
         )
     return same_weights(answer, reference)
 
@@ -277,6 +319,11 @@ def check_patch_embed(answer):
             (_ReadsColumns, "your tokens go down the columns of the grid: read it row by row"),
             (_ChannelsSecond, "your result is (B, D, N): the sequence axis N comes before the width D"),
             (_StillAGrid, "your result is still a grid: make one axis N of rows and columns"),
+            (
+                _ChannelsFirst,
+                "your linear layer gets the numbers of a patch in the order (channel, row, column), so trained weights "
+                "would not fit: the order is that of `patchify`, (row, column, channel)",
+            ),
             (_ExtraActivation, "negative values are gone: the projection is linear, nothing follows it"),
         ],
         prepare=_copy_patch_weights,
@@ -291,6 +338,7 @@ def check_patch_embed(answer):
                 "it later"
             )
     _check_order(answer, module)
+    _check_defaults(answer)
     for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
         result = outcome(lambda f, x: f(x), module, (bad,))
         if not isinstance(result, Exception):
@@ -298,6 +346,20 @@ def check_patch_embed(answer):
                 f"built for 3 channels and 8x12 pixels it accepts images of shape {tuple(bad.shape)}: refuse them "
                 "with a ValueError, `check_images` from vit_course.patches does it in one line"
             )
+        if not isinstance(result, ValueError):
+            raise Mistake(
+                f"built for 3 channels and 8x12 pixels it stops at images of shape {tuple(bad.shape)} with "
+                f"{explain_error(result)}\nThe docstring promises a ValueError: `check_images` from vit_course.patches "
+                "raises it, for the number of axes, the channels and the size"
+            )
+
+
+def _check_defaults(answer: type) -> None:
+    """Where the arguments have defaults, they are those of the docstring's signature."""
+    for name, parameter in inspect.signature(patches.PatchEmbed).parameters.items():
+        mine = inspect.signature(answer).parameters.get(name, parameter).default
+        if mine not in (parameter.default, inspect.Parameter.empty):
+            raise Mistake(f"the default of `{name}` should stay {parameter.default}, yours is {mine}")
 
 
 def _check_order(answer: type, named: nn.Module) -> None:

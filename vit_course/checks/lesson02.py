@@ -117,8 +117,13 @@ def call_twice(function, tokens: Tensor, cls_token: Tensor) -> Tensor:
         first, second = function(tokens, cls_token), function(tokens, cls_token)
     except RuntimeError as error:
         if len(tokens) > 1 and "Sizes of tensors must match" in str(error):
+            text = str(error).rstrip(".")
+            if "in dimension 1" not in text:
+                raise Mistake(
+                    f"`torch.cat` stopped: {text}. Axis 1 counts the tokens: join along it"
+                ) from error
             raise Mistake(
-                f"`torch.cat` stopped for a batch of {len(tokens)}: {error}. What you join must have the same size in "
+                f"`torch.cat` stopped for a batch of {len(tokens)}: {text}. What you join must have the same size in "
                 "every axis but the one you join along: `cls_token` is (1, 1, D), the batch needs (B, 1, D)"
             ) from error
         raise
@@ -163,6 +168,10 @@ def check_pool(answer):
                 "there are",
             ),
             (
+                lambda tokens, mode="token", prefix=1: tokens[:, :prefix].sum(1),
+                "with more than one prefix token you add them up: read the token at index 0 alone",
+            ),
+            (
                 lambda tokens, mode="token", prefix=1: tokens[:, :prefix].mean(1),
                 "with more than one prefix token you average them: read the token at index 0 alone",
             ),
@@ -190,6 +199,10 @@ def check_pool(answer):
                 reads_cls(lambda tokens, prefix: tokens[:, 1:].mean(1)),
                 "you always leave out one token: a model without a CLS token (num_prefix_tokens = 0) loses its first "
                 "patch that way. Leave out `num_prefix_tokens` of them",
+            ),
+            (
+                reads_cls(lambda tokens, prefix: tokens[:, max(prefix, 1) :].mean(1)),
+                "without a CLS token (num_prefix_tokens = 0) you still leave out the first token, and it is a patch",
             ),
             (
                 reads_cls(lambda tokens, prefix: tokens[:, prefix:].amax(1)),
@@ -235,7 +248,7 @@ def check_pool(answer):
                 f'the numbers are right, but with mode "{mode}" no gradient goes back to the tokens: no layer below '
                 "could learn. Leave out `detach`, `.data` and `torch.no_grad`"
             )
-    for mode in ("max", "cls", "mean"):
+    for mode in ("max", "cls", "mean", "average"):
         demand_error(answer, (wide, mode, 1), f"mode {mode!r} is neither 'token' nor 'avg'", ValueError)
     why = "with num_prefix_tokens = 0 there is no CLS token to read, index 0 is a patch"
     demand_error(answer, (wide, "token", 0), why, ValueError)

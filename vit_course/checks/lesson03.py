@@ -17,6 +17,7 @@ from vit_course.checks.core import (
     describe,
     difference,
     exercise,
+    explain_error,
     outcome,
 )
 from vit_course.checks.lesson01 import counting
@@ -102,6 +103,14 @@ def check_equivariance_gap(answer):
             ),
         ],
     )
+    weight = torch.ones(1, requires_grad=True)
+    learning = _Encoder("running sum times a learned weight", lambda x: weight * x.cumsum(1))
+    result = outcome(_call, answer, (learning, torch.randn(2, 5, 3), five))
+    if isinstance(result, Exception):
+        raise Mistake(
+            f"right, but with an encoder whose weights learn your code stopped with {explain_error(result)}\n"
+            "A result with a gradient has no `.numpy()`: take the number out with `.item()`"
+        )
     faint = _Encoder("adds a billionth of the running sum", lambda x: x + 1e-9 * x.cumsum(1))
     case = faint, torch.randn(2, 5, 3, dtype=torch.float64), five
     right, mine = interpret.equivariance_gap(*case), float(answer(*case))
@@ -170,6 +179,13 @@ def check_add_position(answer):
             f"tokens (2, 5, 4) and positions (1, {number}, {width}) pass without an error: `+` repeats the axis of "
             "size 1 (broadcasting), "
             + ("and the model is blind again" if number == 1 else "a sum without meaning"),
+        )
+    for number, width in ((5, 4), (4, 1)):
+        demand_error(
+            answer,
+            (torch.randn(2, 1, 4), torch.randn(1, number, width)),
+            f"tokens (2, 1, 4) and positions (1, {number}, {width}) pass without an error: one token becomes {number} "
+            "(broadcasting). Demand equal numbers of tokens and positions, and equal widths",
         )
 
 
@@ -316,6 +332,7 @@ def check_resample_pos_embed(answer):
         (table(2, 6, 1, 3), (2, 6), (3, 4), 1),
         (table(11, 4, 1, 2), (11, 4), (15, 4), 1),
         (table(8, 6, 1, 3), (8, 6), (3, 4), 1),
+        (table(2, 3, 1, 4).double(), (2, 3), (4, 5), 1),
     ]
     bilinear = "this is bilinear: the default here is bicubic, with antialias=True and corners not aligned"
     square = "right for square grids alone: {} is (rows, columns), you took it as (columns, rows)"
@@ -403,12 +420,22 @@ def check_resample_pos_embed(answer):
             f"16 positions are taken for 1 + 3x4 (new_grid {new_grid}), three vectors too many: the old grid is "
             "another one",
         )
-    pos = table(4, 6, 1, 3)
-    for option in ({"mode": "bilinear"}, {"antialias": False}):
+    case = table(4, 6, 1, 3), (4, 6), (3, 3), 1
+    for option, by_place in (
+        ({"mode": "bilinear"}, ("bilinear",)),
+        ({"antialias": False}, ("bicubic", False)),
+    ):
         (name,) = option
-        if name in inspect.signature(answer).parameters:
-            result = outcome(_call, partial(answer, **option), (pos, (4, 6), (3, 3), 1))
-            if difference(result, embeddings.resample_pos_embed(pos, (4, 6), (3, 3), 1, **option)):
-                raise Mistake(
-                    f"right by default, but the argument `{name}` is not used: pass it to F.interpolate"
-                )
+        named = name in inspect.signature(answer).parameters
+        result = outcome(
+            _call, partial(answer, **option if named else {}), case + (() if named else by_place)
+        )
+        if isinstance(result, TypeError) and not named:
+            raise Mistake(
+                f"right by default, but the argument `{name}` is gone: take it as the docstring says, and pass it to "
+                "F.interpolate"
+            )
+        if difference(result, embeddings.resample_pos_embed(*case, **option)):
+            raise Mistake(
+                f"right by default, but the argument `{name}` is not used: pass it to F.interpolate"
+            )

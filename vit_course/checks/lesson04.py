@@ -1,6 +1,6 @@
 """Checks of lesson 04: self-attention with many heads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from vit_course.checks.core import (
     compare_modules,
     difference,
     exercise,
+    explain_error,
     first_of,
     outcome,
     spread_weights,
@@ -63,6 +64,10 @@ ATTEND_MISTAKES = [
         "you divide by the root of the number of keys; it should be the width d, the last axis of q",
     ),
     (
+        _attend(lambda q, k, v: v.shape[-1] ** -0.5),
+        "you divide by the root of the width of the *values*; d is the width of queries and keys, the last axis of q",
+    ),
+    (
         _attend(late=True),
         "you scale after the softmax: the rows no longer sum to 1. Divide the scores before it",
     ),
@@ -97,6 +102,8 @@ def check_scaled_dot_product_attention(answer):
         (*torch.randn(3, 2, 3, 4, 6),),
         (torch.randn(2, 3, 4, 8), torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 5), torch.randn(2, 3, 4, 6)),
         (*torch.randn(3, 4, 6).double(), torch.randn(4, 4).double()),
+        (*torch.randn(3, 2, 5, 3, 4).transpose(2, 3),),  # what split_heads returns: not contiguous
+        (*torch.randn(3, 2, 1, 2, 5, 4),),
     ]
     compare(answer, attention.scaled_dot_product_attention, cases, ATTEND_MISTAKES)
     large = (torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 0], [9, 1]]), torch.eye(2))
@@ -153,6 +160,7 @@ def check_split_heads(answer):
                 f"{num_heads} heads cannot share D = {width} numbers, yet your function returned something: begin "
                 "with check_heads(x.shape[-1], num_heads), which raises a ValueError"
             )
+    compare_gradients(answer, attention.split_heads, (torch.randn(2, 5, 6), 3))
 
 
 @exercise(attention.merge_heads)
@@ -179,6 +187,7 @@ def check_merge_heads(answer):
         (lambda x: x.mean(dim=1), "the heads are averaged; they should stand side by side, D = h·d"),
     ]
     compare(answer, attention.merge_heads, cases, mistakes)
+    compare_gradients(answer, attention.merge_heads, (torch.randn(2, 3, 5, 2),))
 
 
 def _pair(out, weights, wanted):
@@ -319,11 +328,55 @@ def check_multi_head_attention(answer):
         ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide),
         ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide, True),
         ({"dim": 6, "num_heads": 1}, torch.randn(3, 1, 6)),
+        ({"dim": 6, "num_heads": 2}, torch.randn(2, 6, 5).transpose(1, 2)),
     ]
     compare_modules(answer, attention.MultiHeadAttention, cases, MODULE_MISTAKES)
+    check_keyword(answer, {"dim": 12, "num_heads": 2}, wide)
+    check_float64(answer, attention.MultiHeadAttention, {"dim": 12, "num_heads": 2}, wide)
+    if not isinstance(outcome(lambda f: f(dim=6, num_heads=4)(torch.randn(2, 3, 6)), answer, ()), Exception):
+        raise Mistake("4 heads cannot share D = 6 numbers: keep the line with check_heads in `__init__`")
     for wanted in (False, True):
         _check_attention_dropout(answer, wanted)
+        _check_own_draws(answer, wanted)
         _check_output_dropout(answer, wanted)
+
+
+def check_keyword(answer: type, options: dict, x: Tensor) -> None:
+    """The second argument of `forward` is passed by name in the encoder and in the lessons."""
+    result = outcome(lambda f: f(x, return_attention=True), build(answer, **options).eval(), ())
+    if isinstance(result, TypeError):
+        raise Mistake(
+            "the second argument of forward is called `return_attention`: other parts pass it by name, "
+            f"and then your code stops with {explain_error(result)}"
+        )
+
+
+def check_float64(answer: type, reference: type, options: dict, x: Tensor) -> None:
+    """With all weights and inputs in float64 the result should be that of the finished module, in float64."""
+    finished = spread_weights(reference(**options)).double().eval()
+    module = build(answer, **options).double().eval()
+    module.load_state_dict(finished.state_dict())
+    result, want = (outcome(lambda f, case: first_of(f(case)), f, (x.double(),)) for f in (module, finished))
+    if isinstance(want, Exception):  # a kept answer of another exercise may be part of the finished module
+        return
+    if wrong := difference(result, want):
+        raise Mistake(
+            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
+            "tensors the dtype of x"
+        )
+
+
+def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
+    """Name the first axis with two slices that never disagree, dropped here and kept there; "" if there is none.
+
+    The batch comes last: where the draws of a picture are few, two pictures may be equal by chance.
+    """
+    for axis in (*range(1, len(names)), 0):
+        one, other = (part.movedim(axis, 0).flatten(1).double() for part in (dropped, kept))
+        disagree = one @ other.T
+        if (disagree + disagree.T + torch.eye(len(one)) == 0).any():
+            return names[axis]
+    return ""
 
 
 EVALUATION = (
@@ -372,11 +425,40 @@ def _check_attention_dropout(answer: type, wanted: bool) -> None:
         )
 
 
+def _check_own_draws(answer: type, wanted: bool) -> None:
+    """With zero scores, values that are unit vectors and no mixing, the output is the table of dropped weights."""
+    module = build(answer, dim=16, num_heads=2, attn_drop=0.25).train()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+        module.qkv.weight[32:] = torch.eye(16)
+        module.proj.weight.copy_(torch.eye(16))
+        output = first_of(module(torch.eye(8).repeat(60, 1, 2), wanted))
+    weights = rearrange(output, "b t (h s) -> b h t s", h=2)
+    dropped, kept = weights.abs() < 1e-6, torch.isclose(weights, torch.tensor(1 / 6), atol=1e-4)
+    if name := shared_draw(dropped, ~dropped, ("pictures", "heads", "queries", "keys")):
+        raise Mistake(
+            f"with return_attention={wanted} and attn_drop=0.25 two {name} share one draw: each of the (B, h, T, T) "
+            "weights is dropped by itself, so give F.dropout the weights themselves, not a smaller tensor"
+        )
+    if not (dropped | kept).all():
+        raise Mistake(
+            f"with return_attention={wanted} and attn_drop=0.25 a weight of 1/8 becomes 0 or 1/8 / 0.75 = 0.167 in "
+            f"training; one of yours becomes {weights[~(dropped | kept)][0]:.3g}. Change nothing after F.dropout"
+        )
+
+
 def _check_output_dropout(answer: type, wanted: bool) -> None:
     """A proj_drop of 1/4 sets about 1/4 of the result to 0 in training, and scales the rest by 4/3."""
-    module, x = spread_weights(build(answer, dim=8, num_heads=2, proj_drop=0.25)), torch.randn(64, 4, 8)
+    module, x = spread_weights(build(answer, dim=16, num_heads=2, proj_drop=0.25)), torch.randn(64, 8, 16)
     quiet, noisy = (first_of(module.train(mode)(x, wanted)) for mode in (False, True))
     kept = noisy != 0
+    names = ("pictures", "tokens", "numbers of a token")
+    if not kept.all() and (name := shared_draw(~kept, kept, names)):
+        raise Mistake(
+            f"with proj_drop=0.25 two {name} share one draw in the result: `self.proj_drop` draws for every number, "
+            "if you give it the result itself"
+        )
     if not 0.69 < kept.double().mean() < 0.81:
         raise Mistake(
             "`self.proj_drop` should be the last step, after `self.proj`, and once: with proj_drop=0.25 a quarter of "

@@ -19,7 +19,7 @@ from vit_course.checks.core import (
     explain_error,
     outcome,
 )
-from vit_course.checks.lesson04 import NearBias
+from vit_course.checks.lesson04 import NearBias, shared_draw
 
 
 def call(answer: Callable, reference: Callable, *case) -> Tensor:
@@ -53,6 +53,8 @@ def check_layer_norm(answer):
         (*plain, 0.5),
         tokens(2, 3, 4, 6),
         tuple(t.double() for t in tokens(2, 7)),
+        tokens(6),
+        (torch.randn(2, 5, 3).transpose(1, 2), *tokens(5)[1:]),
     ]
 
     def variant(axes=-1, correction=0, keepdim=True, centre=True, divide=None, affine=None):
@@ -109,6 +111,10 @@ def check_layer_norm(answer):
                 variant(divide=lambda v, eps: v.sqrt()),
                 "eps is missing: a constant token has variance 0, and 0 / 0 is nan",
             ),
+            (
+                variant(divide=lambda v, eps: (v + (1e-5 if eps == 1e-6 else eps)).sqrt()),
+                "the default of `eps` should be 1e-6, as in the paper's code; yours is 1e-5, the default of PyTorch",
+            ),
             (variant(divide=lambda v, eps: (v + 1e-6).sqrt()), eps_ignored),
             (variant(divide=lambda v, eps: (v + 1e-5).sqrt()), eps_ignored),
             (
@@ -143,6 +149,12 @@ def check_drop_path(answer):
         )
     if difference(run(few, 0.0, True), few):
         raise Mistake("with rate 0 nothing is dropped and nothing is scaled, in training too")
+    by_name = outcome(lambda f: f(few, 0.5, training=False), answer, ())
+    if isinstance(by_name, TypeError):
+        raise Mistake(
+            "the third argument is called `training`: the lesson passes it by name, and then your code stops with "
+            f"{explain_error(by_name)}"
+        )
     for rate in (0.25, 0.6):
         check_survivors(run, rate)
     many = torch.ones(200, 2)
@@ -156,6 +168,7 @@ def check_drop_path(answer):
             f"in 400 batches of one picture, rate 0.5, the branch survived in {alone:.0%}: draw for every picture "
             "by itself, do not drop a fixed number of the batch"
         )
+    check_own_draws(run)
     for shape in [(50, 3), (50, 2, 3, 4)]:
         kept = run(torch.ones(shape), 0.5, True).flatten(1) != 0
         if bool((kept.any(1) != kept.all(1)).any()):
@@ -174,6 +187,30 @@ def check_drop_path(answer):
     ):
         raise Mistake(
             "your random numbers are always on the CPU: give `torch.rand` the argument `device=x.device`"
+        )
+
+
+def check_own_draws(run: Callable) -> None:
+    """Over 300 batches of 32 pictures, no two pictures may go together, and their number must vary as of free draws."""
+    kept = torch.stack([run(torch.ones(32, 1), 0.5, True)[:, 0] for _ in range(300)]).bool().double()
+    together = kept.T.corrcoef().fill_diagonal_(0)
+    if together.abs().max() > 0.5:
+        first, second = divmod(int(together.abs().argmax()), 32)
+        how = "is dropped whenever" if together[first, second] > 0 else "is kept whenever"
+        raise Mistake(
+            f"in 300 batches of 32 pictures, picture {second} {how} picture {first} is dropped (nearly or always): "
+            "B random numbers are needed, one for each picture"
+        )
+    variance = kept.sum(dim=1).var().item()
+    if not 4 < variance < 13:
+        raise Mistake(
+            f"in 300 batches of 32 pictures, rate 0.5, the number that is dropped has a variance of {variance:.1f}; 32 "
+            "free draws give 8. "
+            + (
+                "Do not drop a fixed number of the batch"
+                if variance < 8
+                else "Do not drop pictures in groups"
+            )
         )
 
 
@@ -272,7 +309,7 @@ def check_mlp(answer):
     if by_place.fc1.weight.shape != (3, 2):
         raise Mistake("the arguments stand in another order: dim, hidden_dim, drop")
     # Weights for which an output number tells where dropout was: 21 = 1 + 20 in the middle, 22 = 21 + 1 at the end.
-    module, x = build(answer, dim=8, hidden_dim=8, drop=0.25), torch.ones(500, 8)
+    module, x = build(answer, dim=8, hidden_dim=8, drop=0.25), torch.ones(25, 20, 8)
     with torch.no_grad():
         for layer, bias in ((module.fc1, 20.0), (module.fc2, 1.0)):
             layer.weight.copy_(torch.eye(8))
@@ -306,10 +343,15 @@ def check_mlp(answer):
     high = ~(gone | low)
     for axis, sharing in ((0, "all tokens share"), (1, "all numbers of a token share")):
         for one, other in ((gone, ~gone), (low, high)):
-            if not (one.any(axis) & other.any(axis)).any():
+            if not (one.flatten(0, 1).any(axis) & other.flatten(0, 1).any(axis)).any():
                 raise Mistake(
                     f"{sharing} one draw: dropout draws for every single number, `nn.Dropout` does so"
                 )
+    for one, other in ((gone, ~gone), (low, high)):
+        if name := shared_draw(one, other, ("pictures", "tokens", "numbers of a token")):
+            raise Mistake(
+                f"two {name} share one draw: dropout draws for every single number, `nn.Dropout` does so"
+            )
 
 
 def attend(block: nn.Module, x: Tensor) -> Tensor:
@@ -420,12 +462,18 @@ def check_options(answer: type) -> None:
         for name in parts:
             if torch.equal(getattr(module, name)(x), getattr(module, name)(x)):
                 raise Mistake(f"`{option}` does not reach self.{name}: give it that rate when you build it")
+        if (module.attn(x) == 0).any() != (option == "drop"):
+            raise Mistake(
+                "`drop` and `attn_drop` are swapped in self.attn: build it with attn_drop=attn_drop, proj_drop=drop"
+            )
 
 
 def check_branches(answer: type) -> None:
     """Look at 400 pictures in training: each branch of each must be dropped, or kept and scaled."""
     module, x = build(answer, dim=8, num_heads=2, drop_path=0.25).train(), torch.randn(400, 3, 8)
-    count = {}
+    if getattr(module, "drop_path_rate", None) != 0.25:
+        raise Mistake("`self.drop_path_rate` should hold the rate: the lesson reads it there")
+    count, pictures = {}, {}
     with torch.no_grad():
         result = module(x)
         for first in (0, 1, 4 / 3):
@@ -433,7 +481,7 @@ def check_branches(answer: type) -> None:
             for second in (0, 1, 4 / 3):
                 end = middle + second * module.mlp(module.norm2(middle))
                 same = torch.isclose(result, end, rtol=1e-4, atol=1e-5).flatten(1).all(1)
-                count[first, second] = int(same.sum())
+                count[first, second], pictures[first, second] = int(same.sum()), same
         once, twice, whole = module.eval()(x), module(x), think(module, attend(module, x))
     if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
@@ -443,9 +491,19 @@ def check_branches(answer: type) -> None:
             "the branch alone, not the sum with the stream, and self.drop_path_rate as rate"
         )
     for place, name in enumerate(("attention", "MLP")):
+        gone = torch.stack([same for factors, same in pictures.items() if factors[place] == 0]).any(dim=0)
+        dropped = gone.double().mean().item()
         if any(number for factors, number in count.items() if factors[place] == 1):
-            raise Mistake(f"the {name} branch does not go through `drop_path`")
-        dropped = sum(number for factors, number in count.items() if factors[place] == 0) / len(x)
+            raise Mistake(
+                f"the {name} branch is dropped for some pictures, but for the others it is not divided by 1 - rate: "
+                "`drop_path` does both"
+                if dropped
+                else f"the {name} branch does not go through `drop_path`"
+            )
+        if dropped and torch.equal(gone[0::2], gone[1::2]):
+            raise Mistake(
+                f"pictures 0 and 1, 2 and 3, and so on lose the {name} branch together: each picture has its own draw"
+            )
         if abs(dropped - 0.25) > 0.1:
             raise Mistake(
                 f"with drop_path=0.25 the {name} branch is dropped for {dropped:.0%} of the pictures: the rate is "

@@ -1,7 +1,9 @@
 """Checks of lesson 06: the Vision Transformer."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -13,11 +15,13 @@ from vit_course.checks.core import (
     build,
     compare,
     compare_modules,
+    difference,
     exercise,
     explain_error,
     outcome,
     spread_weights,
 )
+from vit_course.checks.lesson04 import check_float64, check_keyword
 from vit_course.embeddings import pool
 
 TINY = {
@@ -188,6 +192,8 @@ def check_vision_transformer(answer):
         (attention, ATTENTION_MISTAKES),
     ]:
         compare_modules(answer, vit.VisionTransformer, cases, mistakes)
+    check_keyword(answer, SMALL, small)
+    check_float64(answer, vit.VisionTransformer, SMALL, small)
     check_pos_drop(answer, small)
     module = build(answer, **SMALL)
     for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12)):
@@ -206,6 +212,11 @@ def check_mode(answer: type, images: Tensor) -> None:
             raise Mistake(
                 "your forward switches the mode of the model: leave out `self.eval()` and `self.train()`. Who calls "
                 "the model decides whether it trains"
+            )
+        if training and isinstance(results[0], Tensor) and torch.equal(*results):
+            raise Mistake(
+                "with drop_rate=0.25 two runs in training agree: no dropout is at work. Leave out `self.eval()`; "
+                "who calls the model decides whether it trains"
             )
     if all(isinstance(result, Tensor) for result in results) and not torch.equal(*results):
         raise Mistake(
@@ -278,6 +289,7 @@ def check_vit_num_parameters(answer):
         (48, 8, 3, 100, 96, 3, 2.5),
         (224, 14, 3, 1000, 1280, 32, 4.0),
         (20, 5, 2, 7, 36, 5, 3.0),
+        (16, 8, 3, 4, 10, 2, 2.67),
     ]
 
     def off_by(words: Sequence[str]) -> Callable:
@@ -286,7 +298,31 @@ def check_vit_num_parameters(answer):
     known = list(omissions(*cases[0]))
     chosen = [words for size in (1, 2) for words in combinations(known, size)]
     mistakes = [(off_by(words), "; and ".join(words)) for words in chosen]
+    for whole in (round, math.ceil, float):
+        mistakes.append(
+            (
+                partial(other_width, whole),
+                "the hidden width of the MLP is int(D·mlp_ratio), a whole number, rounded down: with D = 10 and "
+                "mlp_ratio = 2.67 it is 26, in both layers",
+            )
+        )
     compare(answer, vit.vit_num_parameters, cases, mistakes)
+    defaults = inspect.signature(vit.vit_num_parameters).parameters.values()
+    for number in reversed(range(len(defaults))):
+        given, name = cases[1][:number], list(defaults)[number].name
+        result = outcome(lambda f, *sizes: f(*sizes), answer, given)
+        if difference(result, vit.vit_num_parameters(*given)):
+            raise Mistake(
+                f"right with all seven sizes, but the default of `{name}` is missing or another one: keep the first "
+                f"line as it was, {name}={list(defaults)[number].default}"
+            )
+
+
+def other_width(whole: Callable, *case) -> int:
+    """Count with another way to make a whole number of D·mlp_ratio."""
+    *sizes, d, depth, ratio = case
+    hidden = whole(d * ratio)
+    return int(vit.vit_num_parameters(*sizes, d, depth, 0) + depth * (2 * d + 1) * hidden)
 
 
 @exercise(vit.init_head)

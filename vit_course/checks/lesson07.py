@@ -73,7 +73,8 @@ def check_read_curves(answer):
         )
     for plot, number in given.items():
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 8:
-            raise Mistake(f"plot {plot}: the diagnoses are numbered 1 to 8, you gave {number!r:.50}")
+            quotes = ", a text: leave the quotes out" if isinstance(number, str) else ""
+            raise Mistake(f"plot {plot}: the diagnoses are numbered 1 to 8, you gave {number!r:.50}{quotes}")
     wrong = [plot for plot in sorted(want) if given[plot] != want[plot]]
     if wrong:
         plot = wrong[0]
@@ -123,6 +124,10 @@ def check_random_crop_flip(answer):
                 "picture i (labels stay where they are), and flip is the probability of mirroring"
             )
         raise Mistake("with padding 0 and flip 0 the pictures must come back as they are")
+    if answer(given := small.clone(), 0, 0.0).data_ptr() == given.data_ptr():
+        raise Mistake(
+            "with padding 0 and flip 0 you hand back the input itself: return a new tensor, as always"
+        )
     if not torch.equal(run(small, 0, 1.0), small.flip(3)):
         if torch.equal(run(small, 0, 1.0), small.flip(2)):
             raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
@@ -140,6 +145,15 @@ def check_random_crop_flip(answer):
     again = matches(run(batch, PADDING, 0.5), padded).int().argmax(1)
     if torch.equal(again, choice):
         raise Mistake("two calls give the same windows: draw anew in each call, without a fixed seed")
+    if ((again % 25) == (choice % 25)).double().mean().item() > 0.3:
+        raise Mistake(
+            "two calls give picture i the same offset: draw the offsets anew in each call, without a fixed seed"
+        )
+    if ((again // 25) == mirrored).double().mean().item() > 0.7:
+        raise Mistake(
+            "the same places of a batch are mirrored in every call: draw anew for each picture, "
+            "`torch.rand(B) < flip`"
+        )
     for share in (0.5, 0.2):
         found = (
             mirrored if share == 0.5 else matches(run(batch, PADDING, share), padded).int().argmax(1) // 25
@@ -155,7 +169,14 @@ def check_random_crop_flip(answer):
     together = [mirrored[left == offset].double().mean().item() for offset in range(5)]
     if min(together) < 0.3 or max(together) > 0.7:
         raise Mistake("whether a picture is mirrored depends on its offset: draw the two independently")
+    single = [torch.equal(run(small[:1], 0, 0.5), small[:1]) for _ in range(60)]
+    if len(set(single)) == 1:
+        raise Mistake(
+            f"in 60 calls with one picture and flip = 0.5 it is {'never' if single[0] else 'always'} mirrored: do not "
+            "choose a fixed number of pictures, draw for each one by itself, `torch.rand(B) < flip`"
+        )
     check_kinds(run)
+    check_defaults(answer)
     elsewhere = outcome(lambda f: f(torch.empty(3, 1, 4, 4, device="meta"), 1, 0.5), answer, ())
     if isinstance(elsewhere, RuntimeError) and any(
         w in str(elsewhere) for w in ("expected device", "same device")
@@ -225,14 +246,41 @@ def fair_windows(top: Tensor, left: Tensor) -> None:
             f"the {places}² places are not equally likely: of {len(top)} pictures the rarest place got {both.min()}, "
             f"the most frequent {both.max()}, about {expected:.0f} were expected"
         )
-    alike = ((top[1:] == top[:-1]) & (left[1:] == left[:-1])).double().mean().item()
-    if alike > 0.08:
-        raise Mistake(f"{alike:.0%} of the neighbours in a batch share their window: draw for every picture")
+    for distance in (1, 2, len(top) // 2):
+        same = (top[distance:] == top[:-distance]) & (left[distance:] == left[:-distance])
+        if (alike := same.double().mean().item()) > 0.08:
+            raise Mistake(
+                f"{alike:.0%} of the pictures share their window with the one {distance} places further on in the "
+                "batch: draw for every picture"
+            )
+
+
+def check_defaults(answer: Callable) -> None:
+    """Without further arguments the padding is 4 and half of the pictures are mirrored; an expanded batch is one."""
+    picture = numbered(2, 9, 10)
+    batch = picture.expand(400, -1, -1, -1)  # many times the same memory, as in the lesson's next cell
+    results = outcome(lambda f: f(batch), answer, ())
+    if isinstance(results, TypeError) and "argument" in str(results):
+        raise Mistake(
+            f"`random_crop_flip(images)` must work as well, with padding = 4 and flip = 0.5: keep the defaults of the "
+            f"docstring's first line (your code stopped with {explain_error(results)})"
+        )
+    if isinstance(results, Exception):
+        raise Mistake(
+            "on 400 copies of a picture made with `expand`, as in the next cell, your code stopped with "
+            f"{explain_error(results)}"
+        )
+    found = matches(results, F.pad(picture, [4] * 4))
+    mirrored, top, left = torch.unravel_index(found.int().argmax(1), (2, 9, 9))
+    if not bool(found.any(1).all()) or any(set(part.tolist()) != set(range(9)) for part in (top, left)):
+        raise Mistake("called without `padding`, the padding should be 4, so that a window has 9 x 9 places")
+    if not 0.35 < mirrored.double().mean().item() < 0.65:
+        raise Mistake("called without `flip`, half of the pictures should be mirrored: its default is 0.5")
 
 
 def check_kinds(run: Callable) -> None:
-    """Other kinds of input: whole numbers, one picture, several pictures that must stay in their places."""
-    for dtype in (torch.uint8, torch.int64):
+    """Other kinds of input: other numbers, one picture, several pictures that must stay in their places."""
+    for dtype in (torch.uint8, torch.int64, torch.float64, torch.float16):
         picture = numbered(3, 3, 6).to(dtype)
         if not bool(matches(run(picture[None], 1, 0.5), F.pad(picture, [1] * 4)).any()):
             raise Mistake(f"a single picture of {dtype} does not come back as a window of itself")
@@ -264,6 +312,9 @@ def check_mixup(answer):
         case(8, 3, 4, 6),
         (*case(4, 2, 3, 3)[:3], torch.arange(4)),
         (*case(3, 1, 2, 2)[:2], torch.tensor([0.0, 1.0, 0.5]), torch.tensor([2, 0, 1])),
+        case(1, 3, 2, 4),
+        (case(3, 2, 3, 4)[0].to(memory_format=torch.channels_last), *case(3)[1:]),
+        (*(part.double() for part in case(3, 3, 2, 4)[:3]), torch.tensor([1, 2, 0])),
     ]
 
     def column(lam: Tensor, ndim: int) -> Tensor:
@@ -345,11 +396,19 @@ def check_mixup(answer):
                 along_width,
                 "lam meets the *width* of the pictures, the last axis; give it the shape (B, 1, 1, 1)",
             ),
+            (
+                variant(share=lambda lam: torch.maximum(lam, 1 - lam)),
+                "you take the larger one of lam and 1 - lam: a picture keeps the share lam, also where that is small",
+            ),
+            (
+                variant(share=lambda lam: torch.full_like(lam, 0.5)),
+                "every blend is half and half: a picture keeps the share lam, its partner gets 1 - lam",
+            ),
             (no_brackets, "brackets are missing: the partner is multiplied by (1 - lam)"),
             (winner, "the targets must stay soft: do not choose the larger one"),
         ],
     )
-    for dtype in (torch.uint8, torch.int64):
+    for dtype in (torch.uint8, torch.int64, torch.int16):
         bad = (
             (torch.rand(2, 3, 4, 4) * 255).to(dtype),
             torch.eye(2),
@@ -419,6 +478,14 @@ def check_learning_rate(answer):
             (variant(rise=lambda s, w: s / w), starts_at_zero),
             (variant(rise=lambda s, w: s / w, progress=minus_one), starts_at_zero),
             (variant(rise=lambda s, w: s / w, progress=both_ends), starts_at_zero),
+            (variant(rise=lambda s, w: s / max(1, w - 1)), starts_at_zero),
+            (
+                lambda s, n, w, peak: (
+                    peak * (s + 1) / w if 0 < w == s else train.learning_rate(s, n, w, peak)
+                ),
+                "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
+                "`step < warmup_steps`, not `<=`",
+            ),
             (variant(progress=minus_one), not_zero),
             (
                 variant(progress=both_ends),
@@ -464,6 +531,17 @@ def check_learning_rate(answer):
     whole = [_number(answer(step, 40, 8, 1.0)) for step in range(40)]
     if max(whole) != whole[7] or whole.count(max(whole)) != 1:
         raise Mistake("the peak must be reached once, in the last step of the warm-up")
+    if abs(whole[-1]) > 1e-7:
+        raise Mistake(
+            f"the very last step must have the rate 0, and no small rest: yours has {whole[-1]:.2g}"
+        )
+    for step in range(39):
+        mine, want = _number(answer(step, 40, 8, 1e-3)), train.learning_rate(step, 40, 8, 1e-3)
+        if abs(mine - want) > 1e-3 * want:
+            raise Mistake(
+                f"right for a peak of 1, but with peak = 0.001 step {step} of 40, with 8 of warm-up, should have "
+                f"{want:.4g} and has {mine:.4g}: do not round, and add nothing"
+            )
 
 
 def _number(value: object) -> object:
@@ -483,6 +561,8 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
         parameter.requires_grad_(False)
     yield "one with frozen parts", frozen
     yield "a single linear layer in nn.Sequential", nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
+    yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
 
 
 @exercise(train.weight_decay_groups)
@@ -506,15 +586,19 @@ def check_weight_decay_groups(answer):
 
 def check_groups(groups: object, model: nn.Module, decay: float, described: str) -> None:
     """Compare the decay that every parameter of a model gets with the one it should get."""
-    if (
-        not isinstance(groups, list | tuple)
-        or not all(isinstance(group, dict) and {"params", "weight_decay"} <= set(group) for group in groups)
-        or not groups
-    ):
-        raise Mistake(
-            "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number; "
-            f"you returned {type(groups).__name__}: {groups!r:.80}"
-        )
+    form = "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
+    if not isinstance(groups, list | tuple) or not groups or not all(isinstance(g, dict) for g in groups):
+        raise Mistake(f"{form}; you returned {type(groups).__name__}: {groups!r:.80}")
+    for number, group in enumerate(groups):
+        if missing := {"params", "weight_decay"} - set(group):
+            raise Mistake(
+                f"{form}; number {number} of your list has no {' and no '.join(map(repr, sorted(missing)))}"
+                + (" (the optimiser would then use a decay of its own)" if "params" in group else "")
+            )
+        if isinstance(group["params"], set | frozenset | dict):
+            raise Mistake(
+                f"'params' is a {type(group['params']).__name__}: the optimiser wants a list, which has an order"
+            )
     given: dict[int, list[float]] = {}
     for group in groups:
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
@@ -541,12 +625,14 @@ def check_groups(groups: object, model: nn.Module, decay: float, described: str)
                 f"{where} is in {len(got) or 'no'} groups: every trainable parameter belongs in exactly one"
                 + ("" if got else "; one in none is never trained")
             )
-        if got and abs(got[0] - wanted[id(p)]) > 1e-12:
+        if got and abs(got[0] - wanted[id(p)]) > 1e-6:
             raise Mistake(decay_mistake(name, p, got[0], wanted[id(p)], where))
 
 
 def decay_mistake(name: str, parameter: Tensor, got: float, want: float, where: str) -> str:
     """Say what is wrong with the decay of one parameter."""
+    if want > 0 and got > 0:
+        return f"{where} gets the decay {got:g}, it should get {want:g}: use the argument `weight_decay`"
     if want > 0:
         reason = "it is a weight matrix (a convolution's kernel is one too)"
         return f"{where} gets the decay {got:g}, it should get {want:g}: {reason}"
@@ -556,4 +642,8 @@ def decay_mistake(name: str, parameter: Tensor, got: float, want: float, where: 
             "look at the name too"
         )
     kind = "a bias" if name.endswith("bias") else "the scale of a norm, which decay would pull towards 0"
+    if kind != "a bias" and "norm" not in name:
+        kind += (
+            ". Not every norm says so in its name: its scale has one axis, a weight matrix has at least two"
+        )
     return f"{where} decays: it is {kind}"

@@ -38,7 +38,7 @@ def check_unfair_points(answer):
         raise Mistake(f'return the letters as a set, for example {{"a", "z"}}; you returned {got!r:.200}')
     letters = {letter.strip().lower() for letter in got}
     if unknown := letters - UNFAIR.keys() - FAIR.keys():
-        raise Mistake(f"there is no point {', '.join(sorted(unknown))}; the points are a to i")
+        raise Mistake(f"there is no point {', '.join(map(repr, sorted(unknown)))}; the points are 'a' to 'i'")
     accused = sorted(letters & FAIR.keys())
     missed = sorted(UNFAIR.keys() - letters)
     if not accused and not missed:
@@ -68,20 +68,23 @@ class _SmallNet(nn.Module):
 
 @exercise(resnet.cifar_stem)
 def check_cifar_stem(answer):
-    for width, channels, size in ((8, 3, (32, 32)), (64, 3, (32, 32)), (5, 1, (12, 20))):
-        model = _SmallNet(width)
+    for width, given, size in ((8, [3], (32, 32)), (64, [3], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
+        model, channels = _SmallNet(width), given[0] if given else 3
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        result = outcome(lambda f, *case: f(*case), answer, (model, channels))
-        where = f"for a ResNet whose conv1 has {width} output channels, and in_chans={channels}: "
+        layers = dict(model.named_children())
+        result = outcome(lambda f, *case: f(*case), answer, (model, *given))
+        asked = f"in_chans={channels}" if given else "in_chans left to its default, 3"
+        where = f"for a ResNet whose conv1 has {width} output channels, and {asked}: "
         if isinstance(result, Exception):
             raise Mistake(f"{where}your code stopped with {explain_error(result)}")
         if result is None:
             raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
         if result is not model:
             raise Mistake("return the model that you were given, changed in place, not something else")
-        _check_first_convolution(model.conv1, width, channels, where)
+        _check_first_convolution(getattr(model, "conv1", None), width, channels, where)
         features = torch.randn(2, width, *size)
-        pooled = model.maxpool(features.clone()) if callable(model.maxpool) else None
+        pooling = getattr(model, "maxpool", None)
+        pooled = pooling(features.clone()) if callable(pooling) else None
         if pooled is None:
             raise Mistake(
                 "`model.maxpool` is called in forward, so it must stay a module: one that does nothing"
@@ -101,9 +104,26 @@ def check_cifar_stem(answer):
         rest = {name: value for name, value in model.state_dict().items() if name.startswith("layer1")}
         if any(not torch.equal(before[name], value) for name, value in rest.items()):
             raise Mistake("you changed more than the stem: the blocks behind it should stay as they are")
+        _check_the_rest(model, layers)
         out.sum().backward()
         if any(parameter.grad is None for parameter in model.conv1.parameters()):
             raise Mistake("no gradient reaches your new convolution: it must stay trainable")
+
+
+def _check_the_rest(model: nn.Module, layers: dict[str, nn.Module]) -> None:
+    """All layers but the two of the task must be the old ones, trainable, and in the mode they were in."""
+    now = dict(model.named_children())
+    if added := now.keys() - layers.keys():
+        raise Mistake(
+            f"you added {', '.join(sorted(added))} to the model: change `conv1` and `maxpool` alone"
+        )
+    others = layers.keys() - {"conv1", "maxpool"}
+    if other := sorted(name for name in others if now.get(name) is not layers[name]):
+        raise Mistake(f"you replaced {', '.join(other)} as well: change `conv1` and `maxpool` alone")
+    if not all(parameter.requires_grad for name in others for parameter in layers[name].parameters()):
+        raise Mistake("you froze layers behind the stem: all of them are trained later")
+    if not model.training:
+        raise Mistake("you put the model into evaluation mode: leave its mode alone")
 
 
 def _check_first_convolution(conv: nn.Module, width: int, channels: int, where: str) -> None:
@@ -124,6 +144,11 @@ def _check_first_convolution(conv: nn.Module, width: int, channels: int, where: 
         raise Mistake(f"the kernel should be 3x3, yours is {weight.shape[2]}x{weight.shape[3]}")
     if getattr(conv, "bias", None) is not None:
         raise Mistake("your convolution has a bias: the batch norm behind it subtracts every constant again")
+    if bool((weight[0] == weight).all()):
+        raise Mistake(
+            "all filters of your convolution are equal, so they would also learn the same: draw them at random, as "
+            "nn.Conv2d does by itself"
+        )
     images = torch.randn(2, channels, 12, 20)
     want, got = F.conv2d(images, weight, padding=1), conv(images)
     if got.shape == want.shape:
@@ -145,6 +170,8 @@ def check_shift(answer):
         (counting(2, 3, 4, 6) + 1, 2),
         (torch.rand(2, 1, 5, 3), 3),
         ((255 * torch.rand(2, 3, 8, 12)).to(torch.uint8), 5),
+        (torch.rand(2, 3, 5, 4, dtype=torch.float64), 3),
+        (torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last), 1),
     ]
 
     def roll(images, pixels):
@@ -179,6 +206,19 @@ def check_shift(answer):
         result[..., pixels:] = images[..., : images.shape[-1] - pixels]
         return result
 
+    def height(images, pixels):
+        result = torch.zeros_like(images)
+        result[..., pixels:] = images[..., : images.shape[2] - pixels]
+        return result
+
+    def darkest(images, pixels):
+        result = comparison.shift(images, pixels)
+        result[..., :pixels] = images.min()
+        return result
+
+    def one_more(images, pixels):
+        return comparison.shift(images, min(pixels + 1, images.shape[-1]))
+
     compare(
         answer,
         comparison.shift,
@@ -192,6 +232,12 @@ def check_shift(answer):
             (cut, "the picture has become narrower: fill up with black on the left, so that W stays"),
             (smeared, "the first column is repeated on the left: it should be black there, 0"),
             (kept_left, "old pixels are left standing on the left: it should be black there, 0"),
+            (
+                height,
+                "you count the columns with the height H: the width is the last axis, `images.shape[-1]`",
+            ),
+            (darkest, "the darkest value of the pictures comes in from the left: it should be black, 0"),
+            (one_more, "your picture moves one pixel too far"),
             (black_only, "the left is black, but nothing has moved"),
         ],
     )
@@ -220,6 +266,7 @@ def check_accuracy_under_shift(answer):
     stats = (torch.tensor([0.6, 0.7]), torch.tensor([0.2, 0.3]))
     with torch.no_grad():
         labels = _position_reader().eval()(normalize(images, *stats)).argmax(1)
+    labels[::5] = (labels[::5] + 1) % 4  # what the model says is not always right
 
     def prepared(function):
         def accuracy(shifts):
@@ -229,7 +276,16 @@ def check_accuracy_under_shift(answer):
                 raise Mistake(
                     "your code changes the pictures in place: the next shift then starts from shifted ones"
                 )
-            return list(result.items()) if isinstance(result, dict) else result
+            if result is None:
+                return None
+            if not isinstance(result, dict):
+                raise Mistake(f"return a dict, shift -> accuracy; you returned {type(result).__name__}")
+            if set(result) != set(shifts):
+                text = ", as numbers, 2 and not '2'" if any(isinstance(key, str) for key in result) else ""
+                raise Mistake(
+                    f"for shifts = {shifts} these should be the keys{text}; yours are {list(result)!r:.100}"
+                )
+            return [result[pixels] for pixels in shifts]
 
         return accuracy
 
@@ -245,14 +301,22 @@ def check_accuracy_under_shift(answer):
     def both(model, images, labels, stats, shifts):
         return {s: evaluate(model, shift(images, s), labels, stats) for s in shifts}
 
-    def values(model, images, labels, stats, shifts):
-        return [evaluate(model, shift(images, s), labels, stats)[0] for s in shifts]
-
     def percent(model, images, labels, stats, shifts):
         return {s: 100 * evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
 
-    def as_text(model, images, labels, stats, shifts):
-        return {str(s): evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
+    def normalised_twice(model, images, labels, stats, shifts):
+        return {s: evaluate(model, normalize(shift(images, s), *stats), labels, stats)[0] for s in shifts}
+
+    def own_answers(model, images, labels, stats, shifts):
+        with torch.no_grad():
+            said = model.eval()(normalize(images, *stats)).argmax(1)
+        return {s: evaluate(model, shift(images, s), said, stats)[0] for s in shifts}
+
+    def to_the_left(model, images, labels, stats, shifts):
+        return {s: evaluate(model, shift(images.flip(-1), s).flip(-1), labels, stats)[0] for s in shifts}
+
+    def error_rate(model, images, labels, stats, shifts):
+        return {s: 1 - evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
 
     def adds_up(model, images, labels, stats, shifts):
         result = {}
@@ -289,8 +353,19 @@ def check_accuracy_under_shift(answer):
             (prepared(adds_up), "your shifts add up: each one should start from the untouched pictures"),
             (prepared(loss), "you return the loss: `evaluate` gives (accuracy, loss), take the first"),
             (prepared(percent), "you return percent: a share in 0..1 was asked for"),
-            (prepared(values), "the accuracies are right, but return a dict, shift -> accuracy"),
-            (prepared(as_text), "the keys should be the shifts as numbers, 2 and not '2'"),
+            (
+                prepared(error_rate),
+                "you return the share of *wrong* answers: the share of right ones was asked for",
+            ),
+            (
+                prepared(normalised_twice),
+                "the pictures are normalised twice: `evaluate` does it, so give it the shifted uint8 pictures",
+            ),
+            (
+                prepared(own_answers),
+                "you compare with what the model says about the untouched pictures: compare with `labels`",
+            ),
+            (prepared(to_the_left), "the pictures move to the left: `shift` moves them to the right"),
             (prepared(both), "take the accuracy alone: `evaluate` gives the pair (accuracy, loss)"),
             (
                 prepared(after_normalising),
@@ -312,11 +387,19 @@ def check_accuracy_under_shift(answer):
     )
 
 
+class _PaperTable(dict):
+    """`PAPER_TABLE`, which a message names instead of printing it."""
+
+    def __repr__(self) -> str:
+        return "PAPER_TABLE"
+
+
 @exercise(comparison.gain_and_cost)
 def check_gain_and_cost(answer):
     cost = comparison.COST
     small = {"A": {"cats": 90.0, "dogs": None, cost: 100}, "B": {"cats": 80.0, "dogs": 70.0, cost: 400}}
-    paper = comparison.PAPER_TABLE
+    poor = {"A": {"owls": 0.0, "bees": None, cost: 100}, "B": {"owls": 5.0, "bees": None, cost: 400}}
+    paper = _PaperTable(comparison.PAPER_TABLE)
     vit, bit, noisy = "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "Noisy Student (EfficientNet-L2)"
     cases = [
         (small, "A", "B", "cats"),
@@ -326,6 +409,8 @@ def check_gain_and_cost(answer):
         (paper, vit, bit, "VTAB"),
         (paper, vit, noisy, "CIFAR-10"),
         (paper, vit, vit, "Pets"),
+        (poor, "A", "B", "owls"),
+        (poor, "A", "B", "bees"),
     ]
 
     def parts(table, first, second, task):
@@ -341,10 +426,17 @@ def check_gain_and_cost(answer):
     def gain(a, b):
         return None if a is None or b is None else a - b
 
+    def run(function, table, *names):
+        mine = copy.deepcopy(table)
+        result = function(mine, *names)
+        if mine != table:
+            raise Mistake("your code changes the table: whoever called it still needs the old values")
+        return result
+
     compare(
         answer,
         comparison.gain_and_cost,
-        copy.deepcopy(cases),
+        cases,
         [
             (
                 known(lambda a, b, m, t: (gain(b, a), m / t)),
@@ -394,5 +486,18 @@ def check_gain_and_cost(answer):
                 known(lambda a, b, m, t: None if gain(a, b) is None else (a - b, m / t)),
                 "where an accuracy is missing, return (None, cost): the cost is known all the same",
             ),
+            (
+                known(lambda a, b, m, t: (a - b if a and b else None, m / t)),
+                "an accuracy of 0 is poor, but not missing: test with `is None`",
+            ),
+            (
+                known(lambda a, b, m, t: (None if gain(a, b) is None else abs(a - b), m / t)),
+                "the gain has a sign: below 0 where the first model is worse, so no `abs`",
+            ),
+            (
+                known(lambda a, b, m, t: (None if gain(a, b) is None else (a - b) / 100, m / t)),
+                "the accuracies are in percent already, so the gain in points is their difference: do not divide",
+            ),
         ],
+        run,
     )

@@ -1,7 +1,7 @@
 """The recorded experiments, and what they measure: changed pictures, records, the command line."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ from vit_course.data import normalize, shapes10
 from vit_course.experiments import load_records, main, record_path, run_experiment
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops
-from vit_course.studies import Experiment, Pretraining, all_experiments
+from vit_course.studies import SIZES, Experiment, Pretraining, all_experiments
 from vit_course.train import TrainConfig, evaluate, train
 
 
@@ -204,6 +204,27 @@ def test_all_fractions_see_about_the_same_number_of_pictures(size):
 
 
 # -- records
+
+
+EXPERIMENTS = {experiment.stem: experiment for size in SIZES for experiment in all_experiments(size)}
+
+
+@pytest.mark.parametrize("path", sorted(experiments.RUNS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_record_is_of_the_run_that_the_code_describes_today(path):
+    assert path.stem in EXPERIMENTS, f"{path} is of no experiment: delete it"
+    experiment, record = EXPERIMENTS[path.stem], json.loads(path.read_text(encoding="utf-8"))
+    described = {
+        name: getattr(experiment, name) for name in ("model", "options", "fraction", "size", "group")
+    }
+    described |= {"config": asdict(experiment.config), "step": experiment.name}
+    described = json.loads(json.dumps(described))
+    assert {name: record[name] for name in described} == described, (
+        f"{path} is stale: delete it and run it again"
+    )
+    about = record.get("pretraining") or {}
+    start = experiment.start
+    wanted = {"name": start.name, "task": start.task, "epochs": start.config.epochs} if start else {}
+    assert {name: about[name] for name in wanted} == wanted and bool(about) == bool(start)
 
 
 def test_records_of_the_gpu_come_before_those_of_the_cpu(runs):

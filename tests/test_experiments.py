@@ -209,7 +209,7 @@ def test_all_fractions_see_about_the_same_number_of_pictures(size):
 EXPERIMENTS = {experiment.stem: experiment for size in SIZES for experiment in all_experiments(size)}
 
 
-@pytest.mark.parametrize("path", sorted(experiments.RUNS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(experiments.RUNS.glob("[cg]pu-*.json")), ids=lambda path: path.stem)
 def test_a_record_is_of_the_run_that_the_code_describes_today(path):
     assert path.stem in EXPERIMENTS, f"{path} is of no experiment: delete it"
     experiment, record = EXPERIMENTS[path.stem], json.loads(path.read_text(encoding="utf-8"))

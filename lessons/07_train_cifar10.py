@@ -503,7 +503,7 @@ for rung, recipe in rungs.items():
 series = {f"here, {rung}": percent(history.train_accuracy) for rung, history in mine.items()}
 for rung in mine:
     for r in runs.get(rung, [])[:1]:
-        series[f"recorded, {rung}"] = percent(r["train_accuracy"])
+        series[f"recorded, {rung}, seed {r['config']['seed']}"] = percent(r["train_accuracy"])
 figure = plots.curves(
     series, f"Your run beside the record\nhere: {part.provenance}\n{plots.caption(ladder)}", "epoch", "training accuracy in %"
 )  # fmt: skip
@@ -518,7 +518,7 @@ for rung, history in mine.items():
     )
     for r in runs.get(rung, [])[:1]:
         print(
-            f"recorded, {rung:16} test {r['test_accuracy']:6.1%}  {r['seconds']:5.0f} s on {r['machine']}; {r['data']}"
+            f"recorded, {rung:9} seed {r['config']['seed']} test {r['test_accuracy']:6.1%}  {r['seconds']:5.0f} s on {r['machine']}; {r['data']}"
         )
 
 # %% [markdown]

@@ -35,7 +35,7 @@ def without_numbers(monkeypatch):
     monkeypatch.setattr(augment, "draw_beta", lambda alpha, count, device: torch.ones(count, device=device))
     with FakeTensorMode():
         try:
-            torch.empty(1, device="cuda")
+            torch.empty(1).to("cuda")
         except RuntimeError:
             pytest.skip(f"torch {torch.__version__} asks for a driver even to pretend")
         yield

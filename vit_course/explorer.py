@@ -6,6 +6,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 from vit_course import plots
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
+
+if TYPE_CHECKING:
+    from ipywidgets import Button, Dropdown
 
 LINES = (("picture", "token"), ("layer",), ("head",))
 """Which control stands in which line of the panel."""
@@ -247,33 +251,45 @@ def show_controls(
         for name, (label, value, options) in controls.items()
     }
     made["head"].style.button_width = "auto"
-    picture, query = made["picture"], made["token"]
-    buttons = [widgets.Button(tooltip=name) for name, _ in query.options]
-    prefix = buttons[: len(buttons) - len(colours[0])]
-    patches = buttons[len(prefix) :]
-    frames = {
-        (width, chosen): widgets.Layout(width=width, height=height, padding="0", margin="0", border=border)
-        for width, height in (("24px", "24px"), ("40px", "32px"))
-        for chosen, border in ((False, "1px solid white"), (True, "3px solid orange"))
-    }
-
-    def paint(_: dict | None = None) -> None:
-        for button, colour in zip(patches, colours[picture.value], strict=True):
-            button.style.button_color = colour
-
-    def mark(_: dict | None = None) -> None:
-        for token, button in enumerate(buttons):
-            button.layout = frames["40px" if button in prefix else "24px", token == query.value]
-
-    for token, button in enumerate(buttons):
-        button.on_click(lambda _, token=token: setattr(query, "value", token))
-    for button in prefix:
-        button.description = "CLS" if button is buttons[0] else "+"
-    picture.observe(paint, names="value")
-    query.observe(mark, names="value")
-    paint()
-    mark()
+    buttons = token_buttons(made["picture"], made["token"], colours)
+    prefix, patches = buttons[: -len(colours[0])], buttons[-len(colours[0]) :]
     grid = widgets.GridBox(patches, layout=widgets.Layout(grid_template_columns=f"repeat({columns}, 24px)"))
     clicks = widgets.VBox([widgets.Label("click a query:"), widgets.HBox(prefix), grid])
     panel = widgets.VBox([widgets.HBox([made[name] for name in line]) for line in LINES])
     display(panel, widgets.HBox([clicks, widgets.interactive_output(draw, made)]))
+
+
+def token_buttons(picture: "Dropdown", query: "Dropdown", colours: Sequence[Sequence[str]]) -> "list[Button]":
+    """Make a button for every token, prefix first: a click makes it the query, and the query wears a frame.
+
+    Args:
+        picture: the control whose value is the number of the picture.
+        query: the control whose value is a token.
+        colours: for each picture the colours #rrggbb of its N patches.
+    """
+    from ipywidgets import Button, Layout
+
+    buttons = [Button(tooltip=name) for name, _ in query.options]
+    first_patch = len(buttons) - len(colours[0])
+    frames = {
+        (side, chosen): Layout(width=side, height="24px", padding="0", margin="0", border=border)
+        for side in ("24px", "40px")
+        for chosen, border in ((False, "1px solid white"), (True, "3px solid orange"))
+    }
+
+    def paint(_: dict | None = None) -> None:
+        for button, colour in zip(buttons[first_patch:], colours[picture.value], strict=True):
+            button.style.button_color = colour
+
+    def mark(_: dict | None = None) -> None:
+        for token, button in enumerate(buttons):
+            button.layout = frames["24px" if token >= first_patch else "40px", token == query.value]
+
+    for token, button in enumerate(buttons):
+        button.on_click(lambda _, token=token: setattr(query, "value", token))
+        if token < first_patch:
+            button.description = "+" if token else "CLS"
+    for control, follow in ((picture, paint), (query, mark)):
+        control.observe(follow, names="value")
+        follow()
+    return buttons

@@ -18,6 +18,11 @@ def sdpa_queries_axis(q, k, v, bias=None):
     return weights @ v, weights
 
 
+def sdpa_late_scale_without_bias(q, k, v, bias=None):
+    weights = (q @ k.transpose(-1, -2)).softmax(-1) / q.shape[-1] ** 0.5
+    return weights @ v, weights
+
+
 def sdpa_axis_one(q, k, v, bias=None):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if bias is not None:
@@ -723,6 +728,7 @@ WRONG = {
         ("each *query* should spread a weight of 1 over the keys", sdpa_queries_axis),
         ("counts the axes from the front", sdpa_axis_one),
         ("counts the axes from the front", sdpa_axis_zero),
+        ("your rows of weights sum to 0.707, 0.707", sdpa_late_scale_without_bias),
         ("the scale is missing", sdpa_no_scale),
         ("you divide by d", sdpa_divides_by_d),
         ("you multiply by sqrt(d)", sdpa_times_root),

@@ -211,22 +211,20 @@ def masked(x, keep, rate):
     return x * keep[: len(x)].reshape(-1, *[1] * (x.ndim - 1)) / (1 - rate)
 
 
-def drop_pairs(x, rate, training):
-    if not training:
-        return x
-    return masked(x, (torch.rand((len(x) + 1) // 2, device=x.device) >= rate).repeat_interleave(2), rate)
+def drop_together(share_draws):
+    """Build a drop path with half as many draws as pictures, or fewer; `share_draws` deals them out."""
+
+    def answer(x, rate, training):
+        if not training:
+            return x
+        return masked(x, share_draws(torch.rand((len(x) + 1) // 2, device=x.device) >= rate), rate)
+
+    return answer
 
 
-def drop_tens(x, rate, training):
-    if not training:
-        return x
-    return masked(x, (torch.rand(len(x) // 10 + 1, device=x.device) >= rate).repeat_interleave(10), rate)
-
-
-def drop_halves(x, rate, training):
-    if not training:
-        return x
-    return masked(x, (torch.rand((len(x) + 1) // 2, device=x.device) >= rate).repeat(2), rate)
+drop_pairs = drop_together(lambda keep: keep.repeat_interleave(2))
+drop_tens = drop_together(lambda keep: keep.repeat_interleave(10))
+drop_halves = drop_together(lambda keep: keep.repeat(2))
 
 
 def drop_other_of_pair(x, rate, training):

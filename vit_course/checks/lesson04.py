@@ -105,7 +105,11 @@ def check_scaled_dot_product_attention(answer):
         (*torch.randn(3, 2, 5, 3, 4).transpose(2, 3),),  # what split_heads returns: not contiguous
         (*torch.randn(3, 2, 1, 2, 5, 4),),
     ]
-    compare(answer, attention.scaled_dot_product_attention, cases, ATTEND_MISTAKES)
+    try:
+        compare(answer, attention.scaled_dot_product_attention, cases, ATTEND_MISTAKES)
+    except Mistake as mistake:
+        named = str(mistake) in (message for _, message in ATTEND_MISTAKES)
+        raise mistake if named else Mistake(f"{mistake}{rows_astray(answer, small)}") from None
     large = (torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 0], [9, 1]]), torch.eye(2))
     if difference(answer(*large), attention.scaled_dot_product_attention(*large)):
         raise Mistake(
@@ -116,6 +120,18 @@ def check_scaled_dot_product_attention(answer):
     compare_gradients(answer, attention.scaled_dot_product_attention, inputs)
     of_weights = (_second(function) for function in (answer, attention.scaled_dot_product_attention))
     compare_gradients(*of_weights, inputs, "on the second result, the weights")
+
+
+def rows_astray(answer: Callable, case: tuple) -> str:
+    """Say what the rows of weights sum to where that is not 1, "" where it is or where there are no weights."""
+    result = outcome(lambda function, *inputs: function(*inputs), answer, case)
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Tensor):
+        return ""
+    sums = result[1].sum(dim=-1)
+    if torch.allclose(sums, torch.ones_like(sums)):
+        return ""
+    rows = ", ".join(f"{value:.3g}" for value in sums.flatten().tolist())
+    return f"\neach *query* should spread a weight of 1 over the keys: your rows of weights sum to {rows}"
 
 
 def _second(attend: Callable) -> Callable:

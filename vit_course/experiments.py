@@ -9,6 +9,7 @@ records with `load_records`.
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,11 +20,13 @@ from textwrap import fill
 import torch
 from torch import nn
 
+from vit_course import __version__
 from vit_course.comparison import probe
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.masked import MaskedPatches, masked_objective
 from vit_course.profiles import get_device
 from vit_course.recipes import build_model, run_record
+from vit_course.plan import plan
 from vit_course.studies import SIZES, Experiment, Pretraining, all_experiments
 from vit_course.train import evaluate, train
 from vit_course.trained import read_weights, write_weights
@@ -32,6 +35,12 @@ from vit_course.transfer import change_resolution, freeze, load_body, resize_pic
 RUNS = Path(__file__).parents[1] / "data" / "runs"
 KEPT = Path(__file__).parents[1] / "data" / "pretrained"
 """Weights of pre-trainings, made once for each size; they are no part of the course."""
+UNFINISHED = Path(__file__).parents[1] / "data" / "queue"
+"""Checkpoints of runs that are not at their end, and the weights of those that keep some."""
+
+
+SCORED = 5_000
+"""Training pictures that are scored as they are stored."""
 
 
 def record_path(experiment: Experiment) -> Path:
@@ -41,10 +50,11 @@ def record_path(experiment: Experiment) -> Path:
 
 def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     """Train, measure and return the record; the caller writes it."""
-    own = dataset.subset(experiment.pictures) if experiment.pictures else dataset
+    draw = experiment.config.seed if experiment.draw else 0
+    own = dataset.subset(experiment.pictures, seed=draw) if experiment.pictures else dataset
     used = own
     if experiment.fraction < 1:
-        used = own.subset(round(len(own.train_images) * experiment.fraction))
+        used = own.subset(round(len(own.train_images) * experiment.fraction), seed=draw)
     torch.manual_seed(experiment.config.seed)
     model = build_model(experiment.model, used, **experiment.options)
     more = {}
@@ -61,15 +71,52 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
         model.to(get_device())
         more["start_accuracy"] = evaluate(model, used.test_images, used.test_labels, used.channel_stats())[0]
     start = time.perf_counter()
-    history = train(model, used, experiment.config)
+    folder = UNFINISHED / experiment.stem
+    keep_snapshot(experiment, model, folder, 0)
+    history = train(
+        model,
+        used,
+        experiment.config,
+        folder,
+        resume=True,
+        on_epoch=lambda history: keep_snapshot(experiment, model, folder, len(history.train_loss)),
+    )
+    if history.interrupted:
+        raise KeyboardInterrupt
     name = f"{experiment.group}/{experiment.name}"
     record = run_record(name, experiment.model, model, used, history)
     record |= {"size": experiment.size, "group": experiment.group, "step": experiment.name}
     record |= {"fraction": experiment.fraction, "options": experiment.options, **more}
     record["wall_seconds"] = round(time.perf_counter() - start, 2)
+    record["code"] = code_version()
+    if experiment.draw:
+        stored = used.train_images[:SCORED], used.train_labels[:SCORED]
+        record["stored_accuracy"] = evaluate(model, *stored, used.channel_stats())[0]
     if experiment.probes:
         record["probes"] = probe(model, used)
+    if experiment.snapshots:
+        weights = {name: value.half() for name, value in model.state_dict().items()}
+        write_weights(folder / "trained.safetensors", weights, record)
+    (folder / "checkpoint.pt").unlink(missing_ok=True)
     return record
+
+
+def keep_snapshot(experiment: Experiment, model: nn.Module, folder: Path, epoch: int) -> None:
+    """Write the weights after an epoch that the experiment wants to keep, in half precision, once."""
+    path = folder / f"epoch{epoch}.safetensors"
+    if epoch in experiment.snapshots and not path.exists():
+        write_weights(path, {n: v.half() for n, v in model.state_dict().items()}, {"epoch": epoch})
+
+
+def code_version() -> str:
+    """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "vit_course"], capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return f"version {__version__}"
+    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
 def start_pretrained(model: nn.Module, experiment: Experiment, dataset: Dataset, own: Dataset) -> dict:
@@ -155,9 +202,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
     parser.add_argument("--minutes", type=float, help="start no run after so many minutes")
+    parser.add_argument("--planned", action="store_true", help="the new plan, whose records lie in folders")
     parser.add_argument("--list", action="store_true", help="list the runs, and which are recorded")
     options = parser.parse_args(arguments)
-    chosen = [e for e in all_experiments(options.size) if not options.groups or e.group in options.groups]
+    listed = plan(options.size) if options.planned else all_experiments(options.size)
+    chosen = [e for e in listed if not options.groups or e.group in options.groups]
     if not chosen:
         parser.error(f"no experiments in {', '.join(options.groups)}")
     if options.list:

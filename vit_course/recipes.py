@@ -22,7 +22,7 @@ from vit_course.augment import AugmentConfig
 from vit_course.data import Dataset, load_dataset
 from vit_course.hybrid import HybridViT, create_hybrid
 from vit_course.resnet import cifar_resnet18, small_resnet
-from vit_course.train import History, TrainConfig, linear_classifier, run_device, train, use_bf16
+from vit_course.train import History, TrainConfig, linear_classifier, run_device, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
@@ -220,8 +220,7 @@ def describe(options: argparse.Namespace, model: nn.Module, dataset: Dataset, co
         "data": dataset.provenance,
         "operations": f"{flops / 1e9:.3f} GFLOP a picture forward, "
         f"{3 * flops * pictures * config.epochs / 1e15:.4f} PFLOP for the run",
-        "memory": f"about {expected_memory(model, dataset, config) / 2**30:.2f} GiB on {device}"
-        + (" (bf16 needs less)" if use_bf16(config, device) else ""),
+        "memory": f"about {expected_memory(model, dataset, config) / 2**30:.2f} GiB on {device} in float32",
         "recipe": f"{options.recipe}: {json.dumps(asdict(config))}",
     }
     return "\n".join(f"{name:11}{text}" for name, text in lines.items())

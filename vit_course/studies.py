@@ -53,6 +53,9 @@ class Experiment:
         img_size: side that the pictures are enlarged to and the model changed to, or None.
         new_positions: throw the positions of the pre-training away.
         probes: also measure shifted and shuffled pictures after training.
+        draw: draw the pictures anew for every seed, and score the training pictures as they are stored, too.
+        snapshots: epochs after which the weights are kept, in half precision; 0 is before the first step.
+        folder: whether the record lies in a folder of its group, or beside all others.
     """
 
     group: str
@@ -69,10 +72,15 @@ class Experiment:
     img_size: int | None = None
     new_positions: bool = False
     probes: bool = False
+    draw: bool = False
+    snapshots: tuple[int, ...] = ()
+    folder: bool = False
 
     @property
     def stem(self) -> str:
         """Name of the record's file, without its ending."""
+        if self.folder:
+            return f"{self.size}/{self.group}/{self.name}-seed{self.config.seed}"
         return f"{self.size}-{self.group}-{self.name}-seed{self.config.seed}"
 
 

@@ -31,6 +31,7 @@ from tqdm.auto import tqdm
 from vit_course.augment import AugmentConfig, augment
 from vit_course.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.data import Dataset, normalize
+from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
 from vit_course.profiles import get_device, get_profile
 from vit_course.transfer import layer_scale
 
@@ -58,7 +59,8 @@ class TrainConfig:
         validation: pictures held out from the training set and scored after every epoch.
         seed: fixes everything that is drawn at random during the run.
         device: "cpu", "cuda", "mps", or "auto" for the best one here.
-        bf16: compute in bfloat16; None does so on CUDA alone.
+        precision: "float32", "bfloat16", or "auto" for the faster one here, which the history names
+            (`machinery.engine`).
         compile: compile the model with torch.compile; worth its minute on a GPU, in long runs.
         augment_ahead: batches that are augmented in one go, which keeps a GPU busy.
         quiet: no progress bar and no printed lines.
@@ -78,7 +80,7 @@ class TrainConfig:
     validation: int = 0
     seed: int = 0
     device: str = "auto"
-    bf16: bool | None = None
+    precision: str = "auto"
     compile: bool = False
     augment_ahead: int = 1
     quiet: bool = False
@@ -90,12 +92,14 @@ class History:
 
     Accuracies are shares in 0..1, losses are nats, times are seconds. `train_loss` and `train_accuracy` are of
     the augmented pictures as they were trained on. `val_accuracy` is empty without held-out pictures.
-    `step_loss`, `step_accuracy` and `step_lr` have one number per step. `interrupted` tells that Ctrl-C ended the run.
+    `step_loss`, `step_accuracy` and `step_lr` have one number per step. `engine` says how the steps were computed.
+    `interrupted` tells that Ctrl-C ended the run.
     """
 
     config: dict
     provenance: str
     device: str
+    engine: dict = field(default_factory=dict)
     train_loss: list[float] = field(default_factory=list)
     train_accuracy: list[float] = field(default_factory=list)
     val_accuracy: list[float] = field(default_factory=list)
@@ -140,13 +144,12 @@ def train(
         OSError: if the checkpoint cannot be written.
     """
     run = Run(model, dataset, config or TrainConfig(), Path(folder) if folder else None, objective)
-    if resume and run.checkpoint and run.checkpoint.exists():
-        run.load()
     with (
         stop_on_interrupt() as stop,
         explain_out_of_memory(run.config),
         torch.random.fork_rng(run.rng_devices),
     ):
+        run.start(resume)
         run.fit(stop, on_epoch)
         return run.finish()
 
@@ -184,7 +187,7 @@ class Run:
         self.total_steps = config.epochs * self.steps_per_epoch
         self.warmup_steps = round(config.warmup_epochs * self.steps_per_epoch)
         self.model = model.to(self.device)
-        self.optimizers = make_optimizers(self.model, config)
+        self.engine, self.optimizers = REFERENCE, []
         self.average = None
         if config.ema:
             average = get_ema_multi_avg_fn(config.ema)
@@ -207,6 +210,26 @@ class Run:
     def step(self) -> int:
         """Number of steps done."""
         return len(self.history.step_lr)
+
+    def start(self, resume: bool) -> None:
+        """Go on from the checkpoint, or begin: either way with one engine for the whole run."""
+        state = load_checkpoint(self.checkpoint) if resume and self.checkpoint and self.checkpoint.exists() else None
+        if state is not None:
+            self.load(state)
+        else:
+            self.engine = self.chosen_engine()
+            self.optimizers = make_optimizers(self.model, self.config, self.engine.fused_optimizer)
+            self.history.engine = asdict(self.engine)
+
+    def chosen_engine(self) -> Engine:
+        """Choose the engine, from steps of a copy of the model; the first of several processes does."""
+        chosen = [None]
+        if self.rank == 0:
+            forward_backward = trial_step(self)
+            chosen = [choose_engine(self.config.precision, self.device, self.total_steps, forward_backward)]
+        if self.world > 1:
+            dist.broadcast_object_list(chosen)
+        return chosen[0]
 
     def fit(self, stop: Callable[[], bool], on_epoch: Callable[[History], None] | None) -> None:
         """Train from where the run is to its end, or until `stop` says so between two steps."""
@@ -266,7 +289,7 @@ class Run:
         """Take one step of the optimisers."""
         config = self.config
         share = learning_rate(self.step, self.total_steps, self.warmup_steps, 1.0)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=use_bf16(config, self.device)):
+        with self.engine.computing(self.device):
             loss, hits = self.objective(forward, images, targets)
         loss.backward()
         if config.grad_clip:
@@ -375,13 +398,12 @@ class Run:
             }
             save_checkpoint(self.checkpoint, state)
 
-    def load(self) -> None:
-        """Go on from the checkpoint.
+    def load(self, state: dict) -> None:
+        """Go on from the content of the checkpoint.
 
         Raises:
-            ValueError: if it is damaged, or of a run with another model, data set or configuration.
+            ValueError: if it is of a run with another model, data set or configuration.
         """
-        state = load_checkpoint(self.checkpoint)
         changed = [
             k for k, v in self.history.config.items() if k not in RESUMABLE and state["config"].get(k) != v
         ]
@@ -394,6 +416,8 @@ class Run:
             self.model.load_state_dict(state["model"])
         except RuntimeError as error:
             raise ValueError(f"{self.checkpoint} holds another model: {error}") from error
+        self.engine = Engine(**state["history"]["engine"])
+        self.optimizers = make_optimizers(self.model, self.config, self.engine.fused_optimizer)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         if self.average is not None:
@@ -401,7 +425,7 @@ class Run:
         self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
 
 
-RESUMABLE = ("device", "quiet", "bf16", "compile")
+RESUMABLE = ("device", "quiet", "compile")
 """What may differ between a run and its continuation. The others change what is learned."""
 
 
@@ -416,11 +440,6 @@ def run_device(config: TrainConfig, rank: int) -> torch.device:
     if device.type == "cuda" and dist.is_initialized():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", rank)))
     return device
-
-
-def use_bf16(config: TrainConfig, device: torch.device) -> bool:
-    """Tell whether a run computes in bfloat16: as configured, else on CUDA alone."""
-    return device.type == "cuda" if config.bf16 is None else config.bf16
 
 
 @contextmanager
@@ -456,8 +475,12 @@ def explain_out_of_memory(config: TrainConfig) -> Iterator[None]:
         ) from error
 
 
-def make_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
+def make_optimizers(
+    model: nn.Module, config: TrainConfig, fused: bool = False
+) -> list[torch.optim.Optimizer]:
     """Build the optimisers of a run; each group remembers its peak learning rate.
+
+    `fused` updates all weights in one kernel, where the optimiser can: AdamW.
 
     Raises:
         ValueError: if the optimiser is unknown, or this torch does not have it.
@@ -465,9 +488,8 @@ def make_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.O
     groups = weight_decay_groups(model, config.weight_decay)
     if config.layer_decay != 1:
         groups = layer_groups(model, groups, config)
-    fused = {"fused": True} if next(model.parameters()).is_cuda else {}
     if config.optimizer == "adamw":
-        optimizers = [torch.optim.AdamW(groups, lr=config.lr, **fused)]
+        optimizers = [torch.optim.AdamW(groups, lr=config.lr, fused=fused or None)]
     elif config.optimizer == "sgd":
         optimizers = [torch.optim.SGD(groups, lr=config.lr, momentum=0.9, nesterov=True)]
     elif config.optimizer == "muon":
@@ -618,20 +640,30 @@ def linear_classifier(dataset: Dataset) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer)
 
 
-def announce(run: Run) -> None:
-    """Print what is about to run and the minutes it will take, from two steps of a copy of the model."""
+def trial_step(run: Run) -> Callable[[], None]:
+    """Return what does forward and backward of the first batch, on a copy of the model."""
     config, trial = run.config, copy.deepcopy(run.model).train()
+    batch = run.images[: config.batch_size], run.labels[: config.batch_size]
     local = config.batch_size // run.world
-    for _ in range(2):
-        start = time.perf_counter()
-        batch = run.images[: config.batch_size], run.labels[: config.batch_size]
-        with torch.autocast(run.device.type, torch.bfloat16, enabled=use_bf16(config, run.device)):
-            x, y = augment(*batch, run.stats, len(run.dataset.classes), config.augment)
-            run.objective(trial, x[:local], y[:local])[0].backward()
+
+    def step() -> None:
+        x, y = augment(*batch, run.stats, len(run.dataset.classes), config.augment)
+        run.objective(trial, x[:local], y[:local])[0].backward()
         if x.is_cuda:
             torch.cuda.synchronize()
+
+    return step
+
+
+def announce(run: Run) -> None:
+    """Print what is about to run and the minutes it will take, from two steps of a copy of the model."""
+    config, step = run.config, trial_step(run)
+    for _ in range(2):
+        start = time.perf_counter()
+        with run.engine.computing(run.device):
+            step()
         seconds = (time.perf_counter() - start) * 1.1
-    size = sum(parameter.numel() for parameter in trial.parameters())
+    size = sum(parameter.numel() for parameter in run.model.parameters())
     print(
         f"Profile {get_profile().name}: {size:,} parameters, {len(run.images):,} pictures x {config.epochs} epochs "
         f"on {run.device}, about {seconds * (run.total_steps - run.step) / 60:.1f} minutes"

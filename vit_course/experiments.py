@@ -24,9 +24,9 @@ from vit_course import __version__
 from vit_course.comparison import probe
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.masked import MaskedPatches, masked_objective
+from vit_course.plan import plan
 from vit_course.profiles import get_device
 from vit_course.recipes import build_model, run_record
-from vit_course.plan import plan
 from vit_course.studies import SIZES, Experiment, Pretraining, all_experiments
 from vit_course.train import evaluate, train
 from vit_course.trained import read_weights, write_weights
@@ -112,8 +112,12 @@ def code_version() -> str:
     """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     try:
-        commit = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
-        changed = subprocess.run([*git, "status", "--porcelain", "vit_course"], capture_output=True, text=True)
+        commit = subprocess.run(
+            [*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "vit_course"], capture_output=True, text=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return f"version {__version__}"
     return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")
@@ -206,7 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="list the runs, and which are recorded")
     options = parser.parse_args(arguments)
     listed = plan(options.size) if options.planned else all_experiments(options.size)
-    chosen = [e for e in listed if not options.groups or e.group in options.groups]
+    asked = set(options.groups)
+    chosen = [e for e in listed if not asked or asked & {e.group, f"{e.group}/{e.name}"}]
     if not chosen:
         parser.error(f"no experiments in {', '.join(options.groups)}")
     if options.list:

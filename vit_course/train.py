@@ -213,7 +213,11 @@ class Run:
 
     def start(self, resume: bool) -> None:
         """Go on from the checkpoint, or begin: either way with one engine for the whole run."""
-        state = load_checkpoint(self.checkpoint) if resume and self.checkpoint and self.checkpoint.exists() else None
+        state = (
+            load_checkpoint(self.checkpoint)
+            if resume and self.checkpoint and self.checkpoint.exists()
+            else None
+        )
         if state is not None:
             self.load(state)
         else:

@@ -60,9 +60,7 @@ CANDIDATES = (
 """What is tried on a CPU. `REFERENCE` gives the same numbers on every run: lessons that compare outputs use it."""
 
 
-def choose_engine(
-    precision: str, device: torch.device, steps: int, step: Callable[[], None]
-) -> Engine:
+def choose_engine(precision: str, device: torch.device, steps: int, step: Callable[[], None]) -> Engine:
     """Choose how a run is computed.
 
     Args:

@@ -16,7 +16,7 @@ from rounds import describe_machine, use_cores, wait_for
 from torch import nn
 
 from vit_course.data import Dataset
-from vit_course.profiles import get_device
+from vit_course.machinery.device import get_device
 from vit_course.recipes import RECIPES
 from vit_course.resnet import cifar_resnet18
 from vit_course.train import History, train

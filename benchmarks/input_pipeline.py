@@ -17,7 +17,7 @@ from torchvision.transforms import v2
 
 from vit_course.augment import AugmentConfig, augment
 from vit_course.data import Dataset, shapes10
-from vit_course.profiles import get_device
+from vit_course.machinery.device import get_device
 from vit_course.recipes import FLIP_CROP, MIXED
 
 RECIPES = {"light (crop, flip)": FLIP_CROP, "mixed (all steps)": MIXED}

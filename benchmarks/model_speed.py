@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from rounds import describe_machine, print_table, rates, use_cores, wait_for
 from torch import Tensor, nn
 
-from vit_course.profiles import get_device
+from vit_course.machinery.device import get_device
 from vit_course.vit import VisionTransformer
 
 SIZES = {

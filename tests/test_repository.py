@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vit_course import doctor
+from vit_course.classroom import doctor
 
 try:
     import tomllib

@@ -1,4 +1,4 @@
-"""Named recipes and models, and the command line of `python -m vit_course.train`.
+"""Named recipes and models, and the command line of `python -m vit_course train`.
 
 A recipe is a `TrainConfig`, printed in full into the record of every run. The ladder's steps each add one thing
 to the step before (lesson 07).
@@ -19,8 +19,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
+from vit_course.beyond.hybrid import HybridViT, create_hybrid
 from vit_course.data import Dataset, load_dataset
-from vit_course.hybrid import HybridViT, create_hybrid
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import History, TrainConfig, linear_classifier, run_device, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
@@ -140,7 +140,7 @@ def expected_memory(model: nn.Module, dataset: Dataset, config: TrainConfig) -> 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; every number of a recipe can be overridden."""
     parser = argparse.ArgumentParser(
-        prog="python -m vit_course.train", description="Train a classifier of pictures and record the run."
+        prog="python -m vit_course train", description="Train a classifier of pictures and record the run."
     )
     parser.add_argument(
         "--model",

@@ -2,7 +2,7 @@
 
 Lessons 00, 02, 06 and 07 to 13 use it; it knows no particular model. What a step draws at random depends on the
 seed and the number of the step alone, so a run that was cut off goes on exactly where it stopped.
-`python -m vit_course.train` is the command line (in `recipes`).
+`python -m vit_course train` is the command line (in `recipes`).
 """
 
 import copy
@@ -29,11 +29,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm.auto import tqdm
 
 from vit_course.augment import AugmentConfig, augment
-from vit_course.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.beyond.transfer import layer_scale
+from vit_course.classroom.profiles import get_profile
 from vit_course.data import Dataset, normalize
+from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
-from vit_course.profiles import get_device, get_profile
-from vit_course.transfer import layer_scale
 
 Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 """What a run minimises: of model, images (B, C, H, W) and targets (B, K) the mean loss and the share of hits."""
@@ -672,9 +673,3 @@ def announce(run: Run) -> None:
         f"Profile {get_profile().name}: {size:,} parameters, {len(run.images):,} pictures x {config.epochs} epochs "
         f"on {run.device}, about {seconds * (run.total_steps - run.step) / 60:.1f} minutes"
     )
-
-
-if __name__ == "__main__":
-    from vit_course.recipes import main
-
-    raise SystemExit(main())

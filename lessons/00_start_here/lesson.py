@@ -1,0 +1,393 @@
+# ---
+# title: "Start here"
+# promise: "You get to know the course, the tensors and the pictures, and you watch a Vision Transformer learn in about a minute."
+# part: "I. Build it"
+# minutes: 45
+# goals:
+#   - "Do an exercise, read what the check says, and go on whether or not you solved it."
+#   - "Name the axes of a batch of images, and rearrange them with einops."
+#   - "Normalise pictures, and say why."
+#   - "Draw the Vision Transformer from memory, roughly."
+# ---
+
+# %% [markdown]
+# ## 1. What are we going to build?
+#
+# In 2020 a group of researchers asked: what if a computer read an image as it reads a sentence? They cut the image into
+# small squares, called the squares words, and gave them to the Transformer, the model that had changed the reading of text.
+# Trained on enough images, it recognised objects a little better than the best models of its time.
+# This is the **Vision Transformer**, ViT for short.
+#
+# You will build it yourself, part by part, until nothing in it is a secret. Here is the whole of it:
+
+# %%
+import torch
+from einops import rearrange, reduce, repeat
+
+from vit_course.classroom import doctor
+from vit_course.classroom import plots
+from vit_course.classroom.checks import check, diagnose
+from vit_course.data import load_dataset, shapes10
+from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.device import get_device
+from vit_course.train import TrainConfig, linear_classifier, train
+from vit_course.vit import create_vit
+
+plots.show(
+    plots.vit_overview(),
+    "From left to right: a portrait cut into nine patches; each patch multiplied by a matrix E becomes a token; a CLS token is "
+    "put in front and positions are added; the encoder, blocks of attention and MLP; the CLS token goes to the head, which "
+    "gives one score for each class.",
+)
+
+# %% [markdown]
+# Read it from left to right. The image is cut into **patches**. Each patch becomes a **token**, a list of D numbers. An
+# extra token, **CLS**, is put in front, and every token is told its **position**. Then comes the **encoder**: in
+# **attention** the tokens look at each other, in the **MLP** each token thinks for itself; this happens L times. At the
+# end one token, CLS, goes to the **head**, and the head says what it sees.
+#
+# Each of these words is a lesson. Do not try to remember them now. At the end of this lesson, try to draw the picture from
+# memory. You should know Python, and have met PyTorch tensors, a loss and its gradient once before.
+#
+# ## 2. Is this machine ready?
+#
+# The doctor looks at your machine. Every line should begin with `ok`. If one does not, the line below it says how to
+# mend it. A warning (`warn`) is not a problem: everything in lessons 00 to 06 runs without a GPU and without a network.
+
+# %% tags=["nbval-ignore-output"]
+doctor.report(doctor.run())
+
+# %% [markdown]
+# ## 3. How do the exercises work?
+#
+# Every exercise is a cell with a function that is not written yet. Its **docstring**, the text in triple quotes, is
+# the task. The last line of the cell hands your function to a check:
+#
+# - **right**: the lesson goes on with *your* function. It is also kept in the folder `answers/`, and the model of lesson 06
+#   will be made of your own parts.
+# - **not written yet**: the lesson goes on with the finished version. You are never stuck.
+# - **not right yet**: the check says *what* is wrong, and the lesson goes on with the finished version.
+#
+# Change the cell and run it as often as you like. Above each exercise you find its difficulty, the minutes it may take,
+# two hints behind folds, and a link to the solution. Try for these minutes before you unfold.
+#
+# Look at a check at work. Here is a wrong answer to an exercise of lesson 01, on purpose. (How it works does not matter yet.)
+# `diagnose` gives the verdict alone; `check` would also hand on the finished version.
+
+
+# %%
+def patchify(images, patch_size):
+    """Cut images into patches; this answer is wrong."""
+    batch, channels, height, width = images.shape
+    return images.reshape(batch, -1, patch_size * patch_size * channels)
+
+
+verdict = diagnose(patchify)
+print(f"{verdict.kind}: {verdict.message}")
+
+# %% [markdown]
+# The solved notebooks lie in the folder `solutions/`. There every exercise is right, and every picture and number is there
+# to compare with yours.
+#
+# ## 4. What is a tensor, and what are its axes?
+#
+# All data in this course are **tensors**: tables of numbers with any number of axes. The **shape** says how long each axis
+# is. A batch of colour pictures has four axes, and the whole course calls them by the same letters:
+#
+# | letter | axis | here |
+# |---|---|---|
+# | B | images in the batch | 64 |
+# | C | channels: red, green, blue | 3 |
+# | H | height in pixels | 32 |
+# | W | width in pixels | 32 |
+# | N | patches (later: tokens) of an image | |
+# | D | numbers in a token | |
+
+# %%
+dataset = shapes10(train=8000, test=2000)
+pictures = dataset.train_images[:64]
+print("shape (B, C, H, W):", tuple(pictures.shape))
+print(
+    "kind of numbers:   ",
+    pictures.dtype,
+    "- whole numbers from",
+    int(pictures.min()),
+    "to",
+    int(pictures.max()),
+)
+print("one pixel of the first picture (red, green, blue):", pictures[0, :, 16, 16].tolist())
+
+# %% [markdown]
+# Most mistakes with tensors are mistakes with axes. **einops** is a small library that makes axes visible: you write
+# the axes before and after, with names of your own.
+#
+# **`rearrange`** changes the order of axes, and joins or splits them. Nothing is lost, nothing is computed.
+
+# %%
+print("channels last:     ", tuple(rearrange(pictures, "b c h w -> b h w c").shape))
+print("one row per image: ", tuple(rearrange(pictures, "b c h w -> b (c h w)").shape))
+print("split b into 8 x 8:", tuple(rearrange(pictures, "(r k) c h w -> r k c h w", r=8).shape))
+
+# %% [markdown]
+# Brackets mean *one axis made of several*. `(c h w)` is one axis of 3·32·32 = 3,072 numbers. `(r k)` is one axis of r·k
+# numbers that you look at as r groups of k. The right letter runs fast: with k = 8, picture 9 is row 1, column 1.
+#
+# **`reduce`** takes axes away: what stands on the left and not on the right is averaged (or summed, or the largest is taken).
+
+# %%
+values = pictures.float()
+print("one mean per channel:", tuple(reduce(values, "b c h w -> c", "mean").shape))
+smaller = reduce(values, "b c (h h2) (w w2) -> b c h w", "mean", h2=4, w2=4)
+print("4x4 pixels made one: ", tuple(smaller.shape))
+
+# %% [markdown]
+# **`repeat`** adds axes: what stands on the right and not on the left is copied.
+
+# %%
+print("grey to three channels:", tuple(repeat(values[:, 0], "b h w -> b c h w", c=3).shape))
+enlarged = repeat(smaller, "b c h w -> b c (h h2) (w w2)", h2=4, w2=4)
+figure = plots.image_row(
+    [pictures[0], pictures[0].float()[:1] / 255, enlarged[0] / 255, pictures[0].flip(-1)],
+    ["the picture", "red channel alone", "reduce, then repeat", "width backwards"],
+    "One picture and three operations on its axes",
+)
+plots.show(
+    figure,
+    "A small generated picture of a shape; its red channel in grey; a version of 8 by 8 large pixels; its mirror image.",
+)
+
+# %% [markdown]
+# **Your task: read a shape.** No computer needed for this one; think first, then write the rule. The docstring shows a
+# `reduce`. Which axes does its result have, in which order, and how long are they?
+
+# %% exercise="vit_course.classroom.reading:read_shape" difficulty=1 minutes=5 hint="Read the right side of the arrow from left to right: `(h w)`, then `b`, then `c`. Three axes. Which two letters of the left side are missing on the right?" hint2="The height is `(h h2)` with h2 = 4, so h = height / 4; and w = width / 2. The axis `(h w)` has h times w entries. Whole numbers: divide with `//`."
+from vit_course.classroom.reading import read_shape
+
+read_shape = check(read_shape)
+
+# %%
+predicted = read_shape(64, 3, 32, 32)
+real = reduce(values, "b c (h h2) (w w2) -> (h w) b c", "mean", h2=4, w2=2)
+print("predicted:", predicted)
+print("real:     ", tuple(real.shape))
+
+# %% [markdown]
+# **Your task: a contact sheet.** We want to see many pictures at once: 64 small pictures as one large picture of 4 rows and
+# 16 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
+# picture by one pixel usually stays inside the same small picture.
+
+# %% exercise="vit_course.classroom.plots:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
+from vit_course.classroom.plots import image_grid
+
+image_grid = check(image_grid)
+
+# %%
+sheet = image_grid(pictures, columns=16)
+print("sheet (C, H, W):", tuple(sheet.shape))
+figure = plots.image_row(
+    [sheet], [f"{tuple(sheet.shape)}"], "64 pictures of Shapes-10 as one tensor", height=2.6
+)
+figure.set_size_inches(9, 2.9)
+plots.show(
+    figure, "A contact sheet of 4 rows and 16 columns of small coloured shapes on textured backgrounds."
+)
+
+# %% [markdown]
+# ## 5. What do the pictures look like to a model?
+#
+# The course trains on **CIFAR-10**: 60,000 colour pictures of 32x32 pixels in ten classes (airplane, automobile, bird, cat,
+# deer, dog, frog, horse, ship, truck), 50,000 for training and 10,000 for testing. It is a download of 170 MB, and nothing is
+# downloaded without your asking; `python -m vit_course data` does it when you are ready (lesson 07 needs it).
+#
+# Until then, and whenever there is no network, **Shapes-10** takes its place: ten classes of generated shapes, in any colour,
+# at any place, with textures and noise. It needs no file, and it is hard enough that models differ.
+#
+# `load_dataset()` finds what is there and always says what it found:
+
+# %% tags=["nbval-ignore-output"]
+print(load_dataset())
+
+# %%
+one_of_each = [dataset.train_images[dataset.train_labels == label][0] for label in range(10)]
+figure = plots.image_row(one_of_each, list(dataset.classes), "The ten classes of Shapes-10", height=1.15)
+plots.show(
+    figure,
+    "One example of each class: arrow, circle, crescent, cross, diamond, heart, ring, square, star, triangle.",
+)
+
+# %% [markdown]
+# A pixel is a whole number from 0 to 255. Models learn badly from such numbers: they are all positive and large, and the
+# first layer would have to undo this before it can do anything else. So the pictures are **normalised**, channel by channel:
+#
+# $$x' = \frac{x - \mu_c}{\sigma_c}$$
+#
+# where x is a pixel value in 0..1 (so divide by 255 first), $\mu_c$ is the mean of channel c over all *training*
+# pictures, and $\sigma_c$ its standard deviation. Afterwards each channel has mean 0 and deviation 1. Test pictures are normalised
+# with the same numbers: the model must not know anything about them in advance.
+
+# %%
+mean, std = dataset.channel_stats()
+for name, m, s in zip(("red", "green", "blue"), mean.tolist(), std.tolist(), strict=True):
+    print(f"{name:6} mean {m:.3f}  deviation {s:.3f}")
+
+# %% [markdown]
+# **Your task.** Write `normalize`. The trap is an axis: `mean` has the shape (C,), the images have the shape (B, C, H, W), and
+# PyTorch lines shapes up *from the right*. So a mean of shape (C,) meets the width W, not the channels. How do you bring it
+# to the right place?
+
+# %% exercise="vit_course.data.load:normalize" difficulty=2 minutes=10 hint="First make numbers in 0..1 of uint8 images. Then give mean and std the shape (C, 1, 1): an axis of length 1 fits any length." hint2="`mean = torch.as_tensor(mean, dtype=torch.float32)`, then `mean.view(-1, 1, 1)` (the same for std). Compare `mean.numel()` with `images.shape[-3]`, and raise a ValueError that names both if they differ."
+from vit_course.data import normalize
+
+normalize = check(normalize)
+
+# %%
+normalized = normalize(dataset.train_images, mean, std)
+print(
+    "mean of each channel:     ",
+    [round(v, 3) + 0.0 for v in reduce(normalized, "b c h w -> c", "mean").tolist()],
+)
+print("deviation of each channel:", [round(v, 3) for v in normalized.std(dim=(0, 2, 3)).tolist()])
+figure = plots.value_histograms(
+    {
+        "as stored, divided by 255": dataset.train_images[:500].float() / 255,
+        "normalised": normalized[:500],
+    },
+    "Normalising moves the pixel values around zero",
+    "pixel value",
+)
+plots.show(
+    figure,
+    "Two histograms: stored values fill 0 to 1; normalised ones lie around 0, mostly between -2 and 2.",
+)
+
+# %% [markdown]
+# ## 6. Does such a model learn?
+#
+# Now we run the whole thing once: a small ViT with 3 blocks, on 8,000 pictures of Shapes-10. You know no line of its code
+# yet. You will write all of it.
+#
+# How much is trained depends on the **profile**: `smoke` (seconds, for automatic tests), `cpu` (about a minute) or `gpu`. It is
+# chosen from your machine; the environment variable `VIT_COURSE_PROFILE` overrides it. Every training in this course says
+# beforehand how long it will take on *your* machine.
+#
+# A number is worth little without something to compare it with. So a second model gets the same pictures: a **linear
+# classifier**, one layer that adds up weighted pixels. Guessing would be right in 10 % of the cases.
+
+# %% tags=["nbval-ignore-output"]
+profile = get_profile()
+print("profile:", profile.name, "- device:", get_device())
+data = dataset.subset(
+    train=profile.pick(smoke=640, cpu=8000, gpu=8000), test=profile.pick(smoke=200, cpu=2000, gpu=2000)
+)
+
+linear = linear_classifier(data)
+linear_history = train(linear, data, TrainConfig(epochs=profile.pick(smoke=1, cpu=5, gpu=5), batch_size=64))
+
+torch.manual_seed(0)
+vit = create_vit("Nano/8", img_size=32, num_classes=10)
+config = TrainConfig(epochs=profile.pick(smoke=1, cpu=10, gpu=20), batch_size=64, lr=2e-3)
+history = train(vit, data, config)
+
+# %% tags=["nbval-ignore-output"]
+steps = range(1, len(history.train_accuracy) + 1)
+figure = plots.curves(
+    {
+        "ViT": (list(steps), [100 * a for a in history.train_accuracy]),
+        "guessing": ([1, len(history.train_accuracy)], [10, 10]),
+        "linear classifier (test)": (
+            [1, len(history.train_accuracy)],
+            [100 * linear_history.test_accuracy] * 2,
+        ),
+    },
+    f"A small ViT reaches {history.test_accuracy:.0%} on new pictures; a linear classifier {linear_history.test_accuracy:.0%}",
+    "epoch (pass over the training pictures)",
+    "accuracy in %",
+)
+plots.show(
+    figure,
+    "The training accuracy of the ViT rises far above the flat lines of guessing and of the linear classifier.",
+)
+
+# %% [markdown]
+# The linear classifier can only ask "how bright is it here?", and a star may be anywhere, in any colour. The ViT compares
+# parts of the picture with each other. How it does this is what the course is about.
+#
+# See what it says about pictures that it has never seen:
+
+# %% tags=["nbval-ignore-output"]
+examples = dataset.test_images[:10]
+device = next(vit.parameters()).device
+with torch.no_grad():
+    scores = vit(normalize(examples, mean, std).to(device)).softmax(dim=-1).cpu()
+titles = [
+    f"{dataset.classes[label]}?\n{share:.0%} {'yes' if label == truth else 'no: ' + dataset.classes[truth]}"
+    for label, share, truth in zip(scores.argmax(1), scores.amax(1), dataset.test_labels[:10], strict=True)
+]
+plots.show(
+    plots.image_row(
+        list(examples), titles, "What the model says, how sure it is, and whether it is right", height=1.25
+    ),
+    "Ten test pictures with the predicted class, its probability, and whether it is right.",
+)
+
+# %% [markdown]
+# A softmax turns scores into shares that sum to 1; the share of the winner is how sure the model is. It is not always right
+# when it is sure. Lesson 07 looks at this more closely.
+#
+# ## Check yourself
+#
+# **1.** A tensor has the shape (8, 1, 28, 28). What is it, most likely? (a) 8 grey pictures (b) one picture with 8 channels (c) 28 pictures
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** The order is (B, C, H, W): 8 pictures, 1 channel, 28x28 pixels. (b) would be (1, 8, 28, 28). (c) would begin with 28.
+#
+# </details>
+#
+# **2.** What is the shape of `rearrange(x, "b c h w -> (b h) (w c)")` for x of shape (2, 3, 4, 5)? (a) (8, 15) (b) (6, 20) (c) (2, 4, 5, 3)
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** b·h = 2·4 and w·c = 5·3. (b) joins other axes than the brackets say. (c) would need no brackets: the result has two axes.
+#
+# </details>
+#
+# **3.** Why are test pictures normalised with the mean of the *training* pictures? (a) it is faster (b) the test set is too small
+# (c) nothing about the test pictures may influence the model
+#
+# <details><summary>Answer</summary>
+#
+# **(c)** Otherwise the test would not tell how the model does on pictures that nobody has seen. (a) and (b) are true at times,
+# and they are not the reason.
+#
+# </details>
+#
+# **4.** A check says "not written yet". What does the rest of the notebook do? (a) it fails (b) it goes on with the finished version
+# (c) it skips the section
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** You can solve the exercises in any order, or come back tomorrow. (a) and (c) never happen.
+#
+# </details>
+#
+# ## Recap
+#
+# | what | shape |
+# |---|---|
+# | a batch of colour pictures | (B, 3, H, W) |
+# | the mean of each channel | (C,) |
+# | the same, ready to be subtracted | (C, 1, 1) |
+# | a contact sheet of r x k pictures | (C, r·H, k·W) |
+# | the scores of a classifier | (B, K), K classes |
+#
+# - `rearrange` moves, `reduce` removes, `repeat` adds axes. In a bracket the right letter runs fast.
+# - Normalised pictures have mean 0 and deviation 1 in each channel, measured on the training set.
+# - A number needs a comparison: guessing, a linear classifier, another model.
+#
+# ## Further reading
+#
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale* (ICLR 2021). Read the first two
+#   pages now and the rest after lesson 06.
+# - The einops tutorial, *Einops basics*.
+# - Krizhevsky, *Learning Multiple Layers of Features from Tiny Images* (2009): where CIFAR-10 comes from.

@@ -1,0 +1,569 @@
+# ---
+# title: "The CLS token: who speaks for the image?"
+# promise: "You add one learned token that gathers what the patches know, and you measure what it holds."
+# part: "I. Build it"
+# minutes: 50
+# goals:
+#   - "Put a CLS token in front of every sequence of a batch, without copying it by hand."
+#   - "Explain why it must be an `nn.Parameter`, and name three signs that it is not."
+#   - "Tell apart what the CLS token is on its way in and what it holds on its way out."
+#   - "Write both ways to make one vector of a sequence: the CLS token and average pooling."
+#   - "Say what the paper found when it compared the two, and what it did not say."
+# ---
+
+# %% [markdown]
+# ## 1. Sixteen answers, or one?
+#
+# Lesson 01 turned an image into N tokens, one for each patch. The **encoder** (lessons 04 and 05) lets all tokens look at
+# each other and returns N tokens again. But we asked one question: what is in the picture? The **head**, the last layer,
+# needs *one* vector to compute one score for each class.
+#
+# Which token should speak for the image? Patch 0 is a corner, often a piece of sky. Patch 7 may show an eye or an empty
+# wall. No patch is the natural speaker.
+#
+# The language model BERT (2018) had the same problem with sentences, and a neat answer: add one more token, which is no
+# word. It stands in front of every sentence and is called **CLS**, for *classification*. It has nothing of its own to
+# say. So it can collect what the others know. The Vision Transformer takes over this idea.
+
+# %%
+import torch
+from torch import nn
+
+from vit_course.classroom import check, plots
+
+portrait = plots.sample_photo((32, 32))  # (3, 32, 32), uint8
+title = "17 tokens for 16 patches: CLS goes in front, and only CLS is read"
+figure = plots.token_sequence(portrait, 8, title)
+plots.show(
+    figure,
+    "A row of 17 boxes, CLS at index 0 and 16 patches behind it, goes into the encoder. 17 boxes come out. "
+    "An arrow leads from box 0 alone to the head.",
+)
+
+# %% [markdown]
+# In the paper this is equation 1, the input of the encoder, and equation 4, its output:
+#
+# $$z_0 = [\,x_{class};\; x_p^1 E;\; x_p^2 E;\; \cdots;\; x_p^N E\,] + E_{pos}, \qquad y = \mathrm{LN}(z_L^0)$$
+#
+# - $x_{class}$ is the CLS token, D numbers, learned. In code it has the shape (1, 1, D).
+# - $x_p^i E$ is the token of patch i, D numbers (lesson 01).
+# - $E_{pos}$ holds one vector of D numbers for each of the N + 1 places (lesson 03).
+# - $z_0$ is what enters the encoder, (N + 1, D). After L blocks it is $z_L$, of the same shape.
+# - $z_L^0$ is the row with index 0 of $z_L$: the CLS token on its way out. LN is a layer norm (lesson 05).
+# - $y$, D numbers, is what the head reads. It speaks for the image.
+#
+# Only the *length* of the sequence grows, from N to N + 1. Some texts speak of "one token per channel", or of D + 1
+# channels after CLS. Both are wrong: the width D stays as it is.
+#
+# **Your task.** Write `prepend_cls_token`. The batch has B sequences, and you are given one vector, (1, 1, D). Every
+# sequence gets this same vector, at index 0. If the widths of `tokens` and `cls_token` differ, raise a `ValueError` that
+# names both.
+
+# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` comes to stand in front."
+from vit_course.embeddings import prepend_cls_token
+
+prepend_cls_token = check(prepend_cls_token)
+
+# %%
+patch_tokens = torch.zeros(3, 4, 2)  # B = 3 images, N = 4 patches, D = 2
+cls_token = torch.tensor([[[7.0, 8.0]]])  # (1, 1, D)
+tokens = prepend_cls_token(patch_tokens, cls_token)
+print("before", tuple(patch_tokens.shape), " after", tuple(tokens.shape), "= (B, N + 1, D)")
+print("image 0:", tokens[0].tolist())
+print("all images start with the same vector:", torch.equal(tokens[:, 0], torch.tensor([[7.0, 8.0]] * 3)))
+
+# %% [markdown]
+# ## 2. One vector for a whole batch: copy it or not?
+#
+# A batch may have 512 images, and there is one CLS vector. Do we need 512 copies? `repeat` writes copies into memory.
+# `expand` writes nothing. It returns a *view* with a **stride** of 0 along the batch axis. The stride says how many
+# numbers to go forward in memory for the next entry of an axis. With stride 0, every image reads the same D numbers.
+
+# %%
+one = torch.randn(1, 1, 192)
+for name, many in [("repeat", one.repeat(512, 1, 1)), ("expand", one.expand(512, -1, -1))]:
+    size = many.untyped_storage().nbytes()
+    print(f"{name}: shape {tuple(many.shape)}, strides {many.stride()}, {size:,} bytes in memory")
+
+# %% [markdown]
+# (The `torch.cat` that follows writes a new tensor in both cases. So the gain is small here. The habit is worth more than
+# the bytes.)
+#
+# Does the choice change what is learned? Let us compare the gradients. We make a CLS token twice with the same numbers,
+# use `repeat` for one and `expand` for the other, and give every place its own random weight in the loss.
+
+# %%
+torch.manual_seed(0)
+patch_tokens, weight = torch.randn(512, 16, 192), torch.randn(512, 17, 192)
+by_repeat, by_expand = one.clone().requires_grad_(), one.clone().requires_grad_()
+(torch.cat([by_repeat.repeat(512, 1, 1), patch_tokens], dim=1) * weight).sum().backward()
+(torch.cat([by_expand.expand(512, -1, -1), patch_tokens], dim=1) * weight).sum().backward()
+
+print("gradient:", tuple(by_expand.grad.shape))
+print("equal for repeat and expand:", torch.allclose(by_repeat.grad, by_expand.grad, atol=1e-4))
+batch_sum = weight[:, 0].sum(dim=0)
+print("equal to the sum over the batch:", torch.allclose(by_expand.grad[0, 0], batch_sum, atol=1e-4))
+
+# %% [markdown]
+# Equal up to rounding. The one vector gets the *sum* of what all 512 images ask of it. This is how it can be the same
+# for every image and still be learned from all of them.
+#
+# ## 3. Why must it be an `nn.Parameter`?
+#
+# The CLS token may start at zero. So why not write `torch.zeros(1, 1, D)` inside `forward`? The shape is right, and the
+# program runs. You will find it in public code. Here are both versions, in a model that is as small as can be: CLS, one
+# encoder block, a head.
+
+# %%
+from vit_course.encoder import Block
+
+
+class PlainReader(nn.Module):
+    """Reads a CLS token that is a plain tensor of zeros, made in every forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block(16, num_heads=2)
+        self.head = nn.Linear(16, 10)
+
+    def make_cls(self):
+        return torch.zeros(1, 1, 16)
+
+    def forward(self, tokens):
+        return self.head(self.block(prepend_cls_token(tokens, self.make_cls()))[:, 0])
+
+
+class LearnedReader(PlainReader):
+    """The same, but the zeros are a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, 16))
+
+    def make_cls(self):
+        return self.cls_token
+
+
+# %%
+for reader in (PlainReader(), LearnedReader()):
+    print(type(reader).__name__)
+    print("  known to the optimiser:", any(p.shape == (1, 1, 16) for p in reader.parameters()))
+    print("  saved in the state_dict:", "cls_token" in reader.state_dict())
+    print("  after .to(torch.float64):", reader.to(torch.float64).make_cls().dtype)
+    print("  after .to('meta'):", reader.to("meta").make_cls().device)
+
+# %% [markdown]
+# (`meta` is a device that keeps shapes and no numbers. Every machine has it, so it stands in for a GPU here.)
+#
+# Three signs, one cause. `nn.Parameter` tells the module: this tensor is mine. Then the **optimiser**, which changes
+# the weights, is told about it; the **state dict**, which is saved to disk, contains it; and `.to(...)` moves it. A
+# plain tensor has none of this. On a GPU, `torch.cat` stops with an error about two devices. On a CPU nothing warns
+# you.
+#
+# Let us train both for 60 steps on random tokens and watch the length of the CLS vector.
+
+# %%
+torch.manual_seed(0)
+random_tokens, random_labels = torch.randn(64, 4, 16), torch.randint(10, (64,))
+lengths = {}
+for reader in (LearnedReader(), PlainReader()):
+    optimizer = torch.optim.Adam(reader.parameters(), lr=0.01)
+    series = []
+    for _ in range(60):
+        series.append(reader.make_cls().norm().item())
+        loss = nn.functional.cross_entropy(reader(random_tokens), random_labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    lengths[type(reader).__name__] = (list(range(60)), series)
+    print(f"{type(reader).__name__}: starts at 0: {series[0] == 0}, has moved: {series[-1] > 0.01}")
+
+figure = plots.curves(
+    lengths,
+    "A parameter that starts at zero learns; a plain tensor never does",
+    "training step",
+    "length of CLS",
+)
+plots.show(figure, "Two lines over 60 steps: the parameter rises from zero, the plain tensor stays at zero.")
+
+# %% [markdown]
+# So a zero-initialised *parameter* is fine. (A common worry is "equal weights stay equal". It is about many units that
+# do the same work. Here there is one vector, and its D numbers get different gradients.)
+#
+# ### Why the bug can hide for months
+#
+# Look at equation 1 again. At index 0 the encoder gets $x_{class} + E_{pos}^0$: two learned vectors, always added.
+# Their gradients must be the same. We check it on a whole model. (Its head starts at zero, which would make all
+# gradients zero, so we draw the head anew.)
+
+# %%
+from vit_course.vit import VisionTransformer
+
+torch.manual_seed(0)
+small = {"img_size": 32, "patch_size": 8, "embed_dim": 64, "depth": 2, "num_heads": 2}
+model = VisionTransformer(**small)
+nn.init.normal_(model.head.weight)
+nn.functional.cross_entropy(model(torch.rand(8, 3, 32, 32)), torch.arange(8)).backward()
+same = torch.allclose(model.cls_token.grad, model.pos_embed.grad[:, :1], atol=1e-6)
+print("cls_token", tuple(model.cls_token.shape), " pos_embed", tuple(model.pos_embed.shape))
+print("CLS token and position 0 get the same gradient:", same)
+
+# %% [markdown]
+# A forgotten CLS token is therefore replaced by position 0, and the loss goes down as it should. The bug shows when
+# positions are fixed or relative (lesson 03), or when you load someone's weights and `cls_token` is not expected.
+#
+# The order matters for the same reason: first CLS, then positions. If positions are added before, there are N of them,
+# and CLS has none.
+#
+# ## 4. What does it hold, before and after training?
+#
+# We have to be careful with words. *On its way in*, the CLS token is the same for every image, before training and after.
+# It is like the same empty form, given to everyone. *On its way out* it is $z_L^0$: the form, filled in by this image.
+#
+# Let us train a tiny model and see what is written there. To learn in seconds instead of minutes, we make the task easy:
+# four classes of Shapes-10, in grey, stretched to full contrast.
+
+# %%
+from dataclasses import replace
+
+from vit_course.data import normalize, shapes10
+
+full = shapes10(train=5000, test=1000)
+names = ("cross", "ring", "square", "triangle")
+wanted = torch.tensor([full.classes.index(name) for name in names])
+
+
+def make_easy(images, labels):
+    """Keep four classes; make pictures grey, from black (0) to white (255)."""
+    kept = torch.isin(labels, wanted)
+    grey = images[kept].float().mean(dim=1, keepdim=True)
+    low, high = grey.amin((2, 3), keepdim=True), grey.amax((2, 3), keepdim=True)
+    stretched = (255 * (grey - low) / (high - low)).round().to(torch.uint8)
+    return stretched, torch.searchsorted(wanted, labels[kept])
+
+
+train_images, train_labels = make_easy(full.train_images, full.train_labels)
+test_images, test_labels = make_easy(full.test_images, full.test_labels)
+shapes = replace(
+    full,
+    train_images=train_images,
+    train_labels=train_labels,
+    test_images=test_images,
+    test_labels=test_labels,
+    classes=names,
+    provenance=f"{full.provenance}; four classes of it, in grey",
+)
+print("training pictures", tuple(shapes.train_images.shape))
+figure = plots.image_row(
+    [test_images[test_labels == i % 4][i // 4] for i in range(8)],
+    [names[i % 4] for i in range(8)],
+    "Four shapes, at any place, of any size, slightly turned",
+    height=1.3,
+)
+plots.show(figure, "Eight grey pictures: a cross, a ring, a square and a triangle, twice.")
+
+# %% [markdown]
+# The function below returns $y$ of equation 4 for many images. Then we measure how much two images agree, with the
+# **cosine similarity**: 1 if two vectors point the same way, 0 if they are at a right angle, -1 if they are opposite.
+
+# %%
+torch.manual_seed(0)
+model = VisionTransformer(**small, in_chans=1, num_classes=4)
+order = test_labels.argsort(stable=True)  # all crosses, then all rings ...
+images, labels = normalize(test_images[order], *shapes.channel_stats()), test_labels[order]
+
+
+@torch.no_grad()
+def cls_output(model, images):
+    """Return y = LN(z_L^0), the CLS token on its way out, (B, D)."""
+    return model.norm(model.blocks(model.embed(images)))[:, 0]
+
+
+def agreement(vectors):
+    """Return the cosine similarity of each pair of images, (B, B)."""
+    unit = nn.functional.normalize(vectors, dim=-1)
+    return unit @ unit.T
+
+
+same_class = labels[:, None] == labels
+other_image = ~torch.eye(len(labels), dtype=torch.bool)
+
+
+def report(vectors):
+    """Print the mean similarity within the classes and between them."""
+    table = agreement(vectors)
+    within, between = table[same_class & other_image].mean(), table[~same_class].mean()
+    print(f"similarity of two images: same class {within:.2f}, another class {between:.2f}")
+
+
+before = cls_output(model, images)
+way_in = model.embed(images)[:, 0]
+print("on its way in, the same for all images:", bool((way_in == way_in[0]).all()))
+print("untrained, on its way out:")
+report(before)
+
+# %% [markdown]
+# Before training, all images get nearly the same answer. And it does not matter whether they show the same shape. Now
+# train. This cell builds nothing new: `train` is the course's training loop, and lesson 07 opens it.
+
+# %% tags=["nbval-ignore-output"]
+from vit_course.classroom.profiles import get_profile
+from vit_course.train import TrainConfig, train
+
+epochs = get_profile().pick(smoke=5, cpu=12, gpu=20)
+config = TrainConfig(epochs=epochs, batch_size=32, lr=2e-3, device="cpu")  # so small that a CPU is enough
+history = train(model, shapes, config)
+after = cls_output(model, images)
+way_in = model.embed(images)[:, 0]
+print("on its way in, the same for all images:", bool((way_in == way_in[0]).all()))
+report(after)
+
+# %% [markdown]
+# On its way in, nothing depends on the image, as before. On its way out, images of the same class now agree more than
+# images of different classes.
+#
+# A picture of it: $y$ has 64 numbers, and a page has two axes. **Principal components** are the directions
+# in which the points differ most; we draw the first two. Both panels have the same scale.
+
+
+# %% tags=["nbval-ignore-output"]
+def two_components(vectors):
+    """Project vectors (B, D) on their first two principal components, (B, 2)."""
+    centred = vectors - vectors.mean(dim=0)
+    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D)
+    return centred @ directions.T
+
+
+figure = plots.clusters(
+    [two_components(before), two_components(after)],
+    labels,
+    names,
+    ["before training", f"after {epochs} epochs"],
+    "Training pulls the CLS outputs of different classes apart",
+    "principal component",
+)
+plots.show(
+    figure,
+    "Two scatter plots, one dot for each test image. Left the dots of the four classes lie mixed in one "
+    "small cloud. Right they are spread wide, and at least the rings have a region of their own.",
+)
+
+# %% [markdown]
+# The same, without leaving out any of the 64 numbers: the similarity of each pair of images. The images are sorted by
+# class, so a class that agrees with itself shows as a bright square on the diagonal. Which two shapes does your model
+# confuse most?
+
+# %% tags=["nbval-ignore-output"]
+figure = plots.heat_maps(
+    [agreement(before), agreement(after)],
+    ["before training", f"after {epochs} epochs"],
+    "At first all images agree; later, images of one class agree more",
+    "cosine similarity",
+)
+for axis in figure.axes[:2]:
+    axis.set_xticks(range(50, 400, 100), names, rotation=30)  # 100 images of each class
+    axis.set_yticks(range(50, 400, 100), names)
+plots.show(
+    figure,
+    "Two square tables of all pairs of images, sorted by class. Left nearly one colour. Right bright blocks "
+    "along the diagonal, one for each class, and darker blocks elsewhere.",
+)
+
+# %% [markdown]
+# ## 5. How does it know where to look?
+#
+# CLS starts as the same vector for everyone, and ends up different for each class. So it must have read the patches.
+# The only place where tokens exchange anything is **attention** (lesson 04). There, every token gives every token a
+# weight: how much it reads from it. The weights of one token sum to 1.
+#
+# For T = N + 1 tokens this is a table (T, T) in every head of every layer. Row 0 is what CLS reads. We take row 0 of
+# the last layer and average over the heads. The weight on CLS itself is left out. What is left is one number for each
+# patch: a small map. Bright patches are read, dark ones are not.
+
+# %% tags=["nbval-ignore-output"]
+with torch.no_grad():
+    _, attention = model(images, return_attention=True)  # a list over the layers, each (B, h, T, T)
+row = attention[-1].mean(dim=1)[:, 0]  # (B, T), what CLS reads
+print("attention of one layer:", tuple(attention[-1].shape))
+print("one row sums to", round(row[0].sum().item(), 4))
+
+chosen = [int((labels == i % 4).nonzero()[i // 4]) for i in range(8)]
+titles = [names[i % 4] for i in range(8)]
+figure = plots.image_row(list(test_images[order][chosen]), titles, "What the model sees", height=1.3)
+plots.show(figure, "Eight grey pictures of shapes.")
+maps = row[chosen, 1:].reshape(8, 1, 4, 4)
+maps = list(maps / maps.amax((2, 3), keepdim=True))
+figure = plots.image_row(maps, titles, "What CLS reads in the last layer, patch by patch", height=1.3)
+plots.show(
+    figure, "Eight maps of 4 by 4 squares. Most bright squares lie where the shape is in the picture above."
+)
+
+# %% [markdown]
+# Eight maps may be luck. Let us count over all test images. In these pictures the shape is bright, so we take the four
+# brightest of the 16 patches of each image. How much of its attention does CLS give them? Someone who looks everywhere
+# alike gives them 4/16 = 25 %.
+
+
+# %% tags=["nbval-ignore-output"]
+@torch.no_grad()
+def share_on_bright(model):
+    """Return the share of the attention from CLS to the patches that goes to the four brightest ones."""
+    to_patches = model(images, return_attention=True)[1][-1].mean(dim=1)[:, 0, 1:]  # (B, N)
+    brightness = images.reshape(-1, 4, 8, 4, 8).mean((2, 4)).flatten(1)  # (B, N)
+    brightest = brightness.topk(4, dim=1).indices
+    return (to_patches.gather(1, brightest).sum(1) / to_patches.sum(1)).mean().item()
+
+
+torch.manual_seed(0)
+untrained = VisionTransformer(**small, in_chans=1, num_classes=4)
+print(f"untrained: {share_on_bright(untrained):.0%}, trained: {share_on_bright(model):.0%}")
+
+# %% [markdown]
+# The untrained CLS token looks everywhere alike. How far above 25 % is the trained one? In the run stored in `solutions/` it
+# gives clearly more to the brightest patches, and there the shape is. Nobody told it where to look: it got labels, and
+# one token to put the answer in. Be careful with such maps, though. They show one layer of two, and
+# in the first layer the patches have already read each other. Lesson 09 does it with more care.
+#
+# ## 6. Do we need a CLS token at all?
+#
+# There is an older way, from convolutional networks: take the *mean* of all patch tokens on their way out. It is called
+# **global average pooling**, GAP. No token is added. With the same names as above,
+#
+# $$y = \frac{1}{N} \sum_{i=1}^{N} \mathrm{LN}(z_L^i)$$
+
+# %%
+title = "Average pooling: 16 tokens for 16 patches, and all of them are read"
+figure = plots.token_sequence(portrait, 8, title, read="avg")
+plots.show(
+    figure,
+    "16 patches go into the encoder, 16 tokens come out. "
+    "Arrows lead from all of them to one box: mean, then head.",
+)
+
+# %% [markdown]
+# **Your task.** Write `pool`, which makes (B, D) of (B, T, D) in one of two ways.
+#
+# - Mode `"token"` reads the token at index 0.
+# - Mode `"avg"` takes the mean of the *patch* tokens. The first `num_prefix_tokens` tokens are no patches (CLS is such a
+#   **prefix token**), and they stay out of the mean. The number may be 0, 1 or more.
+# - Raise a `ValueError` for any other mode, and also for `"token"` when `num_prefix_tokens` is 0. Without this, the head would
+#   silently read a patch.
+
+# %% exercise="vit_course.embeddings:pool" difficulty=2 minutes=10 hint="Which axis counts images, which tokens, which the D numbers? In both modes the token axis disappears. A number as an index removes an axis, a slice keeps it." hint2="`tokens[:, 0]` is (B, D). `tokens[:, num_prefix_tokens:]` is all that comes behind the prefix tokens; `.mean(dim=1)` averages over the token axis. Check the mode and the number first."
+from vit_course.embeddings import pool
+
+pool = check(pool)
+
+# %% [markdown]
+# The two modes send the gradient back on different roads. This is what each token gets, for a CLS token and four patches:
+
+# %%
+for mode in ("token", "avg"):
+    tokens = torch.zeros(1, 5, 1, requires_grad=True)  # CLS and four patches, D = 1
+    pool(tokens, mode).sum().backward()
+    print(f"{mode:5} CLS: {tokens.grad[0, 0, 0].item()}, patches: {tokens.grad[0, 1:, 0].tolist()}")
+
+# %% [markdown]
+# With `"token"` the patches hear from the loss only through attention. With `"avg"` each of them hears from it directly.
+# Does it matter? Here is the same model without a CLS token, trained in the same way.
+
+# %% tags=["nbval-ignore-output"]
+torch.manual_seed(0)
+averaged = VisionTransformer(**small, in_chans=1, num_classes=4, class_token=False, global_pool="avg")
+history_avg = train(averaged, shapes, config)
+print("one run each, with one learning rate:")
+print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test_accuracy:.0%}")
+
+# %% [markdown]
+# Both learn: a model that guesses gets 25 %. Which one is better? Do not answer from this cell, even if the gap is wide:
+# after so few epochs one of the two may be further from its end than the other. Each number is one run,
+# with one learning rate. The authors of the paper met this very trap (appendix D.3). Their first models with average
+# pooling did badly. Was it the missing CLS token, or the pooling? Neither: the learning rate was wrong for it.
+#
+# | how the image vector is made | learning rate 8e-4 | learning rate 3e-4 |
+# |---|---|---|
+# | CLS token | good | not shown |
+# | average pooling | bad | good, as CLS at 8e-4 |
+#
+# They write that the difference is "fully explained" by the learning rate. With the right one, both are as good. Some
+# texts conclude: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
+# step is not a faster arrival. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
+#
+# This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
+#
+# ## Check yourself
+#
+# **1.** A picture has 64 patches, D = 192. What enters the encoder? (a) (B, 64, 193) (b) (B, 65, 192)
+# (c) (B + 1, 64, 192)
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** One token more, of the same width. (a) would widen every token. (c) would add an image made of CLS tokens to
+# the batch: `torch.cat` along axis 0 instead of axis 1.
+#
+# </details>
+#
+# **2.** After training, two different images go in. What is equal for both? (a) the CLS token before the first block
+# (b) the CLS token after the last block (c) both
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** On its way in it is one learned vector. (b): on its way out it has read the patches, so it depends on the
+# image. If (c) were true, all images would get the same scores.
+#
+# </details>
+#
+# **3.** A classmate writes `torch.cat([tokens, cls], dim=1)` and leaves the head at `x[:, 0]`. What happens? (a) an
+# error (b) the head reads patch 0 (c) nothing changes, attention does not care about order
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** CLS now stands at index N, and index 0 is the upper left patch. (a): all shapes are right. (c): attention
+# would indeed serve a CLS token at any index (lesson 03), but the *head* reads one fixed index. The model still learns,
+# since patch 0 can read the others too: the bug is quiet.
+#
+# </details>
+#
+# **4.** Which one is a mistake? (a) `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` (b) `torch.randn(B, 1, D)` in
+# `forward` (c) `repeat` instead of `expand`
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** A different random vector for each image and each call: nothing can be learned about it, and the answer
+# changes from call to call. (a) learns from the first step on. (c) has the same gradients and needs a little more
+# memory.
+#
+# </details>
+#
+# **5.** A model without a CLS token uses `pool(tokens, "avg", num_prefix_tokens=1)`. What goes wrong? (a) patch 0 is
+# left out of the mean (b) CLS is averaged in (c) an error
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** The first token is a patch here, and it is thrown away. The number must be 0. (b) is the opposite mistake, in
+# a model with CLS. (c): no shape is wrong, so nothing stops you.
+#
+# </details>
+#
+# ## Recap
+#
+# | what | shape | 32x32, P = 8, D = 64 |
+# |---|---|---|
+# | patch tokens | (B, N, D) | (B, 16, 64) |
+# | CLS token, the parameter | (1, 1, D) | (1, 1, 64) |
+# | CLS token, expanded | (B, 1, D) | (B, 1, 64) |
+# | what enters and leaves the encoder | (B, N + 1, D) | (B, 17, 64) |
+# | attention of one layer | (B, h, N + 1, N + 1) | (B, 2, 17, 17) |
+# | y, by token or by average | (B, D) | (B, 64) |
+#
+# - One learned vector, the same for every image, stands at index 0. N becomes N + 1; D stays.
+# - It must be an `nn.Parameter`. It may start at zero. `expand` is enough.
+# - On its way in it knows nothing of the image. On its way out it speaks for it.
+# - Average pooling is as good, with a learning rate of its own: so says the paper.
+#
+# ## Further reading
+#
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), section 3.1, equations 1 and 4, and appendix D.3.
+# - Devlin et al., *BERT* (2018), section 3: where the CLS token comes from.
+# - Touvron et al., *Going deeper with Image Transformers* (2021): CLS added only in the last layers.
+# - Darcet et al., *Vision Transformers Need Registers* (2023): what more than one extra token is good for.

@@ -1,0 +1,649 @@
+# ---
+# title: "The encoder: a block, repeated"
+# promise: "You build the block that every Transformer repeats, and you see what lets a deep stack of blocks learn."
+# part: "I. Build it"
+# minutes: 75
+# goals:
+#   - "Compute a layer norm by hand, and say how it differs from a batch norm."
+#   - "Write the MLP of a block, with GELU, and with dropout in the right places."
+#   - "Explain the residual stream: what each branch adds, and how the gradient reaches the first layer."
+#   - "Write drop path, and show that the expected value does not change."
+#   - "Write the block of equations 2 and 3, and say what two lines of post-norm would change."
+# ---
+
+# %% [markdown]
+# ## 1. Attention is done. Why not stack twelve layers of it?
+#
+# After one layer of attention each token has gathered from all others. Now it should *think* about what it got: a small
+# network, the **MLP** (multi-layer perceptron), works on each token by itself. Then gather again, think again. The
+# paper repeats this pair L = 12 to 32 times. The stack is the **encoder**.
+#
+# Let us try the first idea that comes to mind: one layer behind the other, nothing else. We send 64 different pictures
+# through it and ask how different they still are.
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from vit_course import encoder
+from vit_course.classroom import check, plots
+from vit_course.data import normalize, shapes10
+from vit_course.patches import PatchEmbed, patchify, unpatchify
+from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.device import get_device
+
+shapes = shapes10(train=64, test=10)
+images = normalize(shapes.train_images, *shapes.channel_stats())
+torch.manual_seed(0)
+tokens = PatchEmbed(img_size=32, patch_size=8, in_chans=3, embed_dim=64)(images).detach()
+print("tokens:", tuple(tokens.shape), "= (B, T, D)")
+
+
+class Bare(encoder.Block):
+    """Attention, then MLP, one behind the other."""
+
+    def forward(self, x):
+        return self.mlp(self.attn(x))
+
+
+def make_stack(kind, depth, seed=0):
+    """Make a list of untrained blocks of one kind, of width 64, with 4 heads."""
+    torch.manual_seed(seed)
+    return nn.ModuleList(kind(dim=64, num_heads=4) for _ in range(depth))
+
+
+def report(stack, x):
+    """Print how much the tokens of one picture, and the pictures, still differ, relative to all values."""
+    for layer, block in enumerate([nn.Identity(), *stack]):
+        x = block(x)
+        if layer in (0, 1, 2, 4, 12):
+            within, between = (x.std(dim=axis).mean() / x.std() for axis in (1, 0))
+            print(f"after layer {layer:2}: tokens differ by {within:.4f}, pictures by {between:.4f}")
+
+
+with torch.no_grad():
+    report(make_stack(Bare, 12), tokens)
+
+# %% [markdown]
+# After four layers all pictures look the same to the model. Nothing can be learned from that. Three parts repair
+# it, and this lesson is about them: the **norm**, the **residual** (the plus signs below) and, between them, the two
+# **branches**, attention and MLP. Read the picture from left to right.
+
+# %%
+figure = plots.block_diagram()
+plots.show(
+    figure,
+    "A thick line, the residual stream, runs from z of layer l-1 on the left to z of layer l on the right. Two "
+    "branches leave it and come back at a plus sign: layer norm and attention, then layer norm and MLP.",
+)
+
+# %% [markdown]
+# ## 2. Who keeps the numbers at a steady size?
+#
+# **Layer norm** looks at one token, D numbers. It subtracts their mean and divides by their spread. Then it gives each
+# of the D places a learned scale and a learned shift:
+#
+# $$\mathrm{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta, \qquad
+# \mu = \frac{1}{D}\sum_{i=1}^{D} x_i, \qquad \sigma^2 = \frac{1}{D}\sum_{i=1}^{D} (x_i - \mu)^2$$
+#
+# Here x is one token, (D,). μ and σ² are its mean and its variance, one number each. γ (the weight) and β (the bias)
+# are learned, (D,) each. ⊙ multiplies place by place. ε is a tiny number that keeps us from dividing by 0. By hand:
+
+# %%
+token = torch.tensor([1.0, 3.0, 5.0, 7.0])
+mean = token.sum() / 4
+variance = ((token - mean) ** 2).sum() / 4
+print("mean", mean.item(), " variance", variance.item())
+print("normed:", [round(value, 3) for value in ((token - mean) / variance.sqrt()).tolist()])
+
+# %% [markdown]
+# You may know **batch norm** from convolutional networks. It divides in the same way, but it takes mean and variance of
+# one place over *all tokens of all pictures*. In the picture below, cells of one colour share a mean and a variance.
+
+# %%
+by_token = torch.arange(12)[:, None].expand(12, 8)
+by_place = torch.arange(8)[None].expand(12, 8)
+figure = plots.heat_maps(
+    [by_token, by_place],
+    ["layer norm: one group a token", "batch norm: one group a place"],
+    "Layer norm never looks outside its token",
+    "number of the group",
+)
+for axis in figure.axes[:2]:
+    axis.set(xlabel="place in the token, 0 to D-1", ylabel="token (3 pictures of 4)")
+    for line in (3.5, 7.5):
+        axis.axhline(line, color="white", linestyle="-", linewidth=2)
+plots.show(
+    figure,
+    "Two tables of 12 tokens by 8 places. Layer norm: each row has its own colour. Batch norm: each column has its own "
+    "colour, through all three pictures.",
+)
+
+# %% [markdown]
+# So with layer norm a picture gets the same result in any company: in a batch of one, in training, in evaluation.
+#
+# **Your task.** Write `layer_norm` for tokens of shape (..., D). The equation above is the full description. Two
+# details cause trouble: where ε stands, and by what the variance is divided. `x.mean(dim=-1, keepdim=True)` keeps the
+# axis, so that (B, T, 1) fits to (B, T, D).
+
+# %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`x.var(dim=-1, unbiased=False, keepdim=True)` is the variance that divides by D. Add eps to it *before* you take the root. Weight and bias have shape (D,), so `*` and `+` fit them to every token."
+from vit_course.encoder import layer_norm
+
+layer_norm = check(layer_norm)
+
+# %% [markdown]
+# What does a norm do to a *picture*? In the model, tokens are normed, not pixels. But patches of pixels can be normed too,
+# and then we can look at the result.
+
+# %%
+photo = plots.sample_photo((224, 224))[None].float() / 255
+pieces = patchify(photo, 16)  # (1, 196, 768)
+normed = layer_norm(pieces, torch.ones(768), torch.zeros(768))
+figure = plots.image_row(
+    [photo[0], unpatchify(normed, 16, (14, 14))[0] / 5 + 0.5],
+    ["the photo", "every patch normed by itself"],
+    "After the norm a dark patch speaks as loudly as a bright one",
+    height=3,
+)
+plots.show(
+    figure, "Left the portrait. Right the same, each patch normed: faint texture in dark areas is now strong."
+)
+
+torch_norm = nn.LayerNorm(768, eps=1e-6)
+print("same as nn.LayerNorm:", torch.allclose(normed, torch_norm(pieces), atol=1e-4))
+norms = pieces.norm(dim=-1), normed.norm(dim=-1)
+print("loudest patch / quietest patch, before:", f"{norms[0].max() / norms[0].min():.1f}, after: ", end="")
+print(f"{norms[1].max() / norms[1].min():.1f}")
+
+# %% [markdown]
+# ## 3. Where does a token think?
+#
+# In the MLP. It widens the token from D to 4D, bends, and narrows it to D again:
+#
+# $$\mathrm{MLP}(x) = \mathrm{GELU}(x W_1 + b_1)\, W_2 + b_2$$
+#
+# x is a token, (D,). $W_1$ is (D, 4D) with a bias $b_1$ (4D,), $W_2$ is (4D, D) with $b_2$ (D,). In code the two are
+# `fc1` and `fc2`. Why bend? Two matrices in a row are only one matrix. A curve between them makes the pair worth
+# more than that.
+#
+# The paper's curve is **GELU**: x times the probability that a standard normal number is below x. It looks like ReLU,
+# max(0, x), with a soft corner.
+
+# %%
+x = torch.linspace(-4, 3, 141, requires_grad=True)
+series = {}
+for name, act in (("GELU", F.gelu), ("ReLU", F.relu)):
+    y = act(x)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    series[name] = (x.tolist(), y.tolist())
+    series[f"slope of {name}"] = (x.tolist(), slope.tolist())
+figure = plots.curves(
+    series, "Left of 0 GELU still has a slope, ReLU has none", "input x of the unit", "output, slope"
+)
+plots.show(
+    figure, "GELU and ReLU nearly agree; ReLU's slope jumps from 0 to 1, GELU's runs smoothly and is not 0."
+)
+
+# %% [markdown]
+# The slope is what a unit learns from. If a ReLU unit is below 0 for *every* token, its slope is 0 for every token:
+# it gets no gradient, so it never comes back. It is a **dead unit**. Suppose one bad step has pushed all units down by
+# 1.5:
+
+# %%
+torch.manual_seed(0)
+units = nn.Linear(64, 256)
+inputs = F.layer_norm(tokens, (64,))
+for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
+    units.zero_grad()
+    act(units(inputs) - 1.5).sum().backward()
+    dead = (units.weight.grad.abs().sum(dim=1) == 0).sum().item()
+    print(f"{name}: {dead} of 256 units get no gradient from any of {inputs[..., 0].numel():,} tokens")
+
+# %% [markdown]
+# This is an argument, not a proof that GELU trains better. Section 8 measures what it is worth here.
+#
+# ### Dropout
+#
+# **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p. No unit can
+# rely on one other unit. Where does it go? The paper says (appendix B.1): after every dense layer *except* the qkv
+# projections, and right after adding positions. In a block these are three places: after $W_O$ in the attention, after
+# `fc1` with its GELU, and after `fc2`.
+#
+# **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
+
+# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
+from vit_course.encoder import Mlp
+
+Mlp = check(Mlp)
+
+# %%
+torch.manual_seed(0)
+mlp = Mlp(192, 4 * 192, drop=0.1).eval()
+row = torch.randn(1, 5, 192)
+changed = row.clone()
+changed[0, 3] += 1
+moved = (mlp(changed) - mlp(row)).abs().amax(dim=-1)[0] > 1e-6
+print("change token 3, and these outputs change:", moved.nonzero().flatten().tolist())
+print("two runs agree in evaluation:", torch.equal(mlp(row), mlp(row)))
+mlp.train()
+print("two runs agree in training:  ", torch.equal(mlp(row), mlp(row)))
+attention_size = sum(p.numel() for p in encoder.MultiHeadAttention(192, 3).parameters())
+mlp_size = sum(p.numel() for p in mlp.parameters())
+print(f"parameters: MLP {mlp_size:,}, attention {attention_size:,}: {mlp_size / attention_size:.1f} to 1")
+
+# %% [markdown]
+# Attention moves information *between* tokens, the MLP works *inside* each. Two thirds of a block's parameters are in
+# the MLP.
+#
+# ## 4. How does the gradient reach the first layer?
+#
+# The norm keeps the size of the numbers. Is that enough? Let us see: norms in front of attention and MLP,
+# still one behind the other.
+
+
+# %%
+class NormOnly(encoder.Block):
+    """Attention and MLP with a norm in front of each, one behind the other."""
+
+    def forward(self, x):
+        return self.mlp(self.norm2(self.attn(self.norm1(x))))
+
+
+with torch.no_grad():
+    report(make_stack(NormOnly, 12), tokens)
+
+# %% [markdown]
+# The pictures stay apart, but after a few layers all *tokens* of a picture are equal: attention takes means of means. Where
+# the eye was, nobody knows any more. The cure is one plus sign. A layer F does not replace its input, it adds to it:
+#
+# $$z_{out} = z + F(z), \qquad \frac{\partial z_{out}}{\partial z} = I + \frac{\partial F}{\partial z}$$
+#
+# z and F(z) are (T, D), and I is the identity. This sum is a **residual connection**. A layer that has
+# nothing to say can say 0, and the old content stays. On the way back the gradient passes through the I unchanged, however
+# many layers there are. The line that everything is added to is the **residual stream**.
+#
+# The finished `encoder.Block` has it. We send a gradient back through 12 layers and measure it at every depth.
+
+
+# %%
+def stream_gradients(stack):
+    """Return the size of the gradient of a loss with respect to the stream, at the input of each layer and at the end."""
+    streams = [tokens.clone().requires_grad_()]
+    for block in stack:
+        streams.append(block(streams[-1]))
+        streams[-1].retain_grad()
+    scores = nn.Linear(64, 10)(F.layer_norm(streams[-1], (64,)).mean(dim=1))
+    F.cross_entropy(scores, shapes.train_labels).backward()
+    return [stream.grad.norm().item() for stream in streams]
+
+
+kinds = {"no norm, no residual": Bare, "norm, no residual": NormOnly, "norm and residual": encoder.Block}
+figure = plots.curves(
+    {name: (list(range(13)), stream_gradients(make_stack(kind, 12))) for name, kind in kinds.items()},
+    "Without norm and residual almost no gradient reaches the first layer",
+    "depth: after this many layers",
+    "size of the gradient (its norm)",
+    log="y",
+)
+plots.show(
+    figure,
+    "Three lines over 13 depths, the y axis logarithmic. Without norm and residual the gradient loses about a factor of "
+    "ten or more per layer on its way back; the other two stay level.",
+)
+print("tokens and pictures, with norm and residual:")
+with torch.no_grad():
+    report(make_stack(encoder.Block, 12), tokens)
+
+# %% [markdown]
+# With the norm alone the gradient keeps its *size*, but the tokens have lost their *content*. With norm and residual both
+# survive. That is why a block has both.
+#
+# ## 5. May a block miss a branch?
+#
+# Since each branch only adds something, the model still works when one is missing. **Drop path** (stochastic
+# depth) makes use of it: in training, each picture loses each branch with probability p. It is dropout for
+# whole branches. The paper of 2020 does not use it; today's recipes for small data do, with p of about 0.1.
+#
+# $$z_{out} = z + \frac{m}{1-p}\,F(z), \qquad m = 0 \text{ with probability } p, \text{ else } 1$$
+#
+# m is one number for each picture. The division keeps the expected value: $(1-p) \cdot \frac{1}{1-p} F(z) + p \cdot 0 = F(z)$.
+#
+# **Your task.** Write `drop_path`. It gets the *branch*, x = F(z), of shape (B, ...), and returns m/(1-p) · x. Draw one m for
+# each picture. Outside training it returns x.
+
+# %% exercise="vit_course.encoder:drop_path" difficulty=2 minutes=8 hint="You need B random numbers in a shape that broadcasts against x: (B, 1, 1) for x of shape (B, T, D). Which of them mean keep?" hint2="`(x.shape[0],) + (1,) * (x.ndim - 1)` is the shape for any number of axes. `torch.rand(shape, device=x.device)` is below `rate` with probability `rate`: those are dropped. A comparison gives True and False, and these multiply x like 1 and 0. Do not forget the division, nor the case outside training."
+from vit_course.encoder import drop_path
+
+drop_path = check(drop_path)
+
+# %% [markdown]
+# The first layers make what all later layers read, so they are dropped less: p grows in a straight line, from 0 in the
+# first block to its full value in the last. Each column below is one branch, each row one picture.
+
+
+# %%
+def draw_survivors(rate, depth=12, batch=16):
+    """Show for a batch which branches survive, and by what they are multiplied."""
+    torch.manual_seed(0)
+    rates = torch.linspace(0, rate, depth).repeat_interleave(2).tolist()
+    factors = torch.cat([drop_path(torch.ones(batch, 1), p, training=True) for p in rates], dim=1)
+    title = (
+        f"p up to {rate}: a picture uses {(factors > 0).sum(1).float().mean():.0f} of {2 * depth} branches"
+    )
+    figure = plots.heat_maps([factors], [""], title, "factor of the branch (0: dropped)")
+    figure.set_size_inches(6.4, 3.6)
+    figure.axes[0].set(
+        xlabel="branch: attention and MLP of 12 blocks in turn", ylabel="picture", aspect="auto"
+    )
+    plots.show(figure, f"A table of pictures by branches at rate {rate}; more cells are 0 towards the right.")
+
+
+draw_survivors(0.5)
+
+# %% tags=["nbval-ignore-output"]
+plots.slider(draw_survivors, rate=[0.1, 0.3, 0.5, 0.7])
+
+# %% [markdown]
+# Every picture passes through its own, shallower model. And the mean over many draws is the branch itself:
+
+# %%
+torch.manual_seed(0)
+branch = torch.tensor([[2.0, -1.0, 0.5]])
+many = drop_path(branch.expand(20_000, 3), 0.5, training=True)
+print("one draw is one of:", (many + 0.0).unique(dim=0).tolist())  # + 0.0 makes 0.0 of -0.0
+print(
+    "mean of 20,000 draws within 5 % of the branch:", torch.allclose(many.mean(dim=0), branch[0], rtol=0.05)
+)
+print("in evaluation the branch itself:", torch.equal(drop_path(branch, 0.5, training=False), branch))
+
+# %% [markdown]
+# ## 6. What does one block do, line by line?
+#
+# Now all parts are there. The paper's equations 2 and 3, beside the code without drop path:
+#
+# | paper | code |
+# |---|---|
+# | (2) $\;z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1}$ | `x = x + self.attn(self.norm1(x))` |
+# | (3) $\;z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell$ | `x = x + self.mlp(self.norm2(x))` |
+#
+# $z_{\ell-1}$, $z'_\ell$ and $z_\ell$ are the stream before, inside and after block number ℓ = 1 ... L, (T, D) each for one
+# picture, T = N + 1. MSA is multi-head self-attention, lesson 04. The two LN are two layers, each with its own γ and β.
+#
+# **Your task.** Write `Block.forward`. `__init__` is given. Each branch goes through `drop_path` before it is added.
+
+# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came." hint2="Take the two lines of the table. The part behind `x +` is the branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines."
+from vit_course.encoder import Block
+
+Block = check(Block)
+
+# %% [markdown]
+# Let us watch the stream through twelve untrained blocks of yours. How long is a token as a vector? And how long
+# is what each branch adds?
+
+# %%
+x, lengths = tokens, {"the stream": [], "attention adds": [], "MLP adds": []}
+with torch.no_grad():
+    for block in make_stack(Block, 12):
+        middle = x + block.attn(block.norm1(x))
+        after = block(x)
+        for name, part in zip(lengths, (x, middle - x, after - middle), strict=True):
+            lengths[name].append(part.norm(dim=-1).mean().item())
+        x = after
+figure = plots.curves(
+    {name: (list(range(1, 13)), values) for name, values in lengths.items()},
+    "Branches add pieces of steady size, and the stream grows",
+    "block",
+    "length of a token's vector (mean)",
+)
+plots.show(
+    figure, "Over 12 blocks the stream's length rises steadily; what the two branches add stays at one level."
+)
+
+# %% [markdown]
+# Each branch reads a *normed* copy of the stream, so it sees numbers of the same size at every depth. What it writes is
+# smaller than the stream, and the deeper the block, the smaller its share. Nobody norms the stream itself, so it grows. This is why the model has one more layer norm
+# at the very end (equation 4, lesson 06).
+#
+# ## 7. Why is the norm inside the branch?
+#
+# The Transformer of 2017 had it outside: add first, then norm the sum. This is **post-norm**; ours is **pre-norm**. Two
+# lines differ:
+
+
+# %%
+class PostNormBlock(Block):
+    """The same parts, normed after each sum."""
+
+    def forward(self, x):
+        x = self.norm1(x + self.attn(x))
+        x = self.norm2(x + self.mlp(x))
+        return x
+
+
+# %% [markdown]
+# In post-norm the stream itself goes through a norm twice a block, so no path around all the layers is left. Does it
+# matter? We build deep stacks of both, untrained, and measure the gradient of `fc2` in every layer. Weights
+# are Xavier's (they keep the size of numbers steady), as in the study of Xiong et al. (2020); we take means over four
+# seeds.
+
+
+# %%
+def xavier(module):
+    """Draw the weights of a linear layer so that the size of its numbers is kept; biases are 0."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+def classify(stack, x):
+    """Send tokens through a stack and a final norm, and return their mean, (B, D)."""
+    for block in stack:
+        x = block(x)
+    last_norm = nn.Identity() if isinstance(stack[0], PostNormBlock) else nn.LayerNorm(64, device=x.device)
+    return last_norm(x).mean(dim=1)
+
+
+def layer_gradients(kind, depth, seed):
+    """Return for every layer the size of the gradient of `fc2.weight`, untrained."""
+    stack = make_stack(kind, depth, seed).apply(xavier)
+    scores = nn.Linear(64, 10)(classify(stack, tokens[:16]))
+    F.cross_entropy(scores, shapes.train_labels[:16]).backward()
+    return torch.stack([block.mlp.fc2.weight.grad.norm() for block in stack])
+
+
+series = {}
+for name, kind in (("pre-norm", Block), ("post-norm", PostNormBlock)):
+    for depth in (6, 24):
+        sizes = torch.stack([layer_gradients(kind, depth, seed) for seed in range(4)]).mean(dim=0)
+        series[f"{name}, {depth} layers"] = (list(range(1, depth + 1)), sizes.tolist())
+        print(f"{name:9} {depth:2} layers: gradient in the last layer {sizes[-1]:.1f}")
+figure = plots.curves(
+    series,
+    "In pre-norm the late layers are calm; in post-norm all are equally loud",
+    "layer",
+    "size of the gradient of fc2",
+)
+plots.show(
+    figure,
+    "Gradient size over layers. Post-norm stays level, at the same height for 6 and 24 layers. Pre-norm falls "
+    "from the first layer to the last, and with 24 layers its last gradients are half of those with 6.",
+)
+
+# %% [markdown]
+# Look at the last layer. In pre-norm, four times the layers give half the gradient: it shrinks like $1/\sqrt{L}$.
+# In post-norm it stays as large, however deep the stack is. A gradient says how strongly the loss reacts to a weight. The
+# optimiser Adam moves every weight by about the same amount, so in post-norm the same step in the late layers changes the
+# result more. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
+#
+# The real test is learning. Each stack gets 32 pictures to learn by heart, with Adam at full speed from the first step. A
+# loss of ln 10 = 2.3 means guessing.
+
+# %% tags=["nbval-ignore-output"]
+depth, steps = get_profile().pick(smoke=(4, 3), cpu=(24, 40), gpu=(24, 40))
+device = get_device()
+
+
+def learn_by_heart(kind):
+    """Train a stack on 32 pictures and return the loss before each step."""
+    stack = make_stack(kind, depth).apply(xavier)
+    head = nn.Linear(64, 10)
+    model = nn.ModuleList([stack, head]).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x, labels, losses = tokens[:32].to(device), shapes.train_labels[:32].to(device), []
+    for _ in range(steps):
+        loss = F.cross_entropy(head(classify(stack, x)), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+kinds = {"pre-norm": Block, "post-norm": PostNormBlock, "norm, no residual": NormOnly}
+print(f"profile {get_profile().name}: {depth} layers, {steps} steps (about a minute or less)")
+figure = plots.curves(
+    {name: (list(range(steps)), learn_by_heart(kind)) for name, kind in kinds.items()},
+    f"32 pictures to learn by heart: {depth} layers, no warm-up",
+    "step",
+    "loss (nats)",
+)
+plots.show(figure, "Loss over training steps for pre-norm, post-norm and a stack without residuals.")
+
+# %% [markdown]
+# (The smoke profile takes too few steps to show it. The solved notebook has the full run.) With 24 layers, pre-norm learns
+# at once. The stack without residuals hardly gets below guessing. Post-norm lags far behind. It is not hopeless: with six layers,
+# with a smaller learning rate or with a slow start (warm-up, lesson 07) it learns these pictures too: try it. The size of
+# the effect also depends on the initial weights. Pre-norm asks for less care, and the ViT uses it.
+#
+# ## 8. What is the encoder?
+#
+# L blocks, one behind the other. Nothing is new except a loop:
+
+# %%
+stack = encoder.Encoder(depth=12, dim=192, num_heads=3, drop_path=0.1)
+out, attentions = stack(torch.randn(2, 65, 192), return_attention=True)
+print("in and out:", (2, 65, 192), tuple(out.shape))
+print("attention:", len(attentions), "layers of", tuple(attentions[0].shape), "= (B, h, T, T)")
+print("drop path, first to last:", [round(block.drop_path_rate, 3) for block in stack][::4], "...", 0.1)
+one, total = (sum(p.numel() for p in part.parameters()) for part in (stack[0], stack))
+print(f"parameters: {one:,} in a block, {total:,} in all")
+
+# %% [markdown]
+# The shape never changes, so blocks can be stacked as high as you like.
+#
+# One debt is left: GELU or ReLU? A small encoder learns Shapes-10 with each, from the same initial weights, Xavier's again.
+# (We borrow the whole model from lesson 06.)
+
+# %% tags=["nbval-ignore-output"]
+from vit_course.vit import VisionTransformer
+
+count, epochs, seeds = get_profile().pick(smoke=(200, 1, 1), cpu=(3000, 5, 2), gpu=(8000, 10, 3))
+dataset = shapes10(train=count, test=1000)
+stats = dataset.channel_stats()
+train_images, test_images = (
+    normalize(part, *stats).to(device) for part in (dataset.train_images, dataset.test_images)
+)
+train_labels, test_labels = dataset.train_labels.to(device), dataset.test_labels.to(device)
+
+
+def accuracy_with(act, seed):
+    """Train a three-layer ViT whose MLPs bend with `act`, and return its accuracy on the test pictures."""
+    torch.manual_seed(seed)
+    model = VisionTransformer(patch_size=8, embed_dim=64, depth=3, num_heads=4, global_pool="avg")
+    for block in model.blocks:
+        block.mlp.act = act()
+    model = model.apply(xavier).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(epochs):
+        for batch in torch.randperm(count).split(50):
+            loss = F.cross_entropy(model(train_images[batch]), train_labels[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with torch.no_grad():
+        return (model.eval()(test_images).argmax(dim=1) == test_labels).float().mean().item()
+
+
+print(
+    f"profile {get_profile().name}: {epochs} epochs of {count} pictures, {seeds} seeds, about a minute or less"
+)
+print(dataset.provenance)
+for act in (nn.GELU, nn.ReLU):
+    print(act.__name__, [f"{accuracy_with(act, seed):.1%}" for seed in range(seeds)])
+
+# %% [markdown]
+# Compare the two rows, then the numbers inside a row (the smoke profile has only one). Two seeds of the *same* activation
+# may differ as much as the two activations do, and ReLU may well be ahead. From so few runs nobody can name a winner. We use GELU because the paper
+# does, and because trained weights expect it.
+#
+# ## Check yourself
+#
+# **1.** Over which numbers does layer norm take its mean, for x of shape (B, T, D)? (a) the T tokens (b) the D numbers of one
+# token (c) all B pictures
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** Each token by itself. (a) would mix the tokens, and that is attention's work. (c) is batch norm's way, and then a picture's
+# result depends on the other pictures.
+#
+# </details>
+#
+# **2.** A classmate writes `x = self.norm1(x); x = x + self.attn(x)`. What is wrong? (a) nothing (b) the norm is missing (c) the stream
+# itself is normed
+#
+# <details><summary>Answer</summary>
+#
+# **(c)** The residual comes from the normed tokens, so the old stream is lost. (a): shapes and training look fine, which is what
+# makes this bug common. (b): there is a norm, but its result has replaced x.
+#
+# </details>
+#
+# **3.** Drop path, p = 0.25, in training. By what is a branch multiplied that stays? (a) 0.75 (b) 1 (c) 1.33 (d) 4
+#
+# <details><summary>Answer</summary>
+#
+# **(c)** 1 / (1 - 0.25), so that 0.75 · 1.33 = 1 on average. (a) shrinks twice. (b) forgets the scale: in evaluation all
+# branches would be too strong. (d) is 1/p.
+#
+# </details>
+#
+# **4.** Where is there no dropout in the paper? (a) after fc2 (b) after the qkv projections (c) after adding positions
+#
+# <details><summary>Answer</summary>
+#
+# **(b)** It is the one exception among the dense layers. (a) and (c) both have it.
+#
+# </details>
+#
+# **5.** Why does a pre-norm model need a norm after its last block? (a) the stream has grown and was never normed (b) for the softmax
+# in attention (c) it does not
+#
+# <details><summary>Answer</summary>
+#
+# **(a)** Only the branches read normed copies. (b): attention has its own norm in front. (c): equation 4 has it, and without
+# it the head gets numbers whose size depends on the depth.
+#
+# </details>
+#
+# ## Recap
+#
+# | what | shape | Ti: D = 192, 65 tokens |
+# |---|---|---|
+# | stream before, inside and after a block | (B, T, D) | (B, 65, 192) |
+# | mean and variance of layer norm | (B, T, 1) | (B, 65, 1) |
+# | γ and β of one layer norm | (D,) | (192,) |
+# | hidden layer of the MLP | (B, T, 4D) | (B, 65, 768) |
+# | what a branch adds | (B, T, D) | (B, 65, 192) |
+# | m of drop path | (B, 1, 1) | (B, 1, 1) |
+#
+# - Layer norm keeps the size, the residual keeps the content and carries the gradient.
+# - Attention works between tokens, the MLP inside each token.
+# - Pre-norm: a branch reads a normed copy, and adds to the stream as it is.
+#
+# ## Further reading
+#
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), equations 2 and 3, and appendix B.1 for dropout.
+# - Xiong et al., *On Layer Normalization in the Transformer Architecture* (ICML 2020): pre-norm against post-norm.
+# - Huang et al., *Deep Networks with Stochastic Depth* (ECCV 2016). In torchvision: `stochastic_depth` with mode "row".
+# - Ba et al., *Layer Normalization* (2016), and Hendrycks and Gimpel, *Gaussian Error Linear Units* (2016).

@@ -1,0 +1,226 @@
+"""The checks themselves: every wrong answer is rejected by name, every right one accepted."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import sys
+
+import answer_tables.lesson01
+import pytest
+import torch
+
+from vit_course import patches
+from vit_course.classroom.checks import EXERCISES, CheckFailed, check, diagnose
+from vit_course.classroom.checks.kept import keep, standalone_source, use_my_answers
+
+TABLES = [
+    importlib.import_module(f"answer_tables.{module.name}")
+    for module in pkgutil.iter_modules(answer_tables.__path__)
+]
+WRONG = [
+    (name, words, answer) for table in TABLES for name, rows in table.WRONG.items() for words, answer in rows
+]
+RIGHT = [(name, answer) for table in TABLES for name, answers in table.RIGHT.items() for answer in answers]
+
+
+def label(value):
+    return getattr(value, "__name__", None)
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG, ids=label)
+def test_wrong_answer_is_rejected_with_its_own_message(name, words, answer):
+    verdict = diagnose(answer, name)
+    assert verdict.kind == "wrong"
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize(("name", "answer"), RIGHT, ids=label)
+def test_right_answer_of_another_kind_is_accepted(name, answer):
+    verdict = diagnose(answer, name)
+    assert verdict.kind == "right", verdict.message
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_finished_version_is_right_and_handed_on(name):
+    reference = EXERCISES[name].reference
+    assert check(reference) is reference
+    assert diagnose(reference).kind == "right"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_exercise_has_four_wrong_and_two_right_answers(name):
+    wrong = [words for exercise, words, _ in WRONG if exercise == name]
+    assert len(set(wrong)) >= 4
+    assert sum(exercise == name for exercise, _ in RIGHT) >= 2
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_stub_is_unfinished_and_the_finished_version_goes_on(name, capsys):
+    def stub(*args, **kwargs):
+        raise NotImplementedError
+
+    assert check(stub, name) is EXERCISES[name].reference
+    assert f"[not written yet] {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("value", [None, 0, 1.5, "text", (), torch.zeros(1), torch.ones(2, 3, 4)], ids=repr)
+def test_constant_is_never_right(name, value):
+    if inspect.isclass(EXERCISES[name].reference):
+        answer = type(name, (torch.nn.Module,), {"forward": lambda self, *args, **kwargs: value})
+    else:
+
+        def answer(*args, **kwargs):
+            return value
+
+    assert diagnose(answer, name).kind == "wrong"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_returning_the_first_argument_is_never_right(name):
+    assert diagnose(lambda first=None, *args, **kwargs: first, name).kind == "wrong"
+
+
+def test_verdict_never_raises_and_hands_on_the_finished_version(capsys):
+    def patchify(images, patch_size):
+        raise RuntimeError("no idea")
+
+    assert check(patchify) is patches.patchify
+    out = capsys.readouterr().out
+    assert "RuntimeError: no idea" in out
+    assert 'raise RuntimeError("no idea")' in out
+
+
+def test_strict_mode_raises_for_wrong_and_for_missing_answers(monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_STRICT", "1")
+
+    def patchify(images, patch_size):
+        raise NotImplementedError
+
+    with pytest.raises(CheckFailed):
+        check(patchify)
+    with pytest.raises(CheckFailed):
+        check(lambda images, patch_size: images, "patchify")
+    assert check(patches.patchify) is patches.patchify
+
+
+def test_answer_that_changes_its_input_is_told_so():
+    def patchify(images, patch_size):
+        result = patches.patchify(images, patch_size)
+        images.zero_()
+        return result.clone()
+
+    assert "changes its input in place" in diagnose(patchify).message
+
+
+def test_smallest_differing_input_is_shown_where_no_mistake_is_known():
+    def patchify(images, patch_size):
+        return patches.patchify(images, patch_size) * 2
+
+    message = diagnose(patchify).message
+    assert "images of shape (1, 1, 4, 4), patch_size = 2" in message
+    assert "expected\n  0 1 4 5" in message
+    assert "you returned\n  0 2 8 10" in message
+
+
+def test_check_leaves_the_random_state_alone():
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    check(patches.PatchEmbed)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_check_leaves_the_settings_of_torch_and_the_screen_alone(capsys):
+    def patchify(images, patch_size):
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        print("to stdout")
+        print("to stderr", file=sys.stderr)
+        return patches.patchify(images, patch_size)
+
+    with torch.enable_grad():
+        assert diagnose(patchify).kind == "right"
+        assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_works_where_gradients_are_switched_off():
+    with torch.no_grad():
+        assert diagnose(patches.PatchEmbed).kind == "right"
+        assert not torch.is_grad_enabled()
+
+
+class CallablePatchify:
+    def __call__(self, images, patch_size):
+        return patches.patchify(images, patch_size)
+
+
+@pytest.mark.parametrize("answer", [functools.partial(patches.patchify), CallablePatchify()])
+def test_right_answer_without_source_is_handed_on(answer, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    assert check(answer, "patchify") is answer
+    assert not list(tmp_path.iterdir())
+
+
+def test_answer_under_another_name_does_not_replace_a_kept_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    (tmp_path / "patchify.py").write_text("kept")
+    assert check(answer_tables.lesson01.patchify_loops, "patchify") is answer_tables.lesson01.patchify_loops
+    assert (tmp_path / "patchify.py").read_text() == "kept"
+
+
+def test_unknown_answer_is_handed_back(capsys):
+    def something_else():
+        return 1
+
+    assert check(something_else) is something_else
+    assert "[not an exercise]" in capsys.readouterr().out
+
+
+def test_argument_names_do_not_matter():
+    assert diagnose(lambda a, b: patches.patchify(a, b), "patchify").kind == "right"
+
+
+def test_kept_answer_becomes_part_of_the_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    source = """
+from einops import rearrange as rearranged
+from vit_course import patches as p
+
+factor = 1.0
+
+def helper(x):
+    return rearranged(factor * x, "b (h w) d -> b h w d", h=1)
+
+def count_patches(img_size, patch_size):
+    return p.grid_size(img_size, patch_size)[0] * p.grid_size(img_size, patch_size)[1]
+"""
+    module = tmp_path / "written_in_class.py"
+    module.write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = importlib.import_module("written_in_class").count_patches
+    monkeypatch.setattr(patches, "count_patches", patches.count_patches)
+    assert keep("count_patches", answer) == tmp_path / "count_patches.py"
+    module.unlink()
+    assert use_my_answers() == ["count_patches"]
+    assert patches.count_patches.__module__ == "answers.count_patches"
+    assert patches.PatchEmbed(32, 4).num_patches == 64
+    assert "count_patches" in capsys.readouterr().out
+
+
+def test_kept_answer_that_is_not_right_any_more_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    (tmp_path / "patchify.py").write_text("def patchify(images, patch_size):\n    return images\n")
+    (tmp_path / "unpatchify.py").write_text("def unpatchify(:\n")
+    before = patches.patchify
+    assert use_my_answers() == []
+    assert patches.patchify is before
+
+
+def test_kept_source_takes_helpers_and_imports_along():
+    namespace: dict = {}
+    exec(standalone_source(answer_tables.lesson01.EmbedLinear), namespace)
+    assert diagnose(namespace["EmbedLinear"], "PatchEmbed").kind == "right"

@@ -1,0 +1,221 @@
+"""The doctor finds nothing wrong here, and names every illness it knows together with its cure."""
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+
+from vit_course.classroom import doctor
+from vit_course.data import load_dataset
+
+PIP = doctor.command("pip")
+
+
+def broken_import(message):
+    """Make a stand-in for import_module that fails as a broken installation does."""
+
+    def load(name):
+        raise ImportError(message)
+
+    return load
+
+
+def without(missing, version=metadata.version):
+    """Make a stand-in for metadata.version that does not know one package."""
+
+    def installed(name):
+        if name == missing:
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    return installed
+
+
+def everything_at(version):
+    return lambda name: version
+
+
+def test_nothing_is_broken_here():
+    findings = doctor.run()
+    assert [finding for finding in findings if finding.status == "fail"] == []
+    assert len(findings) == len(doctor.CHECKS)
+
+
+def test_the_command_prints_the_table_and_succeeds():
+    command = [sys.executable, "-m", "vit_course.classroom.doctor"]
+    result = subprocess.run(command, cwd=doctor.ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "PyTorch" in result.stdout
+    assert "The course can run here." in result.stdout
+
+
+def test_a_wrong_profile_fails_the_command(monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_PROFILE", "huge")
+    command = [sys.executable, "-m", "vit_course.classroom.doctor"]
+    result = subprocess.run(command, cwd=doctor.ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "'huge'" in result.stdout
+    assert "unset VIT_COURSE_PROFILE" in result.stdout
+
+
+def test_a_python_that_is_too_old_is_named_with_the_one_needed():
+    finding = doctor.check_python((3, 9, 18))
+    assert (finding.status, finding.detail) == ("fail", "3.9.18 (needs 3.10)")
+    assert "3.10" in finding.fix
+    assert doctor.check_python((3, 10, 0)).status == "ok"
+
+
+@pytest.mark.parametrize(("package", "status"), [("einops", "fail"), ("ruff", "warn")])
+def test_a_missing_package_fails_where_lessons_need_it_and_warns_elsewhere(package, status):
+    finding = doctor.check_packages(without(package, version=everything_at("99.0")))
+    assert (finding.status, finding.detail) == (status, f"{package} is missing")
+    assert finding.fix.startswith(f"{PIP} install -r ")
+
+
+def test_a_package_below_its_bound_fails_with_both_versions():
+    finding = doctor.check_packages(lambda name: "2.5.1+cu124" if name == "torch" else "99.0")
+    assert (finding.status, finding.detail) == ("fail", "torch 2.5.1+cu124 (needs 2.6)")
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [("2.6.0+cu124", [2, 6, 0]), ("2.10", [2, 10]), ("3.1.0rc1", [3, 1, 0]), ("4.0.0a2", [4, 0, 0])],
+)
+def test_versions_compare_as_numbers_not_as_text(version, numbers):
+    assert doctor.version_numbers(version) == numbers
+
+
+def test_the_packages_that_lessons_need_are_all_required():
+    assert (
+        doctor.read_requirements(doctor.REQUIREMENTS.read_text(encoding="utf-8")).keys() > doctor.LESSONS_NEED
+    )
+
+
+def test_a_torchvision_for_another_torch_fails_with_the_command_that_renews_both():
+    def load(name):
+        if name == "torchvision":
+            raise RuntimeError("operator torchvision::nms does not exist\nand many more lines")
+        return SimpleNamespace()
+
+    finding = doctor.check_torch(load)
+    assert finding.status == "fail"
+    assert finding.detail.endswith("operator torchvision::nms does not exist")
+    assert finding.fix == f"{PIP} install --upgrade torch torchvision"
+
+
+def test_a_missing_torch_is_a_finding_like_any_other():
+    assert doctor.check_torch(broken_import("No module named 'torch'")).status == "fail"
+
+
+@pytest.mark.parametrize(("free", "status"), [(0, "fail"), (doctor.GIB // 2, "warn"), (doctor.GIB, "ok")])
+def test_a_full_disk_fails_with_a_command_that_makes_room(free, status):
+    finding = doctor.check_disk(lambda path: (0, 0, free))
+    assert finding.status == status
+    assert finding.fix == ("" if status == "ok" else f"{PIP} cache purge")
+
+
+@pytest.mark.parametrize(("free", "status"), [(doctor.GIB, "warn"), (8 * doctor.GIB, "ok"), (None, "ok")])
+def test_little_memory_is_a_warning_and_unknown_memory_is_none(free, status):
+    assert doctor.check_memory(lambda: free).status == status
+
+
+def test_memory_is_found_on_a_system_without_proc_and_none_without_sysconf(monkeypatch):
+    monkeypatch.setattr(doctor.Path, "read_text", lambda *args, **kwargs: "no such line")
+    monkeypatch.setattr(doctor.os, "sysconf", lambda name: 1024, raising=False)
+    assert doctor.available_memory() == 1024**2
+    monkeypatch.delattr(doctor.os, "sysconf")
+    assert doctor.available_memory() is None
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """An empty data folder that VIT_COURSE_DATA does not hide."""
+    monkeypatch.delenv("VIT_COURSE_DATA", raising=False)
+    return tmp_path
+
+
+def test_a_corrupted_archive_fails_with_the_command_that_gets_it_again(data_folder):
+    (data_folder / "cifar-10-python.tar.gz").write_bytes(b"half a file")
+    finding = doctor.check_data(str(data_folder))
+    assert finding.status == "fail"
+    assert "11 bytes" in finding.detail
+    assert finding.fix == doctor.command("vit_course", "data")
+
+
+def test_without_data_the_doctor_warns_that_shapes_are_used(data_folder):
+    finding = doctor.check_data(str(data_folder))
+    assert finding.status == "warn"
+    assert "Shapes-10" in finding.detail
+    assert finding.fix == doctor.command("vit_course", "data")
+
+
+@pytest.mark.parametrize("folder", [".", "pets"])
+def test_a_folder_of_pictures_is_found_where_load_dataset_finds_it(data_folder, folder):
+    for half in ("train", "test"):
+        (data_folder / folder / half / "cat").mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(data_folder / folder / half / "cat" / "1.png")
+    finding = doctor.check_data(str(data_folder))
+    name = (data_folder / folder).name
+    assert (finding.status, finding.detail) == ("ok", f"pictures in the folder {name}")
+    assert load_dataset(root=data_folder).provenance.startswith(f"folder {name}")
+
+
+def test_data_named_by_the_variable_must_be_there(data_folder, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_DATA", str(data_folder / "nowhere"))
+    assert doctor.check_data(str(data_folder)).status == "fail"
+    monkeypatch.setenv("VIT_COURSE_DATA", "cifar10")
+    assert doctor.check_data(str(data_folder)).fix == doctor.command("vit_course", "data")
+    monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
+    assert doctor.check_data(str(data_folder)).status == "ok"
+
+
+def test_a_missing_jupyter_and_a_missing_kernel_each_have_their_command():
+    assert (
+        doctor.check_jupyter(broken_import("No module named 'jupyter_client'")).fix
+        == f"{PIP} install jupyterlab"
+    )
+    manager = SimpleNamespace(find_kernel_specs=lambda: {"julia": "somewhere"})
+    finding = doctor.check_jupyter(lambda name: SimpleNamespace(KernelSpecManager=lambda: manager))
+    assert (finding.status, finding.fix) == ("fail", f"{PIP} install --force-reinstall ipykernel")
+
+
+def test_a_check_that_breaks_is_a_finding_and_the_others_still_run():
+    def check_moon():
+        raise OSError("eclipse")
+
+    broken, fine = doctor.run((check_moon, doctor.check_python))
+    assert (broken.name, broken.status, broken.detail) == ("Moon", "fail", "OSError: eclipse")
+    assert broken.fix.startswith(PIP)
+    assert fine.status == "ok"
+
+
+def test_a_path_with_a_space_is_quoted(monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(Path("my course", "python")))
+    assert doctor.command("pip", "install", "torch>=2.6") == (
+        f'"{Path("my course", "python")}" -m pip install "torch>=2.6"'
+    )
+
+
+def test_a_python_inside_the_course_is_named_from_there(monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(doctor.ROOT / "env" / "python"))
+    assert doctor.command("vit_course", "data") == f"{Path('env', 'python')} -m vit_course data"
+
+
+def test_the_report_is_aligned_ascii_with_each_fix_below_its_problem(capsys):
+    doctor.report(
+        [
+            doctor.Finding("Python", "ok", "3.12.1"),
+            doctor.Finding("Disk", "fail", "0.1 GiB – full", "pip cache purge"),
+        ]
+    )
+    assert capsys.readouterr().out == (
+        "ok    Python  3.12.1\n"
+        "FAIL  Disk    0.1 GiB ? full\n"
+        "              to mend it: pip cache purge\n"
+        "\n"
+        "1 of 2 checks failed. The commands are for the folder of the course.\n"
+    )

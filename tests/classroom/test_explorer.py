@@ -1,0 +1,247 @@
+"""The attention explorer: every state it draws says what the weights say, whatever the model's grid and prefix."""
+
+import sys
+import types
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from vit_course.beyond.hybrid import HybridViT
+from vit_course.classroom import explorer, plots
+from vit_course.classroom.explorer import (
+    explore,
+    explorer_controls,
+    explorer_figure,
+    model_attentions,
+    query_weights,
+)
+from vit_course.vit import VisionTransformer
+
+IMAGES = torch.randint(256, (2, 3, 8, 12), dtype=torch.uint8)
+
+
+def random_attentions(prefix=1, layers=2, heads=3, patches=6, batch=2):
+    generator = torch.Generator().manual_seed(0)
+    tokens = prefix + patches
+    return [torch.randn(batch, heads, tokens, tokens, generator=generator).softmax(-1) for _ in range(layers)]
+
+
+def drawn(figure):
+    """The title of a figure and the heat map in it, in percent; closes the figure."""
+    title, heat = figure.get_suptitle(), torch.tensor(figure.axes[1].images[0].get_array())
+    plt.close(figure)
+    return title, heat
+
+
+@pytest.mark.parametrize("head", [0, 2, "mean", "rollout"])
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+def test_the_weights_of_every_query_sum_to_one(prefix, head):
+    attentions = random_attentions(prefix)
+    for token in range(prefix + 6):
+        assert query_weights(attentions, 1, token, 2, head, prefix).sum().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_heads_and_layers_are_those_that_were_asked_for():
+    attentions = random_attentions()
+    torch.testing.assert_close(query_weights(attentions, 1, 4, 1, 2), attentions[0][1, 2, 4])
+    torch.testing.assert_close(query_weights(attentions, 0, 0, 2, "mean"), attentions[1][0, :, 0].mean(0))
+    half = [0.5 * layer[1].mean(0) + 0.5 * torch.eye(7) for layer in attentions]
+    torch.testing.assert_close(query_weights(attentions, 1, 3, 1, "rollout"), half[0][3])
+    torch.testing.assert_close(query_weights(attentions, 1, 3, 2, "rollout"), (half[1] @ half[0])[3])
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+def test_heat_map_has_the_grid_of_the_picture_and_holds_the_weights_of_the_patches(prefix):
+    attentions = random_attentions(prefix)
+    _, heat = drawn(explorer_figure(IMAGES, attentions, 1, prefix + 4, 2, 0, num_prefix_tokens=prefix))
+    expected = 100 * attentions[1][1, 0, prefix + 4, prefix:].reshape(2, 3)
+    torch.testing.assert_close(heat.float(), expected)
+
+
+def test_title_names_the_query_and_the_shares_of_patches_and_cls():
+    attentions = random_attentions()
+    title, heat = drawn(explorer_figure(IMAGES, attentions, 0, 5, 1, 1))
+    share = attentions[0][0, 1, 5, 0].item()
+    assert "layer 1, head 1" in title
+    assert "patch (row 1, column 1) gives" in title
+    assert f"{share:.1%} to CLS" in title
+    assert f"{1 - share:.1%} to the patches" in title
+    assert heat.sum().item() == pytest.approx(100 * (1 - share), rel=1e-4)
+
+
+def test_a_model_without_cls_gives_all_to_the_patches_and_one_with_more_names_each():
+    without, _ = drawn(explorer_figure(IMAGES, random_attentions(0), 0, 0, 1, "mean", num_prefix_tokens=0))
+    assert "100.0% to the patches" in without
+    assert "CLS" not in without
+    two, _ = drawn(explorer_figure(IMAGES, random_attentions(2), 0, 1, 2, "rollout", num_prefix_tokens=2))
+    assert "prefix token 1 gives" in two
+    assert "to CLS, " in two
+
+
+@pytest.mark.parametrize(
+    ("prefix", "token", "corner"), [(1, 0, None), (1, 6, (7.5, 3.5)), (0, 0, (-0.5, -0.5))]
+)
+def test_the_frame_stands_on_the_patch_that_asks(prefix, token, corner):
+    figure = explorer_figure(IMAGES, random_attentions(prefix), 0, token, 1, 0, num_prefix_tokens=prefix)
+    assert [frame.get_xy() for frame in figure.axes[0].patches] == ([] if corner is None else [corner])
+    plt.close(figure)
+
+
+def test_drawing_changes_nothing_that_it_is_given():
+    images, attentions = IMAGES.clone(), random_attentions()
+    before = [attention.clone() for attention in attentions]
+    plt.close(explorer_figure(images, attentions, 0, 3, 2, "rollout"))
+    assert torch.equal(images, IMAGES)
+    assert all(map(torch.equal, attentions, before))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ((2, 0, 1, 0), "no picture 2: choose one of 0, 1"),
+        ((0, 7, 1, 0), "no token 7"),
+        ((0, 0, 0, 0), "no layer 0: choose one of 1, 2"),
+        ((0, 0, 1, 3), "no head 3: choose one of 0, 1, 2, mean, rollout"),
+    ],
+)
+def test_a_state_that_does_not_exist_is_refused_by_name(state, words):
+    with pytest.raises(ValueError, match=words):
+        explorer_figure(IMAGES, random_attentions(), *state)
+
+
+def test_a_grid_that_does_not_fit_the_tokens_is_refused():
+    with pytest.raises(ValueError, match="7 tokens are not 1 prefix \\+ a grid of 2x2"):
+        explorer_figure(IMAGES, random_attentions(), 0, 0, 1, 0, grid_size=(2, 2))
+
+
+def small_vit(**options):
+    torch.manual_seed(0)
+    sizes = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 3}
+    return VisionTransformer(**sizes, **options)
+
+
+def test_attentions_are_taken_in_evaluation_mode_and_the_mode_is_left_as_it_was():
+    model = small_vit(drop_rate=0.5).train()
+    first, again = (model_attentions(model, IMAGES, [0.5] * 3, [0.2] * 3) for _ in range(2))
+    assert model.training
+    assert [attention.shape for attention in first] == [(2, 3, 7, 7)] * 2
+    assert all(map(torch.equal, first, again))
+    assert not first[0].requires_grad
+
+
+@pytest.mark.parametrize("options", [{}, {"class_token": False, "global_pool": "avg"}])
+def test_without_a_notebook_one_state_is_drawn(options, capsys):
+    explore(small_vit(**options), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
+    asked = "patch (row 1, column 1)" if options else "CLS"
+    assert capsys.readouterr().out.startswith(f"[figure] one, and a heat map of where {asked} looks: layer 2")
+
+
+def test_a_hybrid_is_explored_on_the_grid_of_its_feature_map(capsys):
+    torch.manual_seed(0)
+    sizes = {"embed_dim": 12, "depth": 2, "num_heads": 3}
+    model = HybridViT((8, 16), width=4, stages=3, **sizes)
+    explore(model, torch.rand(1, 3, 8, 16), ["wide"])
+    assert "where CLS looks: layer 2" in capsys.readouterr().out
+
+
+def test_titles_that_do_not_fit_the_pictures_are_refused():
+    with pytest.raises(ValueError, match="1 titles for 2 pictures"):
+        explore(small_vit(), IMAGES, ["one"], [0.5] * 3, [0.2] * 3)
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Pretend that a notebook is there; collect what it would display, and every state that is drawn."""
+    shown, states = [], []
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(
+        sys.modules, "IPython.display", types.SimpleNamespace(display=lambda *x: shown.extend(x))
+    )
+    monkeypatch.setattr(plots, "in_notebook", lambda: bool(shell.kernel))
+    monkeypatch.setattr(plots, "show", lambda figure, alt: (states.append(alt), plt.close(figure)))
+    monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
+    return shown, states
+
+
+def controls_of(panel):
+    return {control.description: control for line in panel.children for control in line.children}
+
+
+def buttons_of(beside):
+    """The buttons of the prefix, and those of the patches, in the box that stands beside the drawing."""
+    _, prefix, grid = beside.children[0].children
+    return [*prefix.children, *grid.children]
+
+
+def framed(buttons):
+    return [token for token, button in enumerate(buttons) if "orange" in button.layout.border_top]
+
+
+def test_in_a_notebook_every_control_leads_to_its_state(notebook):
+    shown, states = notebook
+    explore(small_vit(), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
+    panel, _ = shown
+    assert isinstance(panel, ipywidgets.VBox)
+    controls = controls_of(panel)
+    for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
+        controls[label].value = value
+    assert "two, and" in states[-1]
+    assert "patch (row 0, column 2) looks: layer 1, head rollout" in states[-1]
+
+
+@pytest.mark.parametrize("options", [{}, {"class_token": False, "global_pool": "avg"}])
+def test_a_click_on_a_patch_makes_it_the_query_and_frames_it(notebook, options):
+    shown, states = notebook
+    explore(small_vit(**options), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
+    panel, beside = shown
+    buttons, query = buttons_of(beside), controls_of(panel)["query"]
+    for token, (name, _) in enumerate(query.options):
+        buttons[token].click()
+        assert (query.value, framed(buttons)) == (token, [token])
+        assert f"where {name} looks" in states[-1]
+
+
+def test_the_buttons_wear_the_mean_colours_of_the_chosen_picture(notebook):
+    shown, _ = notebook
+    halves = torch.zeros(2, 3, 8, 12, dtype=torch.uint8)
+    halves[1, :, :, 8:] = torch.tensor([255, 128, 1])[:, None, None]
+    explore(small_vit(), halves, ["black", "striped"], [0.5] * 3, [0.2] * 3)
+    panel, beside = shown
+    assert {button.style.button_color for button in buttons_of(beside)[1:]} == {"#000000"}
+    controls_of(panel)["picture"].value = 1
+    row = ["#000000", "#000000", "#ff8001"]
+    assert [button.style.button_color for button in buttons_of(beside)[1:]] == row + row
+
+
+def test_colours_of_grey_pictures_and_of_floats():
+    assert explorer.patch_colours(torch.full((1, 1, 4, 4), 0.2), (1, 1)) == [["#333333"]]
+
+
+def test_widgets_switched_off_leave_one_drawn_state(notebook, monkeypatch):
+    shown, states = notebook
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", "0")
+    explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
+    assert (shown, len(states)) == ([], 1)
+
+
+def test_every_value_of_the_controls_can_be_drawn():
+    attentions = random_attentions(2)
+    controls = explorer_controls(["a", "b"], (2, 3), 2, attentions)
+    assert {name: [value for _, value in options] for name, (_, _, options) in controls.items()} == {
+        "picture": [0, 1],
+        "token": list(range(8)),
+        "layer": [1, 2],
+        "head": ["mean", "rollout", 0, 1, 2],
+    }
+    assert explorer.token_name(2 + 5, 3, 2) == "patch (row 1, column 2)"
+
+
+def test_maps_of_one_row_share_a_scale_and_rows_have_their_own():
+    rows = {"weak": torch.rand(2, 2, 3) / 10, "strong": torch.rand(2, 2, 3)}
+    figure = plots.overlay_rows(IMAGES, rows, "title")
+    scales = [[axis.images[1].get_clim() for axis in figure.axes[start : start + 2]] for start in (2, 4)]
+    for row, (first, second) in zip(rows.values(), scales, strict=True):
+        assert first == second == (0, pytest.approx(100 * row.max().item(), rel=1e-5))
+    plt.close(figure)

@@ -1,0 +1,153 @@
+"""The notebooks in the repository: what the builder makes, nothing solved too early, no output stale."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from vit_course.classroom.checks import EXERCISES
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lessons"))
+
+import build as builder  # noqa: E402
+from excerpts import find_excerpt  # noqa: E402
+from outputs import ABSOLUTE_PATH, PACKAGE, WIDGET_TEXT, code_cells, is_setup, output_texts  # noqa: E402
+
+COURSE = builder.read_course(ROOT)
+COMPARED_STRICTLY = [lesson for lesson in COURSE.lessons if "01" <= lesson.number <= "06"]
+EXERCISES_OF_LESSONS = [
+    pytest.param(lesson, reference, id=f"{lesson.number}-{reference}")
+    for lesson in COURSE.lessons
+    for cell in lesson.cells
+    for reference in cell.references
+]
+
+each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
+each_strict_lesson = pytest.mark.parametrize("lesson", COMPARED_STRICTLY, ids=lambda lesson: lesson.slug)
+each_exercise = pytest.mark.parametrize(("lesson", "reference"), EXERCISES_OF_LESSONS)
+
+
+def read(folder: str, lesson: builder.Lesson) -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / folder / f"{lesson.slug}.ipynb", as_version=4)
+
+
+def lines_of(source: str) -> set[str]:
+    return {line.strip() for line in source.splitlines() if line.strip()}
+
+
+def compared(book: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """The cells whose outputs strict nbval compares."""
+    return [
+        cell
+        for cell in code_cells(book)
+        if not is_setup(cell) and "nbval-ignore-output" not in cell.metadata.get("tags", [])
+    ]
+
+
+# -- both editions
+
+
+def test_every_generated_file_is_what_the_builder_makes_and_no_output_is_stale():
+    messages = builder.check(ROOT)
+    assert not messages, "\n".join(["", *messages])
+
+
+# -- the students' notebooks
+
+
+@each_lesson
+def test_a_students_notebook_has_no_outputs(lesson):
+    for cell in code_cells(read("notebooks", lesson)):
+        assert cell.outputs == [] and cell.execution_count is None
+
+
+@each_lesson
+def test_a_students_notebook_holds_no_line_marked_as_solution(lesson):
+    student = {cell.id: cell.source for cell in read("notebooks", lesson).cells}
+    solved = {cell.source: cell.id for cell in read("solutions", lesson).cells}
+    for cell in lesson.cells:
+        marked = {line for line in cell.source.splitlines() if builder.SOLUTION_MARK.search(line)}
+        if marked and not cell.references:
+            identity = solved[builder.SOLUTION_MARK.sub("", cell.source)]
+            secret = lines_of(builder.SOLUTION_MARK.sub("", "\n".join(marked)))
+            open_to_all = lines_of("\n".join(set(cell.source.splitlines()) - marked))
+            assert not lines_of(student[identity]) & (secret - open_to_all)
+    assert not any("# SOLUTION" in source for source in student.values())
+
+
+@each_exercise
+def test_a_students_notebook_does_not_hold_the_solution_of_an_exercise(lesson, reference):
+    excerpt = find_excerpt(ROOT, reference)
+    secret = lines_of(excerpt.finished) - lines_of(excerpt.stub)
+    assert secret
+    for cell in code_cells(read("notebooks", lesson)):
+        shown = lines_of(cell.source) & secret
+        asks_for_it = f"{reference.module}:{reference.name}" in cell.metadata.get("exercise", "")
+        assert not shown if asks_for_it else len(secret) == 1 or shown != secret
+
+
+@each_exercise
+def test_every_exercise_has_a_check_whose_reference_is_the_code_that_the_solution_shows(lesson, reference):
+    finished = getattr(importlib.import_module(reference.module), reference.name)
+    assert reference.name in EXERCISES, f"vit_course/checks/lesson{lesson.number}.py has no check of it"
+    assert EXERCISES[reference.name].reference is finished
+
+
+@each_lesson
+def test_every_exercise_states_difficulty_minutes_and_two_different_hints(lesson):
+    for cell in filter(lambda cell: cell.references, lesson.cells):
+        assert cell.metadata["difficulty"] in (1, 2, 3) and cell.metadata["minutes"] > 0
+        assert cell.metadata["hint"] != cell.metadata["hint2"]
+    assert sum(cell.metadata.get("minutes", 0) for cell in lesson.cells) <= lesson.minutes
+
+
+# -- the solutions
+
+
+@each_lesson
+def test_a_solution_says_what_its_outputs_came_from(lesson):
+    facts = read("solutions", lesson).metadata[PACKAGE]
+    assert facts["executed"] is True
+    assert re.fullmatch(r"[0-9a-f]{64}", facts["source_hash"])
+    assert facts["torch"] and facts["device"] and facts["profile"]
+    assert facts["dataset"] is None or "shapes" in facts["dataset"].lower()
+
+
+@each_lesson
+def test_every_code_cell_of_a_solution_was_run_without_error_or_stderr(lesson):
+    for cell in code_cells(read("solutions", lesson)):
+        assert cell.execution_count is not None  # nbval compares nothing where it is null
+        assert not [output for output in cell.outputs if output.output_type == "error"]
+        assert not [output for output in cell.outputs if output.get("name") == "stderr"]
+
+
+@each_lesson
+def test_no_output_of_a_solution_shows_a_path_of_one_machine(lesson):
+    for cell in code_cells(read("solutions", lesson)):
+        assert not [text for text in output_texts(cell) if ABSOLUTE_PATH.search(text)]
+
+
+@each_lesson
+def test_every_picture_in_a_solution_has_alt_text(lesson):
+    for cell in code_cells(read("solutions", lesson)):
+        for output in cell.outputs:
+            if "image/png" in output.get("data", {}):
+                assert output.metadata.get("image/png", {}).get("alt"), cell.source
+
+
+@each_strict_lesson
+def test_strict_comparison_finds_text_to_compare(lesson):
+    cells = compared(read("solutions", lesson))
+    with_text = [cell for cell in cells if any(True for _ in output_texts(cell))]
+    assert len(with_text) >= 5 and len(with_text) >= len(cells) / 2
+
+
+@each_strict_lesson
+def test_a_cell_with_a_live_control_is_not_compared(lesson):
+    for cell in compared(read("solutions", lesson)):
+        shows_control = WIDGET_TEXT in output_texts(cell)
+        assert not shows_control, f'mark this cell tags=["nbval-ignore-output"]:\n{cell.source}'

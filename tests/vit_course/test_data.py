@@ -1,0 +1,602 @@
+"""Data sets: subsets, normalisation, folders of pictures and their cache, the official archive, what `auto` finds."""
+
+import hashlib
+import io
+import os
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import CIFAR10
+
+from vit_course.data import Dataset, load_dataset, load_folder, load_official, normalize, shapes10
+from vit_course.data import cifar10 as download
+from vit_course.data import load as data
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    """Each test starts as on a fresh machine: no VIT_COURSE_DATA, no notice given yet."""
+    monkeypatch.delenv("VIT_COURSE_DATA", raising=False)
+    data._say_once.cache_clear()
+
+
+def dataset_of(train_images, train_labels, num_classes=2):
+    """A Dataset whose test half is its first two training pictures."""
+    labels = torch.as_tensor(train_labels)
+    names = tuple("abcdefghij"[:num_classes])
+    return Dataset(train_images, labels, train_images[:2], labels[:2], names, "toy")
+
+
+def save(path, pixels, mode="RGB", **options):
+    """Save an array, or a plain picture of one grey level and size (height, width), as a picture file."""
+    level, (height, width) = pixels if isinstance(pixels, tuple) else (None, (0, 0))
+    array = np.full((height, width, 3), level, np.uint8) if level is not None else pixels
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array).convert(mode).save(path, **options)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """A folder `pets` of own pictures: classes cat and dog, 3 training and 1 test picture each, 6 high and 8 wide."""
+    folder = tmp_path / "pets"
+    for label, name in enumerate(["cat", "dog"]):
+        for i in range(3):
+            save(folder / "train" / name / f"{i}.png", (50 * label + i, (6, 8)))
+        save(folder / "test" / name / "0.png", (50 * label + 9, (6, 8)))
+    return folder
+
+
+# --- Dataset
+
+
+def test_channel_stats_are_the_mean_and_deviation_of_all_training_pixels_in_0_to_1_units():
+    dataset = shapes10(train=50, test=10, image_size=(16, 24))
+    pixels = dataset.train_images.double() / 255
+    mean, std = dataset.channel_stats()
+    torch.testing.assert_close(mean, pixels.mean((0, 2, 3)).float())
+    torch.testing.assert_close(std, pixels.std((0, 2, 3), correction=0).float())
+    assert mean.shape == std.shape == (3,) and mean.dtype == std.dtype == torch.float32
+
+
+def test_channel_stats_of_grey_pictures_have_one_value():
+    mean, std = dataset_of(torch.full((4, 1, 5, 5), 51, dtype=torch.uint8), [0, 1, 0, 1]).channel_stats()
+    assert mean.tolist() == pytest.approx([0.2]) and std.tolist() == pytest.approx([0.0], abs=1e-6)
+
+
+def test_subset_is_balanced_and_says_so_in_its_provenance():
+    part = shapes10(train=200, test=50).subset(train=40, test=20, seed=7)
+    assert part.train_labels.bincount().tolist() == [4] * 10
+    assert part.test_labels.bincount().tolist() == [2] * 10
+    assert part.provenance == (
+        "Shapes-10 (generated, seed 0), 200 train / 50 test pictures; "
+        "subset of 40 train / 20 test pictures, seed 7"
+    )
+
+
+def test_subset_that_the_classes_cannot_share_evenly_is_balanced_within_one():
+    counts = shapes10(train=200, test=10).subset(train=37).train_labels.bincount()
+    assert counts.sum() == 37 and counts.max() - counts.min() == 1
+
+
+def test_subset_keeps_pictures_with_their_labels():
+    labels = torch.arange(60) % 3
+    images = (labels * 80).to(torch.uint8).view(-1, 1, 1, 1).expand(-1, 3, 2, 2)
+    part = dataset_of(images, labels, num_classes=3).subset(train=12)
+    assert torch.equal(part.train_images[:, 0, 0, 0].long(), part.train_labels * 80)
+
+
+def test_subset_is_the_same_for_the_same_seed_and_other_for_another():
+    dataset = shapes10(train=200, test=10)
+    first = dataset.subset(train=50, seed=1).train_images
+    torch.rand(3)
+    assert torch.equal(first, dataset.subset(train=50, seed=1).train_images)
+    assert not torch.equal(first, dataset.subset(train=50, seed=2).train_images)
+
+
+def test_smaller_subset_lies_inside_a_larger_one_of_the_same_seed():
+    dataset = shapes10(train=200, test=100)
+    small, large = dataset.subset(15, 10), dataset.subset(120, 55)
+    for half in ("train_images", "test_images"):
+        inside = {bytes(picture.numpy()) for picture in getattr(large, half)}
+        assert all(bytes(picture.numpy()) in inside for picture in getattr(small, half))
+
+
+def test_subset_leaves_the_test_half_whole_when_it_is_not_asked_for():
+    dataset = shapes10(train=100, test=30)
+    assert torch.equal(dataset.subset(train=10).test_images, dataset.test_images)
+
+
+def test_subset_larger_than_a_class_names_the_class_and_both_numbers():
+    images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="4 pictures need 2 of class 'b', which has 1"):
+        dataset_of(images, [0, 0, 0, 0, 1]).subset(train=4)
+
+
+def test_subset_of_a_negative_number_of_pictures_is_refused():
+    with pytest.raises(ValueError, match="-10 pictures need -1"):
+        shapes10(train=20, test=10).subset(train=-10)
+
+
+def test_dataset_prints_as_one_line_and_not_as_its_pixels():
+    assert repr(shapes10(train=10, test=10, image_size=(16, 24))) == (
+        "Dataset(Shapes-10 (generated, seed 0), 10 train / 10 test pictures; 10 classes, pictures of 3x16x24)"
+    )
+
+
+# --- normalize
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 8, 8), (3, 5, 7), (2, 4, 1, 6, 3)])
+def test_normalize_gives_mean_0_and_deviation_1_in_every_channel_for_any_leading_axes(shape):
+    images = torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    axes = [axis for axis in range(len(shape)) if axis != len(shape) - 3]
+    values = images.double() / 255
+    result = normalize(images, values.mean(axes), values.std(axes, correction=0))
+    assert result.dtype == torch.float32 and result.shape == images.shape
+    torch.testing.assert_close(result.mean(axes), torch.zeros(shape[-3]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(result.std(axes, correction=0), torch.ones(shape[-3]))
+
+
+def test_normalize_scales_bytes_by_255_and_takes_floats_as_they_are():
+    images = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 1, 3)
+    expected = torch.tensor([-1.0, -0.6, 1.0]).view(1, 1, 3)
+    torch.testing.assert_close(normalize(images, [0.5], [0.5]), expected)
+    torch.testing.assert_close(normalize(images.double() / 255, [0.5], [0.5]), expected)
+
+
+def test_normalize_takes_mean_and_deviation_as_lists_tuples_and_tensors():
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    results = [
+        normalize(images, kind((0.1, 0.2, 0.3)), kind((1, 2, 3))) for kind in (list, tuple, torch.tensor)
+    ]
+    assert torch.equal(results[0], results[1]) and torch.equal(results[1], results[2])
+    torch.testing.assert_close(results[0][:, 2], (images[:, 2] - 0.3) / 3)
+
+
+def test_normalize_leaves_its_input_alone():
+    images = torch.ones(1, 2, 2)
+    normalize(images, [0.5], [0.5])
+    assert torch.equal(images, torch.ones(1, 2, 2))
+
+
+@pytest.mark.parametrize(("mean", "std"), [((0.5,), (1, 1, 1)), ((0.5,) * 3, (1,)), ((0.5,) * 4, (1,) * 4)])
+def test_normalize_with_another_number_of_channels_names_the_numbers(mean, std):
+    with pytest.raises(ValueError, match=f"3 channels, but mean has {len(mean)} and std {len(std)} values"):
+        normalize(torch.zeros(2, 3, 4, 4), mean, std)
+
+
+# --- folders of pictures
+
+
+def test_folder_gives_pictures_labels_sorted_classes_and_provenance(pets):
+    dataset = load_folder(pets)
+    assert dataset.classes == ("cat", "dog")
+    assert dataset.train_images.dtype == torch.uint8 and dataset.train_images.shape == (6, 3, 6, 8)
+    assert dataset.train_labels.tolist() == [0, 0, 0, 1, 1, 1] and dataset.test_labels.tolist() == [0, 1]
+    assert dataset.train_images[:, 0, 0, 0].tolist() == [0, 1, 2, 50, 51, 52]
+    assert dataset.test_images[:, 2, 5, 7].tolist() == [9, 59]
+    assert dataset.provenance == "folder pets, 6 train / 2 test pictures"
+
+
+def test_pixels_keep_their_place_and_channel(pets):
+    pixels = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+    save(pets / "train/cat/0.png", pixels)
+    assert torch.equal(load_folder(pets).train_images[0], torch.from_numpy(pixels).permute(2, 0, 1))
+
+
+def test_jpg_jpeg_and_capital_letters_count_and_other_files_do_not(pets):
+    save(pets / "train/cat/a.JPG", (1, (6, 8)))
+    save(pets / "train/cat/b.jpeg", (1, (6, 8)))
+    for other in ("notes.txt", ".DS_Store", "._0.png"):
+        (pets / "train/cat" / other).write_text("not a picture")
+    (pets / "train/.thumbnails").mkdir()
+    assert load_folder(pets).train_labels.tolist() == [0] * 5 + [1] * 3
+
+
+def test_grey_pictures_give_one_channel(pets):
+    for path in pets.rglob("*.png"):
+        with Image.open(path) as picture:
+            grey = picture.convert("L")
+        grey.save(path)
+    dataset = load_folder(pets)
+    assert dataset.train_images.shape == (6, 1, 6, 8)
+    assert dataset.train_images[:, 0, 0, 0].tolist() == [0, 1, 2, 50, 51, 52]
+
+
+def test_one_colour_picture_among_grey_ones_keeps_all_three_channels(pets):
+    for path in sorted(pets.rglob("*.png"))[1:]:
+        with Image.open(path) as picture:
+            grey = picture.convert("L")
+        grey.save(path)
+    assert load_folder(pets).train_images.shape == (6, 3, 6, 8)
+
+
+def test_pictures_with_transparency_or_a_palette_become_colour(pets):
+    save(pets / "train/cat/0.png", (77, (6, 8)), mode="RGBA")
+    save(pets / "train/cat/1.png", (51, (6, 8)), mode="P")
+    assert load_folder(pets).train_images[:2, :, 0, 0].tolist() == [[77] * 3, [51] * 3]
+
+
+def test_photo_is_turned_the_way_the_camera_was_held(pets):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera's right side was up: turn by 90 degrees
+    save(pets / "train/cat/0.png", (5, (8, 6)), exif=exif)
+    assert load_folder(pets).train_images.shape == (6, 3, 6, 8)
+
+
+def test_image_size_cuts_to_shape_and_resizes_and_says_so(pets):
+    pixels = np.zeros((10, 40, 3), np.uint8)
+    pixels[:, 12:28] = 200  # a cut to 5x5 keeps the middle square, columns 15 to 24
+    save(pets / "train/cat/0.png", pixels)
+    dataset = load_folder(pets, image_size=5)
+    assert dataset.train_images.shape == (6, 3, 5, 5) and dataset.train_images[0].min() == 200
+    assert dataset.provenance == "folder pets, 6 train / 2 test pictures, resized to 5x5"
+    assert load_dataset(pets, image_size=(3, 9)).test_images.shape == (2, 3, 3, 9)
+
+
+def test_pictures_of_two_sizes_are_named_with_the_way_out(pets):
+    save(pets / "train/dog/1.png", (0, (7, 9)))
+    message = r"cat.0\.png has 6x8, .*dog.1\.png has 7x9.*image_size=6"
+    with pytest.raises(ValueError, match=message):
+        load_folder(pets)
+
+
+def test_test_pictures_of_another_size_than_training_pictures_are_refused(pets):
+    save(pets / "test/dog/0.png", (0, (8, 6)))
+    with pytest.raises(ValueError, match=r"test.dog.0\.png has 8x6"):
+        load_folder(pets)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture", "cut"])
+def test_unreadable_picture_is_named(pets, content):
+    path = pets / "train/dog/1.png"
+    path.write_bytes(path.read_bytes()[:-30] if content == "cut" else content)
+    with pytest.raises(ValueError, match=r"cannot read the picture .*train.dog.1\.png"):
+        load_folder(pets)
+
+
+def test_picture_with_16_bits_is_refused_rather_than_clipped(pets):
+    Image.fromarray(np.full((6, 8), 40000, np.uint16)).save(pets / "train/cat/0.png")
+    with pytest.raises(ValueError, match=r"cat.0\.png: more than 8 bits"):
+        load_folder(pets)
+
+
+@pytest.mark.parametrize("half", ["train", "test"])
+def test_missing_half_is_named(pets, half):
+    (pets / half).rename(pets / "elsewhere")
+    with pytest.raises(FileNotFoundError, match=rf"{half}/<class>/ is missing"):
+        load_folder(pets)
+
+
+@pytest.mark.parametrize(("half", "other"), [("train", "test"), ("test", "train")])
+def test_class_that_only_one_half_has_is_named(pets, half, other):
+    save(pets / half / "bird" / "0.png", (0, (6, 8)))
+    with pytest.raises(ValueError, match=rf"class 'bird' is in .*{half} but not in .*{other}"):
+        load_folder(pets)
+
+
+def test_empty_class_is_named(pets):
+    (pets / "train/ant").mkdir()
+    (pets / "test/ant").mkdir()
+    with pytest.raises(ValueError, match=r"train.ant holds no pictures"):
+        load_folder(pets)
+
+
+@pytest.mark.real_data
+def test_real_pictures_are_all_there_in_cifar_label_order():
+    dataset = load_dataset(os.environ["VIT_COURSE_REAL_DATA"])
+    assert dataset.train_images.shape == (50_000, 3, 32, 32)
+    assert dataset.test_images.shape == (10_000, 3, 32, 32)
+    assert dataset.train_labels.bincount().tolist() == [5000] * 10
+    assert dataset.test_labels.bincount().tolist() == [1000] * 10
+    assert dataset.classes == data.CIFAR10_CLASSES
+    assert dataset.provenance == "CIFAR-10 (JPEG copy), 50,000 train / 10,000 test pictures"
+    mean, std = dataset.channel_stats()
+    torch.testing.assert_close(mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.002, rtol=0)
+    torch.testing.assert_close(std, torch.tensor([0.2470, 0.2435, 0.2616]), atol=0.004, rtol=0)
+
+
+def test_folder_named_as_the_jpeg_copy_with_the_ten_classes_says_that_it_is_cifar(tmp_path):
+    for half in ("train", "test"):
+        for name in data.CIFAR10_CLASSES:
+            save(tmp_path / "cifar10-jpeg" / half / name / "0.png", (1, (4, 4)))
+    expected = "CIFAR-10 (JPEG copy), 10 train / 10 test pictures"
+    assert load_dataset("cifar10", root=tmp_path).provenance == expected
+    assert load_dataset(tmp_path / "cifar10-jpeg").provenance == expected
+
+
+# --- the cache of decoded folders
+
+
+def same_pictures(one, two):
+    """Tell whether two data sets hold the same pictures."""
+    return torch.equal(one.train_images, two.train_images) and torch.equal(one.test_images, two.test_images)
+
+
+def forbid_decoding(monkeypatch):
+    monkeypatch.setattr(data, "_decode", lambda *args: pytest.fail("decoded again"))
+
+
+def test_second_load_reads_the_cache_and_decodes_nothing(pets, monkeypatch):
+    first = load_folder(pets)
+    forbid_decoding(monkeypatch)
+    assert same_pictures(load_folder(pets), first)
+
+
+def test_cache_moves_with_its_folder(pets, monkeypatch):
+    first = load_folder(pets)
+    forbid_decoding(monkeypatch)
+    assert same_pictures(load_folder(pets.rename(pets.with_name("animals"))), first)
+
+
+def test_cached_pictures_may_be_changed_in_memory_without_changing_the_cache(pets, monkeypatch):
+    load_folder(pets)
+    forbid_decoding(monkeypatch)
+    load_folder(pets).train_images.fill_(255)
+    assert load_folder(pets).train_images.max() == 52
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "rename"])
+def test_changed_pictures_are_decoded_again(pets, change):
+    load_folder(pets)
+    path = pets / "train/dog/2.png"
+    if change == "edit":
+        save(path, (200, (6, 8)))
+    elif change == "add":
+        save(path.with_name("3.png"), (53, (6, 8)))
+    elif change == "remove":
+        path.unlink()
+    else:
+        path.rename(path.with_name("-first.png"))
+    dogs = {"edit": [50, 51, 200], "add": [50, 51, 52, 53], "remove": [50, 51], "rename": [52, 50, 51]}[
+        change
+    ]
+    assert load_folder(pets).train_images[3:, 0, 0, 0].tolist() == dogs
+
+
+def test_each_image_size_has_its_own_cache(pets):
+    assert load_folder(pets).train_images.shape[2:] == (6, 8)
+    assert load_folder(pets, image_size=4).train_images.shape[2:] == (4, 4)
+    assert load_folder(pets).train_images.shape[2:] == (6, 8)
+    assert len(list((pets / ".cache").iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped pixel", "text"])
+def test_damaged_cache_is_noticed_and_made_again(pets, damage, monkeypatch):
+    first = load_folder(pets)
+    (cache,) = (pets / ".cache").iterdir()
+    content = cache.read_bytes()
+    broken = {
+        "cut": content[:-10],
+        "empty": b"",
+        "flipped pixel": content[:-10] + bytes([content[-10] ^ 255]) + content[-9:],
+        "text": b"hello" * 100,
+    }[damage]
+    cache.unlink()  # a new file, as a broken disk leaves it: the old one may still be mapped into memory
+    cache.write_bytes(broken)
+    assert same_pictures(load_folder(pets), first)
+    forbid_decoding(monkeypatch)
+    assert same_pictures(load_folder(pets), first)
+
+
+def test_cache_that_cannot_be_written_is_no_error(pets):
+    (pets / ".cache").write_text("a file where the folder should be")
+    assert len(load_folder(pets).train_images) == 6
+
+
+def test_failed_write_leaves_nothing_behind_that_looks_like_a_cache(pets, monkeypatch):
+    def full_disk(tensors, path, metadata):
+        Path(path).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(data, "save_file", full_disk)
+    assert len(load_folder(pets).train_images) == 6
+    assert list((pets / ".cache").iterdir()) == []
+
+
+# --- the official archive
+
+
+class Canary:
+    """Unpickled, it makes a folder: the sign that someone ran a stranger's program."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def fake_cifar(root, unpacked=False, pictures=4):
+    """Write an archive in the official layout, with few pictures; return torchvision's class with its md5 sums.
+
+    Picture i of batch b is filled with 10 b + i in red, 100 in green and 200 in blue; its label is i.
+    """
+    files = {}
+    for batch, (name, _) in enumerate([*CIFAR10.train_list, *CIFAR10.test_list]):
+        red = [[10 * batch + i] * 1024 + [100] * 1024 + [200] * 1024 for i in range(pictures)]
+        content = {
+            "data": np.array(red, np.uint8),
+            "labels": list(range(pictures)),
+            "filenames": ["x"] * pictures,
+        }
+        files[name] = pickle.dumps(content, protocol=2)
+    files["batches.meta"] = pickle.dumps({"label_names": list(data.CIFAR10_CLASSES)}, protocol=2)
+
+    def with_md5(names):
+        return [[name, hashlib.md5(files[name]).hexdigest()] for name, _ in names]
+
+    class Fake(CIFAR10):
+        train_list, test_list = with_md5(CIFAR10.train_list), with_md5(CIFAR10.test_list)
+        meta = CIFAR10.meta | {"md5": hashlib.md5(files["batches.meta"]).hexdigest()}
+
+    if unpacked:
+        (root / Fake.base_folder).mkdir()
+        for name, content in files.items():
+            (root / Fake.base_folder / name).write_bytes(content)
+    else:
+        write_archive(root, files)
+        Fake.tgz_md5 = hashlib.md5((root / Fake.filename).read_bytes()).hexdigest()
+    return Fake
+
+
+def write_archive(root, files):
+    """Write the files as cifar-10-python.tar.gz, in an order of its own, as the official one."""
+    with tarfile.open(root / CIFAR10.filename, "w:gz") as tar:
+        for name in sorted([*files, "readme.html"], reverse=True):
+            info = tarfile.TarInfo(f"{CIFAR10.base_folder}/{name}")
+            info.size = len(files.get(name, b""))
+            tar.addfile(info, io.BytesIO(files.get(name, b"")))
+
+
+def archive_size(root):
+    archive = root / CIFAR10.filename
+    return archive.stat().st_size if archive.exists() else 0
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_official_archive_is_read_in_order_whether_packed_or_unpacked(tmp_path, unpacked):
+    spec = fake_cifar(tmp_path, unpacked)
+    dataset = load_official(tmp_path, size=archive_size(tmp_path), spec=spec)
+    assert dataset.train_images.shape == (20, 3, 32, 32) and dataset.train_images.dtype == torch.uint8
+    assert dataset.train_images[:, 0, 0, 0].tolist() == [10 * b + i for b in range(5) for i in range(4)]
+    assert dataset.test_images[:, 0, 31, 31].tolist() == [50, 51, 52, 53]
+    assert dataset.train_images[0, :, 5, 5].tolist() == [0, 100, 200]
+    assert dataset.train_labels.tolist() == [0, 1, 2, 3] * 5 and dataset.train_labels.dtype == torch.int64
+    assert dataset.classes == data.CIFAR10_CLASSES
+    assert dataset.provenance == "CIFAR-10 (official archive), 20 train / 4 test pictures"
+
+
+def test_official_archive_in_a_read_only_folder_needs_no_space_there(tmp_path):
+    spec = fake_cifar(tmp_path)
+    load_official(tmp_path, size=archive_size(tmp_path), spec=spec)
+    assert [path.name for path in tmp_path.iterdir()] == [CIFAR10.filename]
+
+
+def test_canary_would_sing(tmp_path):
+    pickle.loads(pickle.dumps(Canary(tmp_path / "ran")))
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("right_size", [False, True])
+def test_tampered_archive_is_never_unpickled(tmp_path, right_size):
+    poison = pickle.dumps(Canary(tmp_path / "ran"))
+    names = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
+    write_archive(tmp_path, dict.fromkeys([*names, "batches.meta"], poison))
+    size = archive_size(tmp_path) if right_size else download.ARCHIVE_SIZE
+    with pytest.raises(ValueError, match="has md5" if right_size else r"the real one has 170,498,071"):
+        load_official(tmp_path, size=size)
+    with pytest.raises(ValueError, match="get it again with python -m vit_course data"):
+        load_dataset("auto", root=tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["data_batch_3", "test_batch", "batches.meta"])
+def test_tampered_unpacked_folder_is_never_unpickled_and_the_file_is_named(tmp_path, name):
+    spec = fake_cifar(tmp_path, unpacked=True)
+    (tmp_path / spec.base_folder / name).write_bytes(pickle.dumps(Canary(tmp_path / "ran")))
+    with pytest.raises(ValueError, match=rf"{name} of .* is not the official file"):
+        load_official(tmp_path, spec=spec)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_unpacked_folder_with_a_missing_file_names_it(tmp_path):
+    spec = fake_cifar(tmp_path, unpacked=True)
+    (tmp_path / spec.base_folder / "data_batch_2").unlink()
+    with pytest.raises(ValueError, match=r"data_batch_2 of .*md5 missing"):
+        load_official(tmp_path, spec=spec)
+
+
+# --- what load_dataset finds
+
+
+def test_auto_takes_the_official_archive_before_pictures(tmp_path, pets, monkeypatch):
+    spec = fake_cifar(tmp_path)
+    size = archive_size(tmp_path)
+    monkeypatch.setattr(data, "load_official", lambda folder: load_official(folder, size=size, spec=spec))
+    assert load_dataset(root=tmp_path).provenance.startswith("CIFAR-10 (official archive)")
+    assert load_dataset(tmp_path / spec.filename).provenance.startswith("CIFAR-10 (official archive)")
+
+
+def test_auto_finds_pictures_in_the_data_folder_itself(pets):
+    assert load_dataset(root=pets).provenance.startswith("folder pets")
+
+
+def test_auto_finds_pictures_in_a_folder_of_the_data_folder(pets):
+    (pets.parent / "a_folder_of_something_else" / "train").mkdir(parents=True)
+    assert load_dataset(root=pets.parent).provenance.startswith("folder pets")
+
+
+def test_auto_with_nothing_there_gives_shapes10_and_says_once_how_to_get_cifar10(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(data, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    for _ in range(2):
+        assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
+    printed = capsys.readouterr().out
+    assert printed.count("Shapes-10") == 1 and printed.count("\n") == 1
+    assert "python -m vit_course data" in printed
+
+
+def test_shapes10_that_was_asked_for_comes_without_notice(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(data, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
+    monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
+    assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
+    assert capsys.readouterr().out == ""
+
+
+def test_environment_variable_names_the_folder_that_auto_takes(pets, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_DATA", str(pets))
+    assert load_dataset(root=tmp_path / "nothing").provenance.startswith("folder pets")
+
+
+def test_environment_variable_with_a_wrong_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_DATA", str(tmp_path / "typo"))
+    with pytest.raises(FileNotFoundError, match=r"no data in .*typo \(named by VIT_COURSE_DATA\)"):
+        load_dataset()
+
+
+def test_an_explicit_name_is_stronger_than_the_environment_variable(pets, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
+    assert load_dataset(pets).provenance.startswith("folder pets")
+
+
+def test_cifar10_that_is_not_there_says_how_to_get_it_and_takes_nothing_else(pets):
+    with pytest.raises(FileNotFoundError, match=r"no CIFAR-10 .* python -m vit_course\.data"):
+        load_dataset("cifar10", root=pets.parent)
+
+
+def test_image_size_other_than_32_is_refused_for_the_official_archive(tmp_path):
+    fake_cifar(tmp_path)
+    with pytest.raises(ValueError, match="32x32; image_size=64"):
+        load_dataset(root=tmp_path, image_size=64)
+
+
+def test_relative_root_is_found_from_the_notebooks_folder(tmp_path, pets, monkeypatch):
+    (tmp_path / "data").mkdir()
+    pets.rename(tmp_path / "data" / "pets")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(download, "REPOSITORY", tmp_path)
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert load_dataset().provenance.startswith("folder pets")
+    assert load_dataset("data/pets").provenance.startswith("folder pets")
+
+
+def test_root_in_the_working_directory_comes_before_the_repository(tmp_path, monkeypatch):
+    (tmp_path / "here" / "data").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(download, "REPOSITORY", tmp_path)
+    monkeypatch.chdir(tmp_path / "here")
+    assert download.resolve_root("data").resolve() == tmp_path / "here" / "data"
+
+
+def test_a_subset_of_all_pictures_is_the_data_set_itself():
+    dataset = shapes10(train=30, test=20)
+    assert dataset.subset(30, 20) is dataset and dataset.subset(None) is dataset
+    assert dataset.subset(None, 10) is not dataset

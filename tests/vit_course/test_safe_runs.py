@@ -1,0 +1,237 @@
+"""Runs that are killed, interrupted, starved or damaged."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from vit_course import train as train_module
+from vit_course.augment import AugmentConfig
+from vit_course.data import shapes10
+from vit_course.machinery import checkpoint as checkpoint_module
+from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.recipes import RECIPES, main
+from vit_course.train import TrainConfig, train
+from vit_course.vit import VisionTransformer
+
+MIXED = AugmentConfig(crop_padding=4, flip=0.5, rand_augment_ops=1, erasing=0.25, mixup=0.8, cutmix=1.0)
+CONFIG = TrainConfig(
+    epochs=4, batch_size=20, augment=MIXED, ema=0.9, augment_ahead=3, device="cpu", quiet=True
+)
+DATA = shapes10(train=140, test=20)
+
+
+def small_vit():
+    torch.manual_seed(0)
+    return VisionTransformer(
+        patch_size=8, embed_dim=16, depth=2, num_heads=2, drop_path_rate=0.2, drop_rate=0.1
+    )
+
+
+def trained(folder=None, resume=False, config=CONFIG, **options):
+    model = small_vit()
+    history = train(model, DATA, config, folder, resume, **options)
+    return torch.cat([p.detach().flatten() for p in model.parameters()]), history
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_run_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroken_run(tmp_path):
+    expected, unbroken = trained()
+    moments, kills = random.Random(0), 0
+    while kills < 10:
+        child = os.fork()
+        if child == 0:
+            trained(tmp_path, resume=True)
+            os._exit(0)
+        time.sleep(moments.uniform(0.02, 0.5))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        kills += 1
+    weights, history = trained(tmp_path, resume=True)
+    assert torch.equal(weights, expected)
+    assert history.step_loss == unbroken.step_loss
+
+
+def test_interrupt_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path):
+    expected, unbroken = trained()
+    moments = iter([False] * 9 + [True])
+
+    def interrupt_at_step_10(run, *args, original=train_module.Run.train_step):
+        original(run, *args)
+        if next(moments, False):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_module.Run, "train_step", interrupt_at_step_10)
+        _, first = trained(tmp_path)
+    assert first.interrupted
+    assert len(first.step_loss) == 10
+    weights, second = trained(tmp_path, resume=True)
+    assert not second.interrupted
+    assert torch.equal(weights, expected)
+    assert second.train_loss == unbroken.train_loss
+
+
+@pytest.fixture
+def listens():
+    """Listen to SIGINT, which a process that was started in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_second_interrupt_acts_at_once(listens):
+    with pytest.raises(KeyboardInterrupt), train_module.stop_on_interrupt() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop()
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_training_works_outside_the_main_thread():
+    results = []
+    thread = threading.Thread(target=lambda: results.append(trained()[1]))
+    thread.start()
+    thread.join()
+    assert len(results[0].train_loss) == 4
+
+
+def test_full_disk_ends_with_one_message_and_keeps_the_checkpoint_before(tmp_path, monkeypatch):
+    one_epoch = TrainConfig(**{**CONFIG.__dict__, "epochs": 4})
+    saved = []
+
+    def fsync_on_a_full_disk(descriptor):
+        if len(saved) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved.append(descriptor)
+
+    monkeypatch.setattr(checkpoint_module.os, "fsync", fsync_on_a_full_disk)
+    with pytest.raises(OSError, match="the disk is full; the checkpoint before it is untouched"):
+        trained(tmp_path, config=one_epoch)
+    assert len(load_checkpoint(tmp_path / "checkpoint.pt")["history"]["train_loss"]) == 2
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
+def test_damaged_checkpoint_is_noticed_and_named(tmp_path, damage):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, {"weights": torch.randn(100)})
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 1
+    elif damage == "empty":
+        data = b""
+    else:
+        torch.save({"weights": torch.randn(3)}, path)
+        data = path.read_bytes()
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="checkpoint.pt is damaged or no checkpoint of this course"):
+        load_checkpoint(path)
+
+
+def test_checkpoint_of_another_run_is_refused_by_the_name_of_what_differs(tmp_path):
+    trained(tmp_path)
+    with pytest.raises(ValueError, match="is of another run: lr differs"):
+        trained(tmp_path, resume=True, config=TrainConfig(**{**CONFIG.__dict__, "lr": 0.5}))
+
+
+def test_out_of_memory_ends_with_one_message_that_names_a_smaller_batch(monkeypatch):
+    def starve(run, *args):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(train_module.Run, "train_step", starve)
+    with pytest.raises(MemoryError, match="out of memory at batch_size 20: try 10"):
+        trained()
+
+
+def test_other_errors_of_torch_pass_unchanged(monkeypatch):
+    def fail(run, *args):
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(train_module.Run, "train_step", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        trained()
+
+
+def test_log_has_one_json_line_an_epoch(tmp_path):
+    trained(tmp_path, config=TrainConfig(**{**CONFIG.__dict__, "validation": 20}))
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
+    assert {"loss", "accuracy", "lr", "val_accuracy", "seconds", "images_per_s"} <= set(lines[0])
+
+
+def test_averaged_weights_are_kept_and_differ_from_the_last_ones():
+    averaged, _ = trained()
+    last, _ = trained(config=TrainConfig(**{**CONFIG.__dict__, "ema": 0.0}))
+    assert not torch.allclose(averaged, last)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")
+def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
+    model = small_vit()
+    muon, adamw = train_module.make_optimizers(model, TrainConfig(optimizer="muon"))
+    assert sum(len(group["params"]) for group in muon.param_groups) == 4 * 2
+    count = sum(len(group["params"]) for optimizer in (muon, adamw) for group in optimizer.param_groups)
+    assert count == len(list(model.parameters()))
+    _, history = trained(config=TrainConfig(**{**CONFIG.__dict__, "optimizer": "muon"}))
+    assert history.train_loss[-1] < history.train_loss[0]
+
+
+def test_unknown_optimizer_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="'lion' is unknown: use 'adamw', 'sgd' or 'muon'"):
+        trained(config=TrainConfig(optimizer="lion", batch_size=20))
+
+
+LAUNCH = [
+    "--data=shapes10",
+    "--train=160",
+    "--test=40",
+    "--epochs=2",
+    "--batch-size=40",
+    "--recipe=mixed",
+    "--model=Nano/8",
+]
+
+
+@pytest.mark.slow
+def test_two_processes_under_torchrun_give_the_losses_of_one(tmp_path):
+    command = [sys.executable, "-m", "vit_course", "train", *LAUNCH]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    several = [*launcher, "-m", "vit_course", "train", *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
+    subprocess.run([*command, f"--out={tmp_path / 'one'}", "--device=cpu"], check=True, timeout=240)
+    subprocess.run(several, check=True, timeout=240)
+    one, two = (load_checkpoint(tmp_path / name / "checkpoint.pt") for name in ("one", "two"))
+    assert two["history"]["step_loss"] == pytest.approx(one["history"]["step_loss"], rel=1e-4)
+    assert len(one["history"]["step_loss"]) == 8
+    for name, weights in one["model"].items():
+        torch.testing.assert_close(two["model"][name], weights, rtol=1e-3, atol=1e-4)
+
+
+def test_command_line_trains_records_and_resumes(tmp_path, capsys):
+    arguments = [*LAUNCH, f"--out={tmp_path}", "--device=cpu"]
+    assert main(arguments) == 0
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["data"].startswith("Shapes-10")
+    assert record["config"]["augment"]["mixup"] == RECIPES["mixed"].augment.mixup
+    assert record["parameters"] == 356_938
+    assert 0 <= record["test_accuracy"] <= 1
+    assert main([*arguments, "--resume"]) == 0
+    assert main([*arguments, "--resume", "--lr=3"]) == 1
+    assert "lr differs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["Micro/4", "resnet18", "resnet-small", "linear"])
+def test_dry_run_prints_parameters_operations_memory_and_recipe_and_trains_nothing(model, capsys, tmp_path):
+    assert main([f"--model={model}", "--data=shapes10", "--dry-run", f"--out={tmp_path / 'x'}"]) == 0
+    out = capsys.readouterr().out
+    assert "parameters" in out and "PFLOP" in out and "GiB" in out and '"mixup": 0.8' in out
+    assert not (tmp_path / "x").exists()

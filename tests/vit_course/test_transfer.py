@@ -1,0 +1,299 @@
+"""Tests of `vit_course.beyond.transfer`: heads, resolutions, freezing, rates, and torchvision's weights."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+from torchvision.models import VisionTransformer as TorchvisionViT
+
+from vit_course.beyond.transfer import (
+    change_resolution,
+    freeze,
+    imagenet_weights,
+    layer_scale,
+    load_body,
+    replace_head,
+    resize_pictures,
+    select_classes,
+    vit_from_torchvision,
+)
+from vit_course.data import shapes10
+from vit_course.embeddings import resample_pos_embed, sincos_2d
+from vit_course.vit import VisionTransformer, load_weights
+
+
+def small_vit(**options) -> VisionTransformer:
+    torch.manual_seed(0)
+    sizes = {
+        "img_size": (16, 24),
+        "patch_size": 4,
+        "embed_dim": 24,
+        "depth": 2,
+        "num_heads": 3,
+        "num_classes": 7,
+    }
+    model = VisionTransformer(**{**sizes, **options})
+    nn.init.normal_(model.head.weight)
+    return model.eval()
+
+
+def test_a_replaced_head_gives_ln_k_and_leaves_no_gradient_in_the_body():
+    model = replace_head(small_vit(representation_size=40), 5)
+    assert isinstance(model.pre_logits, nn.Identity)
+    assert tuple(model.head.weight.shape) == (5, 24)
+    loss = F.cross_entropy(model(torch.randn(6, 3, 16, 24)), torch.tensor([0, 1, 2, 3, 4, 0]))
+    assert loss.item() == pytest.approx(math.log(5), abs=1e-6)
+    loss.backward()
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    assert all(g.eq(0).all() for name, g in gradients.items() if not name.startswith("head."))
+    assert gradients["head.weight"].abs().max() > 0
+
+
+def test_replacing_a_head_leaves_every_weight_of_the_body_and_keeps_the_dtype():
+    model = small_vit().double()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    assert replace_head(model, 3) is model
+    after = model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before if not name.startswith("head."))
+    assert model.head.weight.dtype == torch.float64
+    with pytest.raises(ValueError, match="num_classes 0"):
+        replace_head(model, 0)
+
+
+def test_freezing_leaves_the_named_parts_alone_and_reads_whole_names():
+    model = small_vit(depth=12)
+    freeze(model, ("head", "blocks.1"))
+    free = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert free == {n for n, _ in model.named_parameters() if n.startswith(("head.", "blocks.1."))}
+
+
+def test_freezing_does_not_unfreeze_and_refuses_a_name_that_is_not_there():
+    model = small_vit(pos_embed="sincos")
+    assert not freeze(model, ("pos_embed", "head")).pos_embed.requires_grad
+    with pytest.raises(ValueError, match="'heads'; the parts of this model: cls_token, pos_embed"):
+        freeze(model, ("heads",))
+    assert model.head.weight.requires_grad
+    assert not any(p.requires_grad for p in freeze(model, ()).parameters())
+
+
+def test_layer_scales_fall_from_the_head_to_the_embeddings():
+    assert layer_scale("head.weight", 12, 0.75) == 1.0
+    assert layer_scale("norm.bias", 3, 0.5) == layer_scale("pre_logits.fc.weight", 3, 0.5) == 1.0
+    assert layer_scale("blocks.11.mlp.fc1.weight", 12, 0.75) == pytest.approx(0.75)
+    assert layer_scale("blocks.0.norm1.weight", 3, 0.5) == pytest.approx(0.5**3)
+    for name in (
+        "cls_token",
+        "pos_embed",
+        "pos_embed.rows",
+        "patch_embed.proj.weight",
+        "backbone.conv1.weight",
+    ):
+        assert layer_scale(name, 3, 0.5) == pytest.approx(0.5**4)
+    assert layer_scale("vit.blocks.2.attn.qkv.weight", 3, 0.5) == layer_scale(
+        "blocks.2.attn.qkv.weight", 3, 0.5
+    )
+    assert layer_scale("cls_token", 3, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("name", ["layer1.0.conv1.weight", "blocks.3.norm1.weight", "fc.weight"])
+def test_a_name_of_no_layer_is_refused(name):
+    with pytest.raises(ValueError, match="in no layer of a ViT with 3 blocks"):
+        layer_scale(name, 3, 0.75)
+
+
+def test_every_parameter_of_a_vit_has_a_layer():
+    for pos_embed in ("learned", "2d", "sincos", "relative", "none"):
+        for name, _ in small_vit(pos_embed=pos_embed, representation_size=8).named_parameters():
+            assert 0 < layer_scale(name, 2, 0.5) <= 1
+
+
+def test_learned_positions_are_interpolated_in_two_dimensions_and_the_cls_vector_is_kept():
+    model = small_vit()
+    before = model.pos_embed.detach().clone()
+    assert change_resolution(model, (32, 20)) is model
+    assert model.patch_embed.img_size == (32, 20)
+    assert model.patch_embed.grid_size == (8, 5) and model.patch_embed.num_patches == 40
+    assert torch.equal(model.pos_embed, resample_pos_embed(before, (4, 6), (8, 5)))
+    assert torch.equal(model.pos_embed[:, 0], before[:, 0])
+    assert model(torch.randn(2, 3, 32, 20)).shape == (2, 7)
+    assert isinstance(model.pos_embed, nn.Parameter) and model.pos_embed.requires_grad
+
+
+def test_a_frozen_learned_table_is_still_interpolated_and_stays_frozen():
+    model = freeze(small_vit(), ("head",))
+    before = model.pos_embed.clone()
+    change_resolution(model, 24)
+    assert torch.equal(model.pos_embed, resample_pos_embed(before, (4, 6), (6, 6)))
+    assert not model.pos_embed.requires_grad
+
+
+@pytest.mark.parametrize("where", ["every", "shared"])
+def test_positions_that_are_added_in_every_layer_are_interpolated_too(where):
+    model = small_vit(pos_embed_at=where, depth=3)
+    old = model.state_dict()
+    change_resolution(model, (32, 20))
+    assert model(torch.randn(2, 3, 32, 20)).shape == (2, 7)
+    tables = [model.pos_embed, *(model.layer_pos or [])]
+    before = [value for name, value in old.items() if "pos" in name]
+    assert len(tables) == len(before) == (3 if where == "every" else 1)
+    assert all(
+        torch.equal(new, resample_pos_embed(b, (4, 6), (8, 5))) for new, b in zip(tables, before, strict=True)
+    )
+
+
+def test_sincos_positions_are_computed_anew():
+    model = change_resolution(small_vit(pos_embed="sincos"), 32)
+    assert torch.equal(model.pos_embed[0, 1:], sincos_2d((8, 8), 24))
+    assert not model.pos_embed.requires_grad
+    assert model.state_dict().keys() == small_vit(pos_embed="sincos").state_dict().keys()
+
+
+def test_a_model_without_positions_changes_its_resolution_too():
+    model = change_resolution(small_vit(pos_embed="none", class_token=False, global_pool="avg"), 20)
+    assert model(torch.randn(1, 3, 20, 20)).shape == (1, 7)
+
+
+@pytest.mark.parametrize("pos_embed", ["2d", "relative"])
+def test_positions_without_a_table_are_refused_and_nothing_changes(pos_embed):
+    model = small_vit(pos_embed=pos_embed)
+    with pytest.raises(ValueError, match="use pos_embed 'learned', 'sincos' or 'none'"):
+        change_resolution(model, 32)
+    assert model.patch_embed.grid_size == (4, 6)
+    assert model(torch.randn(1, 3, 16, 24)).shape == (1, 7)
+
+
+def test_a_size_that_patches_do_not_fill_is_refused():
+    model = small_vit()
+    with pytest.raises(ValueError, match="not divisible by patch_size"):
+        change_resolution(model, 30)
+    assert model.patch_embed.img_size == (16, 24)
+
+
+def test_the_body_is_loaded_and_the_head_is_not():
+    source, target = small_vit(), small_vit(num_classes=3, representation_size=8)
+    nn.init.normal_(source.cls_token)
+    head = target.head.weight.clone()
+    load_body(target, source.state_dict())
+    assert torch.equal(target.head.weight, head)
+    images = torch.randn(2, 3, 16, 24)
+    features = [model.norm(model.blocks(model.embed(images))) for model in (target, source)]
+    assert torch.equal(*features)
+
+
+def test_weights_that_do_not_fit_are_named_and_nothing_is_loaded():
+    target = small_vit()
+    before = target.cls_token.clone()
+    with pytest.raises(ValueError, match=r"pos_embed is \(1, 17, 24\).*\(1, 25, 24\).*change_resolution"):
+        load_body(target, small_vit(img_size=16).state_dict())
+    with pytest.raises(ValueError, match="blocks.2.norm1.weight is not in the model.* and 8 more"):
+        load_body(target, small_vit(depth=3).state_dict())
+    with pytest.raises(ValueError, match="cls_token is missing"):
+        load_body(target, {})
+    assert torch.equal(target.cls_token, before)
+
+
+def test_selected_classes_are_relabelled_in_the_order_given():
+    data = shapes10(train=200, test=100)
+    part = select_classes(data, [7, 2])
+    assert part.classes == (data.classes[7], data.classes[2])
+    assert len(part.train_labels) == 40 and len(part.test_labels) == 20
+    assert torch.equal(part.train_images[part.train_labels == 0], data.train_images[data.train_labels == 7])
+    assert torch.equal(part.test_images[part.test_labels == 1], data.test_images[data.test_labels == 2])
+    assert f"40 train / 20 test pictures of {data.classes[7]}, {data.classes[2]}" in part.provenance
+
+
+@pytest.mark.parametrize("classes", [[], [10], [-1], [3, 3]])
+def test_classes_that_are_not_there_are_refused(classes):
+    with pytest.raises(ValueError, match="different indices from 0 to 9"):
+        select_classes(shapes10(train=20, test=10), classes)
+
+
+def test_resized_pictures_stay_uint8_and_say_so():
+    data = shapes10(train=20, test=10)
+    large = resize_pictures(data, (48, 40))
+    assert large.train_images.shape == (20, 3, 48, 40) and large.train_images.dtype == torch.uint8
+    assert large.provenance.endswith("resized to 48x40")
+    assert torch.equal(large.test_labels, data.test_labels)
+    back = resize_pictures(large, 32)
+    assert (back.train_images.float() - data.train_images.float()).abs().mean() < 4
+    assert resize_pictures(data, 32) is data
+
+
+def test_a_picture_of_one_colour_keeps_it_and_sharp_edges_do_not_wrap_around():
+    data = shapes10(train=10, test=10)
+    data.train_images[0] = 77
+    data.train_images[1, :, :, :16], data.train_images[1, :, :, 16:] = 0, 255
+    large = resize_pictures(data, 48).train_images
+    assert large[0].eq(77).all()
+    assert large[1, :, :, :16].max() < 30 and large[1, :, :, -16:].min() > 225
+
+
+def torchvision_vit(**options) -> TorchvisionViT:
+    torch.manual_seed(1)
+    sizes = {
+        "image_size": 24,
+        "patch_size": 8,
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_dim": 128,
+        "mlp_dim": 256,
+    }
+    model = TorchvisionViT(**{**sizes, "num_classes": 6, **options})
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    return model.eval()
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+@pytest.mark.parametrize("hidden", [None, 48])
+def test_weights_saved_from_torchvision_give_the_same_logits(tmp_path, suffix, hidden):
+    theirs = torchvision_vit(representation_size=hidden)
+    path = tmp_path / f"vit{suffix}"
+    (save_file if suffix == ".safetensors" else torch.save)(theirs.state_dict(), path)
+    ours = vit_from_torchvision(load_weights(path)).eval()
+    images = torch.randn(3, 3, 24, 24)
+    with torch.no_grad():
+        assert torch.allclose(ours(images), theirs(images), atol=1e-5)
+
+
+def test_the_heads_are_width_over_64_unless_given():
+    theirs = torchvision_vit(num_heads=4)
+    images = torch.randn(3, 3, 24, 24)
+    with torch.no_grad():
+        want = theirs(images)
+        right = vit_from_torchvision(theirs.state_dict(), num_heads=4).eval()(images)
+        wrong = vit_from_torchvision(theirs.state_dict()).eval()(images)
+    assert torch.allclose(right, want, atol=1e-5)
+    assert not torch.allclose(wrong, want, atol=1e-4)
+    with pytest.raises(ValueError, match="width 96 is not a multiple of 64"):
+        vit_from_torchvision(torchvision_vit(hidden_dim=96, num_heads=3).state_dict())
+
+
+def test_torchvision_weights_take_another_resolution_and_head():
+    model = vit_from_torchvision(torchvision_vit().state_dict(), img_size=48, num_classes=10)
+    logits = model.eval()(torch.randn(2, 3, 48, 48))
+    assert logits.shape == (2, 10) and logits.eq(0).all()
+
+
+def test_other_weights_are_not_taken_for_a_vit():
+    with pytest.raises(ValueError, match="not weights of a torchvision VisionTransformer: pos_embed"):
+        vit_from_torchvision({"conv1.weight": torch.zeros(64, 3, 7, 7)})
+
+
+def test_imagenet_weights_are_found_by_name_or_in_the_cache_and_never_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    monkeypatch.delenv("VIT_COURSE_IMAGENET", raising=False)
+    assert imagenet_weights() is None
+    cached = tmp_path / "checkpoints" / "vit_b_16-c867db91.pth"
+    cached.parent.mkdir()
+    cached.touch()
+    assert imagenet_weights() == cached
+    named = tmp_path / "mine.safetensors"
+    monkeypatch.setenv("VIT_COURSE_IMAGENET", str(named))
+    with pytest.raises(FileNotFoundError, match="mine.safetensors, which is not a file"):
+        imagenet_weights()
+    named.touch()
+    assert imagenet_weights() == named

@@ -1,0 +1,132 @@
+"""Six small training runs of lesson 07, five of them with something wrong; students name it from the curves.
+
+    python -m vit_course.classroom.broken_runs
+
+trains them again (two minutes on one CPU core) and writes `data/runs/broken.json`, which the lesson draws.
+"""
+
+import json
+import math
+import platform
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from vit_course.augment import mixup
+from vit_course.classroom.plots import PALETTE
+from vit_course.data import normalize, shapes10
+from vit_course.experiments.run import RUNS
+from vit_course.vit import VisionTransformer
+
+FILE = RUNS / "broken.json"
+EPOCHS, STEPS_PER_EPOCH, BATCH = 10, 75, 64
+FEW = 480
+CLASSES = (3, 5, 6, 7)  # cross, heart, ring, square: enough for curves, and quick to learn
+PLOTS = {
+    "A": "sorted pictures",
+    "B": "schedule too short",
+    "C": "harder pictures",
+    "D": "rate too high",
+    "E": "few pictures",
+    "F": "validation labels out of order",
+}
+"""What is special in the run of each plot; `run` does it."""
+
+
+def shapes4() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return normalised pictures of 16x16 pixels and labels of four classes of Shapes-10: training, validation."""
+    data = shapes10(train=12_000, test=1000, image_size=16)
+    halves = []
+    for images, labels in ((data.train_images, data.train_labels), (data.test_images, data.test_labels)):
+        rows = torch.isin(labels, torch.tensor(CLASSES))
+        new = torch.searchsorted(torch.tensor(CLASSES), labels[rows])
+        halves.append((normalize(images[rows], *data.channel_stats()), new))
+    (images, labels), validation = halves
+    return (images[: STEPS_PER_EPOCH * BATCH], labels[: STEPS_PER_EPOCH * BATCH]), validation
+
+
+def run(special: str) -> dict[str, list[float]]:
+    """Train a small ViT; return the training loss of every second step and the validation loss of every epoch."""
+    (images, labels), (new_images, new_labels) = shapes4()
+    torch.manual_seed(0)
+    model = VisionTransformer(16, 4, 3, len(CLASSES), embed_dim=48, depth=2, num_heads=2, global_pool="avg")
+    peak = 0.3 if special == "rate too high" else 2e-3
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak)
+    total = EPOCHS * STEPS_PER_EPOCH
+    scheduled = total // 3 if special == "schedule too short" else total
+    if special == "validation labels out of order":
+        new_labels = new_labels[torch.randperm(len(new_labels))]
+    losses, validation = [], []
+    for step in range(total):
+        number = step % STEPS_PER_EPOCH
+        if number == 0:
+            order = torch.randperm(len(images))
+            if special == "sorted pictures":
+                order = labels.argsort(stable=True)
+            elif special == "few pictures":
+                order = order[order < FEW].repeat(len(order) // FEW)
+        rows = order[number * BATCH : (number + 1) * BATCH]
+        x, y = images[rows], F.one_hot(labels[rows], len(CLASSES)).float()
+        if special == "harder pictures":
+            x, y = mixup(x, y, torch.rand(BATCH), torch.randperm(BATCH))
+        falling = (1 + math.cos(math.pi * min(1, step / scheduled))) / 2
+        optimizer.param_groups[0]["lr"] = peak * min(falling, (step + 1) / 20)
+        loss = F.cross_entropy(model.train()(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if number == STEPS_PER_EPOCH - 1:
+            with torch.no_grad():
+                validation.append(F.cross_entropy(model.eval()(new_images), new_labels).item())
+    pairs = [(a + b) / 2 for a, b in zip(losses[::2], losses[1::2], strict=True)]
+    return {"train": [round(v, 3) for v in pairs], "validation": [round(v, 3) for v in validation]}
+
+
+def load() -> dict:
+    """Read the recorded runs: data, machine and, for each plot, losses by step and by epoch."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def draw(record: dict) -> Figure:
+    """Draw the six runs: training loss, validation loss and ln K, one panel a run."""
+    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5), sharex=True, sharey=True)
+    chance, epoch = float(np.log(record["classes"])), record["steps_per_epoch"]
+    for axis, (name, losses) in zip(axes.flat, record["runs"].items(), strict=True):
+        epochs = 1 + np.arange(len(losses["validation"]))
+        steps = 2 * (1 + np.arange(len(losses["train"]))) / epoch
+        axis.plot(steps, losses["train"], "-", color=PALETTE[0], lw=0.9, label="training")
+        axis.plot(epochs, losses["validation"], "--o", color=PALETTE[1], ms=3, label="validation")
+        axis.axhline(chance, color="0.4", ls=":", label="ln K")
+        axis.set(title=name, ylim=(0, 2.2 * chance))
+    for axis in axes[1]:
+        axis.set_xlabel("epoch")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("loss in nats")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(f"Six runs, one of them healthy ({record['data']}; {record['machine']})")
+    return figure
+
+
+def main() -> None:
+    """Train all six and write the file."""
+    record = {
+        "data": "four classes of Shapes-10, 16x16 pixels",
+        "machine": f"cpu ({platform.machine()})",
+        "torch": torch.__version__,
+        "steps_per_epoch": STEPS_PER_EPOCH,
+        "classes": len(CLASSES),
+        "runs": {plot: run(special) for plot, special in PLOTS.items()},
+    }
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    FILE.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

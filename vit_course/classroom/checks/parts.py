@@ -1,0 +1,66 @@
+"""What the checks of several lessons try."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from vit_course.classroom.checks.compare import (
+    Mistake,
+    build,
+    difference,
+    explain_error,
+    first_of,
+    outcome,
+    spread_weights,
+)
+
+
+def counting(*shape: int) -> Tensor:
+    """Return a float tensor of all different small numbers: 0, 1, 2 ... in order."""
+    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+
+
+class NearBias(nn.Module):
+    """A bias without weights that depends on the query, as relative position does."""
+
+    def forward(self, q: Tensor) -> Tensor:
+        """Turn queries (B, h, T, d) into a bias (B, h, T, T)."""
+        distance = torch.arange(q.shape[-2]).to(q)
+        return -(distance[:, None] - distance).abs() * (1 + q.mean(dim=-1, keepdim=True).abs())
+
+
+def check_keyword(answer: type, options: dict, x: Tensor) -> None:
+    """The second argument of `forward` is passed by name in the encoder and in the lessons."""
+    result = outcome(lambda f: f(x, return_attention=True), build(answer, **options).eval(), ())
+    if isinstance(result, TypeError):
+        raise Mistake(
+            "the second argument of forward is called `return_attention`: other parts pass it by name, "
+            f"and then your code stops with {explain_error(result)}"
+        )
+
+
+def check_float64(answer: type, reference: type, options: dict, x: Tensor) -> None:
+    """With all weights and inputs in float64 the result should be that of the finished module, in float64."""
+    finished = spread_weights(reference(**options)).double().eval()
+    module = build(answer, **options).double().eval()
+    module.load_state_dict(finished.state_dict())
+    result, want = (outcome(lambda f, case: first_of(f(case)), f, (x.double(),)) for f in (module, finished))
+    if isinstance(want, Exception):  # a kept answer of another exercise may be part of the finished module
+        return
+    if wrong := difference(result, want):
+        raise Mistake(
+            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
+            "tensors the dtype of x"
+        )
+
+
+def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
+    """Name the axis with most pairs of slices that never disagree, dropped here, kept there; "" if there are none."""
+    shares = {}
+    for axis, name in enumerate(names):
+        one, other = (part.movedim(axis, 0).flatten(1).double() for part in (dropped, kept))
+        disagree = one @ other.T
+        agree = disagree + disagree.T == 0
+        shares[name] = (agree.double().mean().item() * len(agree) - 1) / (len(agree) - 1)
+    return max(shares, key=shares.get) if max(shares.values()) > 1e-9 else ""

@@ -1,0 +1,95 @@
+"""Which exercises there are, and where their checks lie: in the folder of a lesson, loaded when one is asked for."""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from vit_course.machinery.paths import LESSONS
+
+EXERCISE_OPTION = re.compile(r'^# %% .*?exercise="([^"]*)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: its name, the finished version and the function that verifies an answer."""
+
+    name: str
+    reference: Any
+    verify: Callable[[Any], None]
+
+
+class Exercises(Mapping):
+    """All exercises by name. To know the names costs a look at the lessons' text; a check is loaded when it is read."""
+
+    def __init__(self, lessons: Path):
+        self.lessons = lessons
+        self.loaded: dict[str, Exercise] = {}
+
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """Read from the lessons' text which folder has the check of which exercise.
+
+        Raises:
+            ValueError: if two lessons have an exercise of the same name.
+        """
+        homes: dict[str, str] = {}
+        for path in sorted(self.lessons.glob("[0-9][0-9]_*/lesson.py")):
+            for option in EXERCISE_OPTION.findall(path.read_text(encoding="utf-8")):
+                for reference in option.split(","):
+                    name = reference.partition(":")[2].strip().partition(".")[0]
+                    if name in homes:
+                        raise ValueError(
+                            f"{path.parent.name} and {homes[name]} both have an exercise {name!r}"
+                        )
+                    homes[name] = path.parent.name
+        return homes
+
+    def __getitem__(self, name: str) -> Exercise:
+        if name not in self.loaded:
+            lesson_part(self.homes[name], "checks")
+        return self.loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.homes)
+
+    def __len__(self) -> int:
+        return len(self.homes)
+
+
+EXERCISES = Exercises(LESSONS)
+
+
+def exercise(reference: Any) -> Callable:
+    """Register the decorated function as the check of the exercise whose finished version is `reference`."""
+
+    def register(verify: Callable[[Any], None]) -> Callable[[Any], None]:
+        EXERCISES.loaded[reference.__name__] = Exercise(reference.__name__, reference, verify)
+        return verify
+
+    return register
+
+
+def lesson_part(lesson: str, part: str) -> ModuleType:
+    """Load a file of a lesson's folder as a module, once: its "checks" or its "answers".
+
+    Args:
+        lesson: name of the folder, or the two digits it begins with.
+        part: name of the file, without its ending.
+
+    Raises:
+        FileNotFoundError: if there is no such lesson or file.
+    """
+    for path in sorted(LESSONS.glob(f"{lesson}*/{part}.py")):
+        name = f"lessons.{path.parent.name}.{part}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+    raise FileNotFoundError(f"no lesson {lesson} with {part}.py in {LESSONS}")

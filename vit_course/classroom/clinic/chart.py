@@ -1,0 +1,28 @@
+"""What a student has mended so far: her own functions, as they were last checked."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+from vit_course.classroom.clinic.bugs import BUGS, PARTS
+from vit_course.classroom.clinic.healthy import Parts
+
+FUNCTIONS = [part.name for part in fields(Parts)]
+CHART: dict[str, tuple[Callable, int]] = {}
+"""For each function that was checked: the answer, and how many symptoms it still had."""
+
+
+def my_parts() -> Parts:
+    """Return the student's own functions as they were last checked; sick ones where none was, or none that runs."""
+    return replace(PARTS, **{name: answer for name, (answer, left) in CHART.items() if left < len(BUGS)})
+
+
+def scoreboard() -> tuple[int, int]:
+    """Print how many bugs of each function are mended, as of the last checks; return (mended, all)."""
+    mended = 0
+    for name in FUNCTIONS:
+        total = sum(bug.function == name for bug in BUGS)
+        done = max(0, total - CHART.get(name, (None, total))[1])
+        mended += done
+        print(f"{name:14} {'●' * done}{'○' * (total - done)}")
+    print(f"{mended} of {len(BUGS)} bugs mended")
+    return mended, len(BUGS)

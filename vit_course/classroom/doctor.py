@@ -1,0 +1,263 @@
+"""Is everything here that the course needs? `python -m vit_course.classroom.doctor` looks, and says how to mend it.
+
+Each check returns one `Finding`. A check imports what it looks for only when it runs, because that may be
+missing or broken. Lesson 00 shows the same table.
+"""
+
+from __future__ import annotations  # so that a Python that is too old gets as far as being told so
+
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from vit_course.machinery.paths import ROOT
+
+REQUIREMENTS = ROOT / "requirements.txt"
+GIB = 2**30
+MIN_PYTHON = (3, 10)
+LESSONS_NEED = {
+    *("torch", "torchvision", "numpy", "pillow", "einops", "safetensors", "tqdm", "filelock"),
+    *("matplotlib", "ipywidgets"),
+}
+"""Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Args:
+        name: what was looked at.
+        status: "ok", "warn" (the course works, with a limit) or "fail" (it does not).
+        detail: what is there.
+        fix: the one command, or the one thing to do, that mends it; empty if all is well.
+    """
+
+    name: str
+    status: str
+    detail: str
+    fix: str = ""
+
+
+def command(*words: str) -> str:
+    """Return the command `python -m ...` for the Python that runs this, to be typed in the course's folder."""
+    python = Path(sys.executable)
+    words = (str(python.relative_to(ROOT) if ROOT in python.parents else python), "-m", *words)
+    return " ".join(f'"{word}"' if set(word) & set(" <>") else word for word in words)
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+    """Python is new enough."""
+    detail = ".".join(map(str, version))
+    if version < MIN_PYTHON:
+        needed = ".".join(map(str, MIN_PYTHON))
+        return Finding("Python", "fail", f"{detail} (needs {needed})", f"install Python {needed} or newer")
+    return Finding("Python", "ok", detail)
+
+
+def version_numbers(version: str) -> list[int]:
+    """Turn "2.6.0+cu124" into [2, 6, 0]."""
+    return [int(number) for number in re.findall(r"\d+", re.split(r"[+a-z]", version)[0])]
+
+
+def read_requirements(text: str) -> dict[str, str]:
+    """Turn the lines `name>=version` of requirements.txt into {name: version}."""
+    return dict(re.findall(r"^([\w.-]+)>=([\w.]+)", text, flags=re.MULTILINE))
+
+
+def check_packages(installed: Callable[[str], str] = metadata.version) -> Finding:
+    """Every package of requirements.txt is installed, and new enough."""
+    if not REQUIREMENTS.exists():
+        return Finding("Packages", "warn", "requirements.txt is not here: versions were not compared")
+    problems = {}
+    for name, needed in read_requirements(REQUIREMENTS.read_text(encoding="utf-8")).items():
+        try:
+            found = installed(name)
+        except metadata.PackageNotFoundError:
+            problems[name] = f"{name} is missing"
+        else:
+            if version_numbers(found) < version_numbers(needed):
+                problems[name] = f"{name} {found} (needs {needed})"
+    if not problems:
+        return Finding("Packages", "ok", "all of requirements.txt")
+    status = "fail" if LESSONS_NEED & problems.keys() else "warn"
+    return Finding(
+        "Packages", status, ", ".join(problems.values()), command("pip", "install", "-r", REQUIREMENTS.name)
+    )
+
+
+def check_torch(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
+    """Torch and torchvision fit together: an operator compiled for the pair runs."""
+    try:
+        torch, torchvision = load("torch"), load("torchvision")
+        torchvision.ops.nms(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), torch.tensor([1.0]), 0.5)
+    except Exception as error:
+        detail = f"torch and torchvision do not work together: {first_line(error)}"
+        return Finding(
+            "PyTorch", "fail", detail, command("pip", "install", "--upgrade", "torch", "torchvision")
+        )
+    return Finding("PyTorch", "ok", f"torch {torch.__version__}, torchvision {torchvision.__version__}")
+
+
+def check_device() -> Finding:
+    """What models will run on."""
+    import torch
+
+    from vit_course.machinery.device import get_device
+
+    device = get_device()
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info()
+        detail = f"{torch.cuda.get_device_name()}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
+        if free < 2 * GIB:
+            return Finding("Device", "warn", detail, "close other notebooks and programs that use the GPU")
+        return Finding("Device", "ok", detail)
+    name = "Apple GPU (MPS)" if device.type == "mps" else "CPU"
+    return Finding("Device", "ok", f"{name}, {os.cpu_count()} processor cores")
+
+
+def check_profile() -> Finding:
+    """How large the runs in the lessons will be."""
+    from vit_course.classroom.profiles import get_profile
+
+    try:
+        return Finding("Profile", "ok", get_profile().name)
+    except ValueError as error:
+        return Finding("Profile", "fail", str(error), "unset VIT_COURSE_PROFILE, or set it to one of these")
+
+
+def available_memory() -> int | None:
+    """Return the bytes that programs can still get (Linux), else all there are, else None (Windows)."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="utf-8")
+        return int(re.search(r"MemAvailable:\s+(\d+) kB", text)[1]) * 1024
+    except (OSError, TypeError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def check_memory(available: Callable[[], int | None] = available_memory) -> Finding:
+    """There is memory for CIFAR-10 and a small model in training."""
+    memory = available()
+    if memory is None:
+        return Finding("Memory", "ok", "this system does not tell")
+    if memory < 2 * GIB:
+        detail = f"{memory / GIB:.1f} GiB: little for training"
+        return Finding("Memory", "warn", detail, "close other notebooks and programs")
+    return Finding("Memory", "ok", f"{memory / GIB:.1f} GiB")
+
+
+def check_disk(usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Finding:
+    """There is room for CIFAR-10 (half a GiB while it is unpacked) and for checkpoints."""
+    free = usage(ROOT)[2]
+    if free >= GIB:
+        return Finding("Disk", "ok", f"{free / GIB:.1f} GiB free")
+    # What pip keeps of old downloads is often several GiB.
+    status = "fail" if free < GIB / 4 else "warn"
+    return Finding(
+        "Disk", status, f"{free / GIB:.1f} GiB free: little for data", command("pip", "cache", "purge")
+    )
+
+
+def check_data(root: str = "data") -> Finding:
+    """Where `load_dataset()` will find pictures; it looks without decoding any."""
+    from torchvision.datasets import CIFAR10
+
+    from vit_course.data.cifar10 import resolve_root, verify_archive
+
+    named = os.environ.get("VIT_COURSE_DATA") or "auto"
+    get_cifar10 = command("vit_course", "data")
+    if named == "shapes10":
+        return Finding("Data", "ok", "Shapes-10, which VIT_COURSE_DATA asks for")
+    folder = resolve_root(root if named in ("auto", "cifar10") else named)
+    if (archive := folder / CIFAR10.filename).exists():
+        try:
+            verify_archive(archive)
+        except ValueError as error:
+            return Finding("Data", "fail", first_line(error), get_cifar10)
+        return Finding("Data", "ok", "CIFAR-10, the official archive")
+    if (folder / CIFAR10.base_folder).exists():
+        return Finding("Data", "ok", "CIFAR-10, unpacked")
+    for train in [folder / "train", *sorted(folder.glob("*/train"))]:
+        if any(path.is_dir() for path in train.glob("*")):
+            return Finding("Data", "ok", f"pictures in the folder {train.parent.name}")
+    if named == "auto":
+        return Finding("Data", "warn", "no CIFAR-10: lessons use Shapes-10, which is generated", get_cifar10)
+    fix = get_cifar10 if named == "cifar10" else "unset VIT_COURSE_DATA, or set it to a folder with pictures"
+    return Finding("Data", "fail", f"VIT_COURSE_DATA is {named!r}, where there are no data", fix)
+
+
+def check_jupyter(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
+    """Jupyter knows a Python kernel."""
+    try:
+        kernels = load("jupyter_client.kernelspec").KernelSpecManager().find_kernel_specs()
+    except ImportError as error:
+        return Finding("Jupyter", "fail", first_line(error), command("pip", "install", "jupyterlab"))
+    if "python3" not in kernels:
+        fix = command("pip", "install", "--force-reinstall", "ipykernel")
+        return Finding("Jupyter", "fail", "there is no Python kernel", fix)
+    return Finding("Jupyter", "ok", "there is a Python kernel")
+
+
+CHECKS = (
+    check_python,
+    check_packages,
+    check_torch,
+    check_device,
+    check_profile,
+    check_memory,
+    check_disk,
+    check_data,
+    check_jupyter,
+)
+
+
+def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
+    """Make all checks. A check that itself breaks is a finding too, so this never raises."""
+    findings = []
+    for check in checks:
+        try:
+            findings.append(check())
+        except Exception as error:
+            name = check.__name__.replace("check_", "").capitalize()
+            detail = f"{type(error).__name__}: {first_line(error)}"
+            findings.append(Finding(name, "fail", detail, command("pip", "install", "-r", REQUIREMENTS.name)))
+    return findings
+
+
+def report(findings: list[Finding]) -> None:
+    """Print findings as a table, each fix below its problem, in plain ASCII for consoles of every kind."""
+    width = max(len(finding.name) for finding in findings)
+    lines = []
+    for finding in findings:
+        status = "FAIL" if finding.status == "fail" else finding.status
+        lines.append(f"{status:<4}  {finding.name:<{width}}  {finding.detail}")
+        if finding.fix:
+            lines.append(f"{'':<{width + 8}}to mend it: {finding.fix}")
+    broken = sum(finding.status == "fail" for finding in findings)
+    verdict = "The course can run here."
+    if broken:
+        verdict = f"{broken} of {len(findings)} checks failed. The commands are for the folder of the course."
+    print("\n".join([*lines, "", verdict]).encode("ascii", "replace").decode("ascii"))
+
+
+def main(arguments: list[str]) -> int:
+    """Look at everything and report; return the exit status: 1 if something must be mended."""
+    results = run()
+    report(results)
+    return int(any(finding.status == "fail" for finding in results))

@@ -1,0 +1,32 @@
+"""Exercises that are answered by reading: a line of code, a plot."""
+
+
+def read_shape(images: int, channels: int, height: int, width: int) -> tuple[int, ...]:
+    """Predict a shape from letters alone: what is the shape of this result?
+
+        reduce(pictures, "b c (h h2) (w w2) -> (h w) b c", "mean", h2=4, w2=2)
+
+    `pictures` has the shape (images, channels, height, width); height is a multiple of 4, width of 2.
+
+    Returns:
+        The shape of the result, a tuple of three whole numbers.
+    """
+    return (height // 4) * (width // 2), images, channels
+
+
+def read_curves() -> dict[str, int]:
+    """Say what happened in the runs A to F. Give every plot the number of one diagnosis; each fits one plot at most.
+
+    1. Nothing is wrong: the training pictures are harder than the validation pictures.
+    2. The learning rate is far too high.
+    3. The learning rate is zero long before the end: the schedule was made for fewer steps.
+    4. The weights start far too large: the model is sure of nonsense at step 0.
+    5. The model learns its few training pictures by heart.
+    6. The training pictures come sorted by class.
+    7. The validation labels are in another order than the validation pictures.
+    8. The pictures are not shown to the model: every picture is replaced by zeros.
+
+    Returns:
+        A dict from "A", "B", "C", "D", "E" and "F" to the number of the diagnosis.
+    """
+    return {"A": 6, "B": 3, "C": 1, "D": 2, "E": 5, "F": 7}

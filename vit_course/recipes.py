@@ -214,7 +214,7 @@ def describe(options: argparse.Namespace, model: nn.Module, dataset: Dataset, co
     """Say what a run would be: recipe in full, parameters, operations, memory."""
     pictures = (len(dataset.train_images) - config.validation) // config.batch_size * config.batch_size
     flops = forward_flops(model, dataset)
-    device = run_device(config, 0)
+    device = run_device(config)
     lines = {
         "model": f"{options.model}, {sum(p.numel() for p in model.parameters()):,} parameters",
         "data": dataset.provenance,

@@ -1,40 +1,32 @@
 """Train and evaluate a classifier on a data set that lives on the device of the run.
 
-Lessons 00, 02, 06 and 07 to 13 use it; it knows no particular model. What a step draws at random depends on the
-seed and the number of the step alone, so a run that was cut off goes on exactly where it stopped.
-`python -m vit_course train` is the command line (in `recipes`).
+`train` is one function, to be read downward: batch, forward, backward, clip, rates, step, bookkeeping. Lessons 00, 02,
+06 and 07 to 13 use it; it knows no particular model. What a step draws at random depends on the seed and the number of
+the step alone, so a run that was cut off goes on exactly where it stopped.
 """
 
 import copy
 import hashlib
-import json
-import math
-import os
-import re
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from tqdm.auto import tqdm
 
 from vit_course.augment import AugmentConfig, augment
-from vit_course.beyond.transfer import layer_scale
-from vit_course.classroom.profiles import get_profile
 from vit_course.data import Dataset, normalize
+from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
+from vit_course.machinery.stopping import explain_out_of_memory, stop_on_signal
+from vit_course.optim import learning_rate, make_optimizers, set_rates
 
 Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 """What a run minimises: of model, images (B, C, H, W) and targets (B, K) the mean loss and the share of hits."""
@@ -136,7 +128,8 @@ def train(
             the means of both over the held-out or test pictures.
 
     Returns:
-        The history of the run. Ctrl-C ends a run early: the checkpoint is written and the history returned.
+        The history of the run. Ctrl-C, and what else asks a process to end, ends a run early: the checkpoint is
+        written and the history returned.
 
     Raises:
         ValueError: if the pictures do not fill a batch, an option is unknown or a checkpoint does not fit.
@@ -144,37 +137,61 @@ def train(
         MemoryError: if the memory of the device does not suffice.
         OSError: if the checkpoint cannot be written.
     """
-    run = Run(model, dataset, config or TrainConfig(), Path(folder) if folder else None, objective)
-    with (
-        stop_on_interrupt() as stop,
-        explain_out_of_memory(run.config),
-        torch.random.fork_rng(run.rng_devices),
-    ):
-        run.start(resume)
-        run.fit(stop, on_epoch)
-        return run.finish()
+    config = config or TrainConfig()
+    run = Run(model, dataset, config, Path(folder) if folder else None, objective)
+    with run.own_randomness(), stop_on_signal() as stop, explain_out_of_memory(config.batch_size):
+        run.begin(resume)
+        forward = processes.shared(torch.compile(model) if config.compile else model, run.device)
+        console = run.console()
+        model.train()
+        while run.step < run.total_steps and not run.history.interrupted:
+            for images, targets in run.batches():
+                with run.engine.computing(run.device):
+                    loss, hits = run.objective(forward, images, targets)
+                loss.backward()
+                if config.grad_clip:
+                    nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
+                share = learning_rate(run.step, run.total_steps, run.warmup_steps, 1.0)
+                set_rates(run.optimizers, share)
+                for optimizer in run.optimizers:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                if run.average is not None:
+                    run.average.update_parameters(model)
+                run.count_step(loss, hits, share * config.lr)
+                console.advance()
+                if stop() and run.step < run.total_steps:
+                    run.history.interrupted = True
+                    break
+            if run.end_pass():
+                console.end_epoch(run.last_epoch())
+                if on_epoch and run.first_process:
+                    on_epoch(run.history)
+            run.save()
+        console.close()
+        run.finish()
+        console.conclude(run.history, run.step, len(dataset.test_images))
+    return run.history
 
 
 class Run:
-    """One training run: the model, its optimisers and how far they are. Used by `train` alone."""
+    """The state of one training run: data on its device, optimisers, average, history, and how far it is."""
 
     def __init__(
         self,
         model: nn.Module,
         dataset: Dataset,
         config: TrainConfig,
-        folder: Path | None,
+        folder: Path | None = None,
         objective: Objective | None = None,
     ):
-        self.dataset, self.config, self.folder = dataset, config, folder
+        self.model, self.dataset, self.config, self.folder = model, dataset, config, folder
         self.objective = objective or partial(classification, label_smoothing=config.label_smoothing)
-        self.own_scores = objective is not None
-        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        self.device = run_device(config, self.rank)
-        self.rng_devices = [self.device] if self.device.type == "cuda" else []
-        order = torch.randperm(
-            len(dataset.train_images), generator=torch.Generator().manual_seed(config.seed)
-        )
+        self.own_scores = objective
+        self.rank, self.world = processes.rank_and_number()
+        self.device = run_device(config)
+        generator = torch.Generator().manual_seed(config.seed)
+        order = torch.randperm(len(dataset.train_images), generator=generator)
         self.held_out, kept = order[: config.validation], order[config.validation :]
         if len(kept) < config.batch_size:
             raise ValueError(f"{len(kept)} training pictures do not fill one batch of {config.batch_size}")
@@ -187,15 +204,14 @@ class Run:
         self.steps_per_epoch = len(kept) // config.batch_size
         self.total_steps = config.epochs * self.steps_per_epoch
         self.warmup_steps = round(config.warmup_epochs * self.steps_per_epoch)
-        self.model = model.to(self.device)
-        self.engine, self.optimizers = REFERENCE, []
-        self.average = None
+        model.to(self.device)
+        self.engine, self.optimizers, self.average, self.step = REFERENCE, [], None, 0
         if config.ema:
             average = get_ema_multi_avg_fn(config.ema)
-            self.average = AveragedModel(self.model, multi_avg_fn=average, use_buffers=True)
+            self.average = AveragedModel(model, multi_avg_fn=average, use_buffers=True)
         self.history = History(asdict(config), dataset.provenance, str(self.device))
-        self.fresh_losses: list[Tensor] = []
-        self.fresh_hits: list[Tensor] = []
+        self.fresh: list[Tensor] = []
+        self.since = time.perf_counter()
 
     @property
     def checkpoint(self) -> Path | None:
@@ -203,65 +219,76 @@ class Run:
         return self.folder and self.folder / "checkpoint.pt"
 
     @property
-    def speaks(self) -> bool:
+    def first_process(self) -> bool:
         """Whether this process prints and writes: the first of several."""
-        return self.rank == 0 and not self.config.quiet
+        return self.rank == 0
 
-    @property
-    def step(self) -> int:
-        """Number of steps done."""
-        return len(self.history.step_lr)
+    def own_randomness(self):
+        """Draw random numbers without changing those of whoever called `train`."""
+        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
 
-    def start(self, resume: bool) -> None:
-        """Go on from the checkpoint, or begin: either way with one engine for the whole run."""
-        state = (
-            load_checkpoint(self.checkpoint)
-            if resume and self.checkpoint and self.checkpoint.exists()
-            else None
-        )
-        if state is not None:
-            self.load(state)
+    def begin(self, resume: bool) -> None:
+        """Go on from the checkpoint if there is one and it is wanted, else begin; one engine for the whole run.
+
+        Raises:
+            ValueError: if the checkpoint is damaged, or of a run with another model, data set or configuration.
+        """
+        state = None
+        if resume and self.checkpoint and self.checkpoint.exists():
+            state = load_checkpoint(self.checkpoint)
+            self.require_same_run(state)
+            self.engine = Engine(**state["history"]["engine"])
         else:
-            self.engine = self.chosen_engine()
-            self.optimizers = make_optimizers(self.model, self.config, self.engine.fused_optimizer)
-            self.history.engine = asdict(self.engine)
-
-    def chosen_engine(self) -> Engine:
-        """Choose the engine, from steps of a copy of the model; the first of several processes does."""
-        chosen = [None]
-        if self.rank == 0:
-            forward_backward = trial_step(self)
-            chosen = [choose_engine(self.config.precision, self.device, self.total_steps, forward_backward)]
-        if self.world > 1:
-            dist.broadcast_object_list(chosen)
-        return chosen[0]
-
-    def fit(self, stop: Callable[[], bool], on_epoch: Callable[[History], None] | None) -> None:
-        """Train from where the run is to its end, or until `stop` says so between two steps."""
-        if self.speaks and self.step < self.total_steps:
-            announce(self)
-        forward = self.prepared_model()
-        bar = tqdm(
-            total=self.total_steps, initial=self.step, disable=not self.speaks, unit="step", leave=False
+            self.engine = processes.agreed(self.measured_engine)
+        config = self.config
+        self.optimizers = make_optimizers(
+            self.model,
+            config.optimizer,
+            config.lr,
+            config.weight_decay,
+            config.layer_decay,
+            self.engine.fused_optimizer,
         )
-        start = time.perf_counter()
-        self.model.train()
-        while self.step < self.total_steps and not self.history.interrupted:
-            for images, targets in self.batches():
-                self.train_step(forward, images, targets)
-                bar.update()
-                if stop() and self.step < self.total_steps:
-                    self.history.interrupted = True
-                    break
-            self.history.seconds += time.perf_counter() - start
-            start = time.perf_counter()
-            self.collect()
-            if self.step % self.steps_per_epoch == 0:
-                self.end_epoch(bar)
-                if on_epoch and self.rank == 0:
-                    on_epoch(self.history)
-            self.save()
-        bar.close()
+        self.history.engine = asdict(self.engine)
+        if state is not None:
+            self.restore(state)
+        self.since = time.perf_counter()
+
+    def require_same_run(self, state: dict) -> None:
+        """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
+        now, then = self.history.config, state["config"]
+        changed = [key for key, value in now.items() if key not in RESUMABLE and then.get(key) != value]
+        if changed or state["history"]["provenance"] != self.dataset.provenance:
+            raise ValueError(
+                f"{self.checkpoint} is of another run: {', '.join(changed) or 'its data set'} differs; "
+                "use another folder, or delete it"
+            )
+
+    def restore(self, state: dict) -> None:
+        """Take weights, optimisers, average, history and step from a checkpoint."""
+        try:
+            self.model.load_state_dict(state["model"])
+        except RuntimeError as error:
+            raise ValueError(f"{self.checkpoint} holds another model: {error}") from error
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
+        self.step = state["step"]
+
+    def save(self) -> None:
+        """Write the checkpoint, if the run keeps one; the first of several processes does."""
+        if self.checkpoint and self.first_process:
+            state = {
+                "config": self.history.config,
+                "history": asdict(self.history),
+                "step": self.step,
+                "model": self.model.state_dict(),
+                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+                "average": None if self.average is None else self.average.state_dict(),
+            }
+            save_checkpoint(self.checkpoint, state)
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the rest of the epoch's batches: augmented images and targets, this process's part of them.
@@ -290,144 +317,108 @@ class Run:
                     torch.manual_seed(seed_of(config.seed, epoch, number, self.rank))
                     yield x.chunk(self.world)[self.rank], y.chunk(self.world)[self.rank]
 
-    def train_step(self, forward: nn.Module, images: Tensor, targets: Tensor) -> None:
-        """Take one step of the optimisers."""
-        config = self.config
-        share = learning_rate(self.step, self.total_steps, self.warmup_steps, 1.0)
-        with self.engine.computing(self.device):
-            loss, hits = self.objective(forward, images, targets)
-        loss.backward()
-        if config.grad_clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = share * group["peak_lr"]
-            optimizer.step()
-            optimizer.zero_grad()
-        if self.average is not None:
-            self.average.update_parameters(self.model)
-        self.history.step_lr.append(share * config.lr)
-        self.fresh_losses.append(loss.detach())
-        self.fresh_hits.append(hits.detach())
+    def count_step(self, loss: Tensor, hits: Tensor, rate: float) -> None:
+        """Count a step, and note what it gave; loss and hits stay on the device until the pass ends."""
+        self.step += 1
+        self.fresh.append(torch.stack([loss.detach().float(), hits.detach().float()]))
+        self.history.step_lr.append(rate)
 
-    def collect(self) -> None:
-        """Bring the losses and hits of the steps since the last call from the device into the history."""
-        if not self.fresh_losses:
-            return
-        both = torch.stack([torch.stack(self.fresh_losses), torch.stack(self.fresh_hits)])
-        if self.world > 1:
-            dist.all_reduce(both)
-            both /= self.world
-        losses, hits = both.cpu()
-        self.fresh_losses, self.fresh_hits = [], []
+    def end_pass(self) -> bool:
+        """Bring losses and hits into the history, and at the end of an epoch its means and scores; tell whether it is.
+
+        Raises:
+            FloatingPointError: if a loss is not a number any more.
+        """
+        history, config, steps = self.history, self.config, self.steps_per_epoch
+        losses, hits = processes.mean(torch.stack(self.fresh, dim=1)).cpu()
+        self.fresh = []
         if not bool(losses.isfinite().all()):
-            step = len(self.history.step_loss) + int((~losses.isfinite()).nonzero()[0])
+            step = len(history.step_loss) + int((~losses.isfinite()).nonzero()[0])
             raise FloatingPointError(
                 f"the loss is not a number any more at step {step}: try a smaller learning rate than "
-                f"{self.config.lr:g}, or a longer warm-up"
+                f"{config.lr:g}, or a longer warm-up"
             )
-        self.history.step_loss += losses.tolist()
-        self.history.step_accuracy += hits.tolist()
-
-    def end_epoch(self, bar: tqdm) -> None:
-        """Write down the epoch: means over its steps, and the score on the held-out pictures."""
-        history, steps = self.history, self.steps_per_epoch
+        history.step_loss += losses.tolist()
+        history.step_accuracy += hits.tolist()
+        now = time.perf_counter()
+        history.seconds, self.since = history.seconds + now - self.since, now
+        if self.step % steps:
+            return False
         history.train_loss.append(sum(history.step_loss[-steps:]) / steps)
         history.train_accuracy.append(sum(history.step_accuracy[-steps:]) / steps)
-        if self.config.validation:
+        if config.validation:
             images, labels = (
                 self.dataset.train_images[self.held_out],
                 self.dataset.train_labels[self.held_out],
             )
             history.val_accuracy.append(self.score(images, labels)[0])
-        last = {"loss": history.train_loss[-1], "accuracy": history.train_accuracy[-1]}
-        bar.set_postfix({name: f"{value:.3f}" for name, value in last.items()})
-        if self.folder and self.rank == 0:
-            line = {"epoch": len(history.train_loss), **last, "lr": history.step_lr[-1]}
-            line |= {"val_accuracy": history.val_accuracy[-1]} if self.config.validation else {}
-            line |= {"seconds": round(history.seconds, 3), "images_per_s": round(self.images_per_second())}
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+        return True
 
-    def images_per_second(self) -> float:
-        """Training pictures per second since the run began."""
-        return self.step * self.config.batch_size / max(self.history.seconds, 1e-9)
+    def last_epoch(self) -> dict[str, float]:
+        """Say how the last epoch went: a line of the log."""
+        history = self.history
+        line = {"epoch": len(history.train_loss), "loss": history.train_loss[-1]}
+        line |= {"accuracy": history.train_accuracy[-1], "lr": history.step_lr[-1]}
+        line |= {"val_accuracy": history.val_accuracy[-1]} if self.config.validation else {}
+        rate = self.step * self.config.batch_size / max(history.seconds, 1e-9)
+        return {**line, "seconds": round(history.seconds, 3), "images_per_s": round(rate)}
 
     def score(self, images: Tensor, labels: Tensor) -> tuple[float, float]:
         """Score the model, or the average of its weights where there is one; the model stays in training mode."""
         scored = self.model if self.average is None else self.average.module
-        own = self.objective if self.own_scores else None
-        result = evaluate(scored, images, labels, self.stats, objective=own)
+        result = evaluate(scored, images, labels, self.stats, objective=self.own_scores)
         self.model.train()
         return result
 
-    def finish(self) -> History:
-        """Leave the trained weights in the model and score it on the test pictures."""
+    def finish(self) -> None:
+        """Leave the trained weights in the model, in evaluation mode, and score a whole run on the test pictures."""
         if self.average is not None:
             self.model.load_state_dict(self.average.module.state_dict())
         self.model.eval()
-        history, dataset = self.history, self.dataset
-        own = self.objective if self.own_scores else None
-        if history.interrupted:
-            if self.speaks:
-                where = f"; go on with resume=True, folder={str(self.folder)!r}" if self.folder else ""
-                print(f"Stopped after step {self.step} of {self.total_steps}{where}.")
-            return history
-        scores = evaluate(self.model, dataset.test_images, dataset.test_labels, self.stats, objective=own)
-        history.test_accuracy, history.test_loss = scores
-        if self.speaks:
-            print(
-                f"{self.config.epochs} epochs in {history.seconds:.0f} s: training loss "
-                f"{history.train_loss[-1]:.3f}, test accuracy {history.test_accuracy:.1%} on "
-                f"{len(dataset.test_images):,} pictures ({dataset.provenance})"
-            )
-        return history
+        if not self.history.interrupted:
+            test = self.dataset.test_images, self.dataset.test_labels
+            scores = evaluate(self.model, *test, self.stats, objective=self.own_scores)
+            self.history.test_accuracy, self.history.test_loss = scores
 
-    def prepared_model(self) -> nn.Module:
-        """Wrap the model for several processes and for compilation, as configured."""
-        model = self.model
-        if self.world > 1:
-            model = DistributedDataParallel(model, [self.device] if self.device.type == "cuda" else None)
-        return torch.compile(model) if self.config.compile else model
+    def measured_engine(self) -> Engine:
+        """Choose the engine, from steps of a copy of the model."""
+        return choose_engine(self.config.precision, self.device, self.total_steps, self.trial_step())
 
-    def save(self) -> None:
-        """Write the checkpoint, if the run keeps one; the first of several processes does."""
-        if self.checkpoint and self.rank == 0:
-            state = {
-                "config": self.history.config,
-                "history": asdict(self.history),
-                "model": self.model.state_dict(),
-                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-                "average": None if self.average is None else self.average.state_dict(),
-            }
-            save_checkpoint(self.checkpoint, state)
+    def trial_step(self) -> Callable[[], None]:
+        """Return what does forward and backward of the first batch, on a copy of the model."""
+        trial, size = copy.deepcopy(self.model).train(), self.config.batch_size
+        batch = self.images[:size], self.labels[:size]
 
-    def load(self, state: dict) -> None:
-        """Go on from the content of the checkpoint.
+        def step() -> None:
+            x, y = augment(*batch, self.stats, len(self.dataset.classes), self.config.augment)
+            self.objective(trial, x[: size // self.world], y[: size // self.world])[0].backward()
+            if x.is_cuda:
+                torch.cuda.synchronize()
 
-        Raises:
-            ValueError: if it is of a run with another model, data set or configuration.
-        """
-        changed = [
-            k for k, v in self.history.config.items() if k not in RESUMABLE and state["config"].get(k) != v
-        ]
-        if changed or state["history"]["provenance"] != self.dataset.provenance:
-            raise ValueError(
-                f"{self.checkpoint} is of another run: {', '.join(changed) or 'its data set'} differs; "
-                "use another folder, or delete it"
-            )
-        try:
-            self.model.load_state_dict(state["model"])
-        except RuntimeError as error:
-            raise ValueError(f"{self.checkpoint} holds another model: {error}") from error
-        self.engine = Engine(**state["history"]["engine"])
-        self.optimizers = make_optimizers(self.model, self.config, self.engine.fused_optimizer)
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-        self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
+        return step
+
+    def console(self) -> Console:
+        """Say what is about to run and the minutes it will take; return what shows and logs the run from here on."""
+        config, history = self.config, self.history
+        folder = self.folder if self.first_process else None
+        console = Console(
+            self.step,
+            self.total_steps,
+            folder,
+            len(history.train_loss),
+            config.quiet or not self.first_process,
+        )
+        if not console.quiet and self.step < self.total_steps:
+            step = self.trial_step()
+            for _ in range(2):
+                start = time.perf_counter()
+                with self.engine.computing(self.device):
+                    step()
+                seconds = (time.perf_counter() - start) * 1.1
+            size = sum(parameter.numel() for parameter in self.model.parameters())
+            minutes = seconds * (self.total_steps - self.step) / 60
+            console.announce(size, len(self.images), config.epochs, str(self.device), minutes)
+        return console
 
 
 RESUMABLE = ("device", "quiet", "compile")
@@ -439,107 +430,10 @@ def seed_of(*numbers: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:7], "big")
 
 
-def run_device(config: TrainConfig, rank: int) -> torch.device:
+def run_device(config: TrainConfig) -> torch.device:
     """Return the device of a run: as configured, or the best one here; one GPU for each process."""
     device = get_device() if config.device == "auto" else torch.device(config.device)
-    if device.type == "cuda" and dist.is_initialized():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", rank)))
-    return device
-
-
-@contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a question that the loop asks between two steps; the second one acts at once."""
-    asked = threading.Event()
-
-    def note(signum: int, frame: object) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, previous)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-@contextmanager
-def explain_out_of_memory(config: TrainConfig) -> Iterator[None]:
-    """Turn the many out-of-memory errors of torch into one that says what to do."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
-            raise
-        raise MemoryError(
-            f"out of memory at batch_size {config.batch_size}: try {max(1, config.batch_size // 2)}, or a smaller "
-            "model (after an interrupted run in a notebook, restart the kernel first)"
-        ) from error
-
-
-def make_optimizers(
-    model: nn.Module, config: TrainConfig, fused: bool = False
-) -> list[torch.optim.Optimizer]:
-    """Build the optimisers of a run; each group remembers its peak learning rate.
-
-    `fused` updates all weights in one kernel, where the optimiser can: AdamW.
-
-    Raises:
-        ValueError: if the optimiser is unknown, or this torch does not have it.
-    """
-    groups = weight_decay_groups(model, config.weight_decay)
-    if config.layer_decay != 1:
-        groups = layer_groups(model, groups, config)
-    if config.optimizer == "adamw":
-        optimizers = [torch.optim.AdamW(groups, lr=config.lr, fused=fused or None)]
-    elif config.optimizer == "sgd":
-        optimizers = [torch.optim.SGD(groups, lr=config.lr, momentum=0.9, nesterov=True)]
-    elif config.optimizer == "muon":
-        optimizers = muon_and_adamw(model, groups, config)
-    else:
-        raise ValueError(f"optimizer {config.optimizer!r} is unknown: use 'adamw', 'sgd' or 'muon'")
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["peak_lr"] = group["lr"]
-    return optimizers
-
-
-def layer_groups(model: nn.Module, groups: list[dict], config: TrainConfig) -> list[dict]:
-    """Split groups of parameters further, by learning rate: the nearer to the input, the smaller (`layer_scale`)."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    depth = 1 + max(
-        (int(number) for number in re.findall(r"blocks\.(\d+)\.", " ".join(names.values()))), default=-1
-    )
-    split = []
-    for group in groups:
-        scales: dict[float, list] = {}
-        for parameter in group["params"]:
-            scale = layer_scale(names[parameter], depth, config.layer_decay)
-            scales.setdefault(scale, []).append(parameter)
-        split += [{**group, "params": params, "lr": scale * config.lr} for scale, params in scales.items()]
-    return split
-
-
-def muon_and_adamw(model: nn.Module, groups: list[dict], config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Give the hidden matrices, those of the blocks, to Muon and all other parameters to AdamW."""
-    if not hasattr(torch.optim, "Muon"):
-        raise ValueError(
-            f"optimizer 'muon' needs torch 2.9 or newer, this is {torch.__version__}; use 'adamw'"
-        )
-    names = ((name, p) for name, p in model.named_parameters() if "blocks." in name)
-    hidden = {id(p) for name, p in names if name.endswith(".weight") and p.ndim == 2}
-    if not hidden:
-        raise ValueError("optimizer 'muon' found no matrices in blocks; it is meant for a VisionTransformer")
-    matrices = [{**group, "params": [p for p in group["params"] if id(p) in hidden]} for group in groups]
-    matrices = [group for group in matrices if group["params"]]
-    others = [{**group, "params": [p for p in group["params"] if id(p) not in hidden]} for group in groups]
-    muon = torch.optim.Muon(
-        matrices, lr=config.lr, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
-    return [muon, torch.optim.AdamW(others, lr=config.lr)]
+    return processes.own_device(device)
 
 
 def classification(
@@ -595,81 +489,8 @@ def evaluate(
     return correct / len(images), loss / len(images)
 
 
-def learning_rate(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
-    """Return the learning rate of one step: a linear rise, then half a cosine down to zero.
-
-    With w warm-up steps and n steps after them: peak·(s + 1)/w in step s < w, then peak·(1 + cos(π·k/n))/2 in the
-    k-th step after the warm-up, k = 1 ... n.
-
-    Args:
-        step: number s of the step, the first is 0.
-        total_steps: steps of the whole run, w + n.
-        warmup_steps: steps w of the rise, 0 for none; the last of them runs at the peak.
-        peak: highest learning rate.
-
-    Returns:
-        The learning rate: above 0 at step 0, 0 at the last step.
-    """
-    if step < warmup_steps:
-        return peak * (step + 1) / warmup_steps
-    progress = (step + 1 - warmup_steps) / max(1, total_steps - warmup_steps)
-    return peak * (1 + math.cos(math.pi * progress)) / 2
-
-
-def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Split the trainable parameters: weight matrices decay; norms, biases, CLS token and positions do not.
-
-    Counting axes is not enough: the CLS token and the positions have three.
-
-    Args:
-        model: any model; the kernel of a convolution is a weight matrix too.
-        weight_decay: decay of the matrices; the other parameters get 0.
-
-    Returns:
-        Groups for an optimiser: a list of dicts {"params": list of parameters, "weight_decay": number}. Every
-        trainable parameter is in exactly one of them, frozen ones are in none.
-    """
-    decayed, kept = [], []
-    for name, parameter in model.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        is_matrix = parameter.ndim >= 2 and name.endswith("weight")
-        (decayed if is_matrix else kept).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
-
-
 def linear_classifier(dataset: Dataset) -> nn.Module:
     """Build the simplest opponent: one linear layer from all pixels to the classes, starting at zero."""
     layer = nn.Linear(dataset.train_images[0].numel(), len(dataset.classes))
     nn.init.zeros_(layer.weight)
     return nn.Sequential(nn.Flatten(), layer)
-
-
-def trial_step(run: Run) -> Callable[[], None]:
-    """Return what does forward and backward of the first batch, on a copy of the model."""
-    config, trial = run.config, copy.deepcopy(run.model).train()
-    batch = run.images[: config.batch_size], run.labels[: config.batch_size]
-    local = config.batch_size // run.world
-
-    def step() -> None:
-        x, y = augment(*batch, run.stats, len(run.dataset.classes), config.augment)
-        run.objective(trial, x[:local], y[:local])[0].backward()
-        if x.is_cuda:
-            torch.cuda.synchronize()
-
-    return step
-
-
-def announce(run: Run) -> None:
-    """Print what is about to run and the minutes it will take, from two steps of a copy of the model."""
-    config, step = run.config, trial_step(run)
-    for _ in range(2):
-        start = time.perf_counter()
-        with run.engine.computing(run.device):
-            step()
-        seconds = (time.perf_counter() - start) * 1.1
-    size = sum(parameter.numel() for parameter in run.model.parameters())
-    print(
-        f"Profile {get_profile().name}: {size:,} parameters, {len(run.images):,} pictures x {config.epochs} epochs "
-        f"on {run.device}, about {seconds * (run.total_steps - run.step) / 60:.1f} minutes"
-    )

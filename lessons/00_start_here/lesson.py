@@ -28,7 +28,7 @@ from vit_course.classroom import doctor
 from vit_course.classroom import plots
 from vit_course.classroom.checks import check, diagnose
 from vit_course.data import load_dataset, shapes10
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 from vit_course.train import TrainConfig, linear_classifier, train
 from vit_course.vit import create_vit

@@ -307,7 +307,7 @@ report(before)
 # train. This cell builds nothing new: `train` is the course's training loop, and lesson 07 opens it.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.train import TrainConfig, train
 
 epochs = get_profile().pick(smoke=5, cpu=12, gpu=20)

@@ -426,7 +426,7 @@ for what, num_tokens in [
 # %% tags=["nbval-ignore-output"]
 import time
 
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 
 

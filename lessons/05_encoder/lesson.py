@@ -30,7 +30,7 @@ from vit_course import encoder
 from vit_course.classroom import check, plots
 from vit_course.data import normalize, shapes10
 from vit_course.patches import PatchEmbed, patchify, unpatchify
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 
 shapes = shapes10(train=64, test=10)

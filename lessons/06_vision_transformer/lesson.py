@@ -31,7 +31,7 @@ from torch import nn
 from vit_course.classroom import plots
 from vit_course.classroom.checks import check, use_my_answers
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.train import TrainConfig, linear_classifier, train
 
 plots.show(

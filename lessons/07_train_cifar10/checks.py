@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course import augment, train
+from vit_course import augment, optim
 from vit_course.classroom.checks.compare import (
     Mistake,
     Unfinished,
@@ -411,7 +411,7 @@ def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-@exercise(train.learning_rate)
+@exercise(optim.learning_rate)
 def check_learning_rate(answer):
     cases = [
         (0, 10, 4, 1.0),
@@ -454,7 +454,7 @@ def check_learning_rate(answer):
     )
     compare(
         lambda *case: _number(answer(*case)),
-        train.learning_rate,
+        optim.learning_rate,
         cases,
         [
             (variant(rise=lambda s, w: s / w), starts_at_zero),
@@ -463,7 +463,7 @@ def check_learning_rate(answer):
             (variant(rise=lambda s, w: s / max(1, w - 1)), starts_at_zero),
             (
                 lambda s, n, w, peak: (
-                    peak * (s + 1) / w if 0 < w == s else train.learning_rate(s, n, w, peak)
+                    peak * (s + 1) / w if 0 < w == s else optim.learning_rate(s, n, w, peak)
                 ),
                 "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
                 "`step < warmup_steps`, not `<=`",
@@ -505,7 +505,7 @@ def check_learning_rate(answer):
             ),
             (variant(fall=lambda x: 1.0), "after the warm-up your rate stays at the peak"),
             (
-                lambda *case: train.learning_rate(*case[:3], 1.0),
+                lambda *case: optim.learning_rate(*case[:3], 1.0),
                 "`peak` is not used: you return shares of 1",
             ),
         ],
@@ -518,7 +518,7 @@ def check_learning_rate(answer):
             f"the very last step must have the rate 0, and no small rest: yours has {whole[-1]:.2g}"
         )
     for step in range(39):
-        mine, want = _number(answer(step, 40, 8, 1e-3)), train.learning_rate(step, 40, 8, 1e-3)
+        mine, want = _number(answer(step, 40, 8, 1e-3)), optim.learning_rate(step, 40, 8, 1e-3)
         if abs(mine - want) > 1e-3 * want:
             raise Mistake(
                 f"right for a peak of 1, but with peak = 0.001 step {step} of 40, with 8 of warm-up, should have "
@@ -547,7 +547,7 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
 
 
-@exercise(train.weight_decay_groups)
+@exercise(optim.weight_decay_groups)
 def check_weight_decay_groups(answer):
     for described, model in small_models():
         for decay in (0.05, 0.3):
@@ -591,7 +591,7 @@ def check_groups(groups: object, model: nn.Module, decay: float, described: str)
                     "parameters themselves, not their names"
                 )
             given.setdefault(id(parameter), []).append(float(group["weight_decay"]))
-    wanted = {id(p): d["weight_decay"] for d in train.weight_decay_groups(model, decay) for p in d["params"]}
+    wanted = {id(p): d["weight_decay"] for d in optim.weight_decay_groups(model, decay) for p in d["params"]}
     named = list(model.named_parameters())
     if len(given) > len(named) or set(given) - {id(p) for _, p in named}:
         raise Mistake(

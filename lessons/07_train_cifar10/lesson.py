@@ -38,7 +38,7 @@ from vit_course.augment import AugmentConfig, augment
 from vit_course.classroom.checks import check
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.run import load_records
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 from vit_course.recipes import RECIPES, build_model
 from vit_course.experiments.first_studies import LADDER
@@ -183,8 +183,8 @@ plots.show(
 #
 # **Your task.** Write `learning_rate`. It must work for `warmup_steps` = 0 too.
 
-# %% exercise="vit_course.train:learning_rate" difficulty=1 minutes=7 hint="Two cases, `if step < warmup_steps`. In the second one compute the share of the way down first: a number that is 1 at the last step." hint2="That share is k/n. Take k and n from the text: k counts the steps after the warm-up from 1 on, n is how many there are. Then write the second formula with `math.cos` and `math.pi`. Test it by hand: at the last step the share is 1, and 1 + cos π = 0."
-from vit_course.train import learning_rate
+# %% exercise="vit_course.optim:learning_rate" difficulty=1 minutes=7 hint="Two cases, `if step < warmup_steps`. In the second one compute the share of the way down first: a number that is 1 at the last step." hint2="That share is k/n. Take k and n from the text: k counts the steps after the warm-up from 1 on, n is how many there are. Then write the second formula with `math.cos` and `math.pi`. Test it by hand: at the last step the share is 1, and 1 + cos π = 0."
+from vit_course.optim import learning_rate
 
 learning_rate = check(learning_rate)
 
@@ -223,8 +223,8 @@ for name, parameter in small.named_parameters():
 # parameter belongs in exactly one. A frozen one (`requires_grad` is False) is left out. Positions can be several
 # parameters, whose names then begin with `pos_embed`.
 
-# %% exercise="vit_course.train:weight_decay_groups" difficulty=2 minutes=8 hint="Go over `model.named_parameters()` once and put each parameter into one of two lists. What do the names of all weight matrices have in common, in the list above? And which of those are not matrices?" hint2="In the list, matrices have a name that ends with `weight` *and* at least two axes: the first rule leaves out the CLS token and the positions, the second the norms. Skip what does not have `requires_grad`. Then make two dicts, each with the keys `'params'` and `'weight_decay'`, and return them in a list."
-from vit_course.train import weight_decay_groups
+# %% exercise="vit_course.optim:weight_decay_groups" difficulty=2 minutes=8 hint="Go over `model.named_parameters()` once and put each parameter into one of two lists. What do the names of all weight matrices have in common, in the list above? And which of those are not matrices?" hint2="In the list, matrices have a name that ends with `weight` *and* at least two axes: the first rule leaves out the CLS token and the positions, the second the norms. Skip what does not have `requires_grad`. Then make two dicts, each with the keys `'params'` and `'weight_decay'`, and return them in a list."
+from vit_course.optim import weight_decay_groups
 
 weight_decay_groups = check(weight_decay_groups)
 

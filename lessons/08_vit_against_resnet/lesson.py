@@ -69,7 +69,7 @@ from torchvision.models import resnet18
 
 from vit_course.classroom import plots
 from vit_course.data import load_dataset, shapes10
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 
 

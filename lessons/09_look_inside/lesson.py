@@ -33,7 +33,7 @@ from einops import rearrange
 
 from vit_course.classroom import check, plots
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import evaluate, train
 from vit_course.experiments.released import load_trained, trained_names

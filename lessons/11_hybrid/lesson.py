@@ -401,7 +401,7 @@ for name in ("Nano/8", "R-Nano/8"):
 # %% tags=["nbval-ignore-output"]
 from dataclasses import replace
 
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.train import train
 
 profile = get_profile()

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_course import optim
 from vit_course.beyond import transfer
 from vit_course.classroom.checks.compare import Mistake, compare, demand_error, explain_error, outcome
 from vit_course.classroom.checks.registry import exercise
@@ -272,7 +273,7 @@ def _check_unknown_part(answer) -> None:
             )
 
 
-@exercise(transfer.layer_scale)
+@exercise(optim.layer_scale)
 def check_layer_scale(answer):
     names = [
         "head.weight",
@@ -335,7 +336,7 @@ def check_layer_scale(answer):
 
     compare(
         lambda *case: _number(answer(*case)),
-        transfer.layer_scale,
+        optim.layer_scale,
         cases,
         [
             (

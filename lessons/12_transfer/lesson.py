@@ -39,7 +39,7 @@ from torch import nn
 from vit_course.classroom import check, plots
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.run import describe_records, load_records
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.beyond.transfer import resize_pictures, select_classes
@@ -302,8 +302,8 @@ for label in (len(ours.classes) - 1, 0):
 #
 # **Your task.** Write `layer_scale`. It reads the layer off the name of a parameter, and returns the factor.
 
-# %% exercise="vit_course.beyond.transfer:layer_scale" difficulty=2 minutes=8 hint="Split the name at its dots. The first piece tells whether it is an embedding, a block or the end; for a block, the second piece is its number." hint2="`part, *rest = name.removeprefix('vit.').split('.')`. Then three cases: layer 0, `int(rest[0]) + 1`, or `depth + 1`. Anything else, or a block number that is not below `depth`, is a ValueError. At last `decay ** (depth + 1 - layer)`."
-from vit_course.beyond.transfer import layer_scale
+# %% exercise="vit_course.optim:layer_scale" difficulty=2 minutes=8 hint="Split the name at its dots. The first piece tells whether it is an embedding, a block or the end; for a block, the second piece is its number." hint2="`part, *rest = name.removeprefix('vit.').split('.')`. Then three cases: layer 0, `int(rest[0]) + 1`, or `depth + 1`. Anything else, or a block number that is not below `depth`, is a ValueError. At last `decay ** (depth + 1 - layer)`."
+from vit_course.optim import layer_scale
 
 layer_scale = check(layer_scale)
 

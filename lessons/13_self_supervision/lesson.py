@@ -36,7 +36,7 @@ from einops import rearrange
 from vit_course.classroom import check, plots
 from vit_course.data import normalize, shapes10
 from vit_course.patches import patchify, unpatchify
-from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.profiles import get_profile
 
 photo = plots.sample_photo((64, 64))[None]  # (1, 3, 64, 64), uint8
 patches = patchify(photo / 255, 8)  # (1, 64, 192): 64 patches, 192 numbers each

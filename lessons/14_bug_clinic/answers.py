@@ -8,8 +8,8 @@ from torch import nn
 
 from vit_course.classroom.clinic import bugs
 from vit_course.classroom.clinic import healthy as clinic
+from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
-from vit_course.train import learning_rate, weight_decay_groups
 
 SYMPTOMS = {
     "loss_at_step_0": "loss at step 0",

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from vit_course.classroom import plots
-from vit_course.classroom.profiles import Profile, get_device, get_profile
+from vit_course.machinery.profiles import Profile, get_device, get_profile
 
 PICTURE = torch.rand(3, 16, 16)
 FIGURES = {

@@ -18,6 +18,8 @@ from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
 from vit_course.machinery import checkpoint as checkpoint_module
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.stopping import stop_on_signal
+from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, main
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer
@@ -60,17 +62,20 @@ def test_run_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroken_run(
     assert history.step_loss == unbroken.step_loss
 
 
-def test_interrupt_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path, name):
+    if not hasattr(signal, name):
+        pytest.skip(f"there is no {name} on this system")
     expected, unbroken = trained()
     moments = iter([False] * 9 + [True])
 
-    def interrupt_at_step_10(run, *args, original=train_module.Run.train_step):
+    def interrupt_at_step_10(run, *args, original=train_module.Run.count_step):
         original(run, *args)
         if next(moments, False):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(getattr(signal, name))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_module.Run, "train_step", interrupt_at_step_10)
+        patch.setattr(train_module.Run, "count_step", interrupt_at_step_10)
         _, first = trained(tmp_path)
     assert first.interrupted
     assert len(first.step_loss) == 10
@@ -89,7 +94,7 @@ def listens():
 
 
 def test_second_interrupt_acts_at_once(listens):
-    with pytest.raises(KeyboardInterrupt), train_module.stop_on_interrupt() as stop:
+    with pytest.raises(KeyboardInterrupt), stop_on_signal() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop()
         signal.raise_signal(signal.SIGINT)
@@ -145,21 +150,33 @@ def test_checkpoint_of_another_run_is_refused_by_the_name_of_what_differs(tmp_pa
 
 
 def test_out_of_memory_ends_with_one_message_that_names_a_smaller_batch(monkeypatch):
-    def starve(run, *args):
+    def starve(*args, **options):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-    monkeypatch.setattr(train_module.Run, "train_step", starve)
+    monkeypatch.setattr(train_module, "classification", starve)
     with pytest.raises(MemoryError, match="out of memory at batch_size 20: try 10"):
         trained()
 
 
 def test_other_errors_of_torch_pass_unchanged(monkeypatch):
-    def fail(run, *args):
+    def fail(*args, **options):
         raise RuntimeError("shapes do not fit")
 
-    monkeypatch.setattr(train_module.Run, "train_step", fail)
+    monkeypatch.setattr(train_module, "classification", fail)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         trained()
+
+
+def test_epochs_that_run_again_leave_one_line_each_in_the_log(tmp_path):
+    trained(tmp_path, config=TrainConfig(**{**CONFIG.__dict__, "epochs": 4}))
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    trained(tmp_path, resume=True)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    with (tmp_path / "log.jsonl").open("a") as file:  # as if the run had been killed before its checkpoint
+        file.write(lines[-1] + "\n")
+    trained(tmp_path, resume=True)
+    assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
+    assert len(lines) == 4 and (tmp_path / "checkpoint.pt").read_bytes() == before
 
 
 def test_log_has_one_json_line_an_epoch(tmp_path):
@@ -178,7 +195,7 @@ def test_averaged_weights_are_kept_and_differ_from_the_last_ones():
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")
 def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
     model = small_vit()
-    muon, adamw = train_module.make_optimizers(model, TrainConfig(optimizer="muon"))
+    muon, adamw = make_optimizers(model, "muon")
     assert sum(len(group["params"]) for group in muon.param_groups) == 4 * 2
     count = sum(len(group["params"]) for optimizer in (muon, adamw) for group in optimizer.param_groups)
     assert count == len(list(model.parameters()))

@@ -8,16 +8,9 @@ import torch
 from torch import nn
 
 from vit_course.data import Dataset, shapes10
+from vit_course.optim import learning_rate, make_optimizers, weight_decay_groups
 from vit_course.recipes import main
-from vit_course.train import (
-    TrainConfig,
-    evaluate,
-    learning_rate,
-    linear_classifier,
-    make_optimizers,
-    train,
-    weight_decay_groups,
-)
+from vit_course.train import TrainConfig, evaluate, linear_classifier, train
 from vit_course.vit import VisionTransformer
 
 QUICK = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
@@ -145,9 +138,8 @@ def test_training_says_what_it_does_and_on_which_data(dataset, capsys):
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_layer_decay_gives_each_parameter_the_rate_of_its_layer(optimizer):
     model = small_vit()
-    config = TrainConfig(lr=0.1, layer_decay=0.5, optimizer=optimizer, device="cpu")
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    (made,) = make_optimizers(model, config)
+    (made,) = make_optimizers(model, optimizer, lr=0.1, layer_decay=0.5)
     rates = {names[id(p)]: group["peak_lr"] for group in made.param_groups for p in group["params"]}
     assert rates.keys() == set(names.values())
     assert rates["head.weight"] == rates["norm.bias"] == 0.1
@@ -159,7 +151,7 @@ def test_layer_decay_gives_each_parameter_the_rate_of_its_layer(optimizer):
 def test_layer_decay_keeps_who_decays():
     model = small_vit()
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    (made,) = make_optimizers(model, TrainConfig(layer_decay=0.5, weight_decay=0.3, device="cpu"))
+    (made,) = make_optimizers(model, layer_decay=0.5, weight_decay=0.3)
     decays = {names[id(p)]: group["weight_decay"] for group in made.param_groups for p in group["params"]}
     assert decays["blocks.0.mlp.fc1.weight"] == decays["head.weight"] == 0.3
     assert decays["blocks.0.mlp.fc1.bias"] == decays["pos_embed"] == decays["blocks.0.norm1.weight"] == 0
@@ -177,7 +169,7 @@ def test_layer_decay_of_almost_nothing_leaves_the_lower_layers_where_they_were(d
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon")
 def test_muon_follows_layer_decay_and_leaves_out_no_parameter():
     model = VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2, pos_embed="relative")
-    made = make_optimizers(model, TrainConfig(optimizer="muon", lr=0.1, layer_decay=0.5, device="cpu"))
+    made = make_optimizers(model, "muon", lr=0.1, layer_decay=0.5)
     muon = [p for group in made[0].param_groups for p in group["params"]]
     others = [p for group in made[1].param_groups for p in group["params"]]
     assert {id(p) for p in muon} | {id(p) for p in others} == {id(p) for p in model.parameters()}

@@ -80,41 +80,6 @@ def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
     return model
 
 
-def layer_scale(name: str, depth: int, decay: float) -> float:
-    """Say by which number a parameter's learning rate is multiplied: the lower its layer, the smaller.
-
-    The layers of a ViT with L blocks count from 0 to L + 1. Layer 0 are the embeddings: `cls_token`,
-    `pos_embed`, `layer_pos`, `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`, is layer
-    i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
-    (Clark et al., 2020; BEiT and MAE use it.)
-
-    Args:
-        name: name of a parameter as `model.named_parameters()` gives it, for example
-            "blocks.2.attn.qkv.weight". In a hybrid the names of the ViT begin with "vit.", which does not
-            count.
-        depth: number of blocks L.
-        decay: above 0 and at most 1; 1 gives every layer the same rate.
-
-    Returns:
-        The multiplier, a float: 1 for the head.
-
-    Raises:
-        ValueError: if the name is of no part of a ViT, or of a block that is not there.
-    """
-    part, *rest = name.removeprefix("vit.").split(".")
-    if part in ("cls_token", "pos_embed", "layer_pos", "patch_embed", "backbone"):
-        layer = 0
-    elif part == "blocks" and rest and rest[0].isdigit() and int(rest[0]) < depth:
-        layer = int(rest[0]) + 1
-    elif part in ("norm", "pre_logits", "head"):
-        layer = depth + 1
-    else:
-        raise ValueError(
-            f"{name!r} is in no layer of a ViT with {depth} blocks: layer-wise rates need timm's names"
-        )
-    return float(decay ** (depth + 1 - layer))
-
-
 def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int]) -> VisionTransformer:
     """Make a trained model read pictures of another size, in place (paper, section 3.2).
 

@@ -130,7 +130,7 @@ def check_device() -> Finding:
 
 def check_profile() -> Finding:
     """How large the runs in the lessons will be."""
-    from vit_course.classroom.profiles import get_profile
+    from vit_course.machinery.profiles import get_profile
 
     try:
         return Finding("Profile", "ok", get_profile().name)

@@ -1,0 +1,131 @@
+"""The engine of a step: what is tried, what is chosen, and that a run keeps to it."""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from vit_course.data import shapes10
+from vit_course.machinery.checkpoint import load_checkpoint
+from vit_course.machinery.engine import CANDIDATES, REFERENCE, WORTH_MEASURING, Engine, choose_engine
+from vit_course.train import TrainConfig, train
+from vit_course.vit import VisionTransformer
+
+CPU = torch.device("cpu")
+FAST = Engine("bfloat16", "written out", True)
+
+
+@pytest.fixture(autouse=True)
+def no_switch(monkeypatch):
+    monkeypatch.delenv("VIT_COURSE_PRECISION", raising=False)
+
+
+def never():
+    raise AssertionError("nothing should be measured here")
+
+
+def slow_unless(monkeypatch, fast):
+    """Make steps under all engines but one slow, and return what was tried."""
+    tried = []
+
+    @contextmanager
+    def computing(self, device):
+        tried.append(self)
+        yield
+        time.sleep(0 if self == fast else 0.02)
+
+    monkeypatch.setattr(Engine, "computing", computing)
+    return tried
+
+
+@pytest.mark.parametrize("fast", CANDIDATES, ids=str)
+def test_the_fastest_is_chosen_on_a_cpu_after_trying_all(monkeypatch, fast):
+    tried = slow_unless(monkeypatch, fast)
+    assert choose_engine("auto", CPU, WORTH_MEASURING, lambda: None) == fast
+    assert set(tried) == set(CANDIDATES)
+
+
+def test_bfloat16_on_demand_is_never_float32(monkeypatch):
+    tried = slow_unless(monkeypatch, FAST)
+    assert choose_engine("bfloat16", CPU, 1, lambda: None) == FAST
+    assert REFERENCE not in tried
+
+
+def test_short_runs_and_float32_on_demand_measure_nothing():
+    assert choose_engine("auto", CPU, WORTH_MEASURING - 1, never) == REFERENCE
+    assert choose_engine("float32", CPU, 10**6, never) == REFERENCE
+
+
+def test_a_gpu_computes_in_bfloat16_unless_told_otherwise():
+    assert choose_engine("auto", torch.device("cuda"), 1, never) == Engine("bfloat16", "fused", True)
+    assert choose_engine("float32", torch.device("cuda"), 1, never).precision == "float32"
+
+
+def test_the_switch_takes_the_place_of_auto_alone(monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")
+    assert choose_engine("auto", CPU, 10**6, never) == REFERENCE
+    slow_unless(monkeypatch, FAST)
+    assert choose_engine("bfloat16", CPU, 10**6, lambda: None) == FAST
+
+
+def test_an_unknown_precision_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="'half' is unknown: use auto, float32, bfloat16"):
+        choose_engine("half", CPU, 1, never)
+
+
+@pytest.mark.parametrize("engine", CANDIDATES, ids=str)
+def test_an_engine_computes_what_it_says_and_leaves_torch_as_it_was(engine):
+    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    seen = []
+    linear = torch.nn.Linear(4, 4)
+    with engine.computing(CPU):
+        seen.append(str(linear(torch.ones(1, 4)).dtype))
+        q = torch.ones(1, 2, 3, 4, requires_grad=True)
+        way_back = torch.nn.functional.scaled_dot_product_attention(q, q, q).grad_fn
+    assert seen == [f"torch.{engine.precision}"]
+    assert ("Flash" in type(way_back).__name__) == (engine.attention == "fused")
+    assert torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed() == allowed
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def small_vit():
+    torch.manual_seed(0)
+    return VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2)
+
+
+def test_all_engines_learn_the_same_up_to_the_digits_of_bfloat16(monkeypatch):
+    data, losses = shapes10(train=320, test=20), []
+    for engine in CANDIDATES:
+        monkeypatch.setattr("vit_course.train.choose_engine", lambda *_, engine=engine: engine)
+        config = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
+        losses.append(torch.tensor(train(small_vit(), data, config).step_loss))
+    assert not torch.equal(losses[0], losses[1])
+    for other in losses[1:]:
+        torch.testing.assert_close(other, losses[0], rtol=0.03, atol=0)
+
+
+def test_a_resumed_run_keeps_its_engine_whatever_would_be_chosen_now(monkeypatch, tmp_path):
+    data = shapes10(train=64, test=20)
+    config = TrainConfig(epochs=4, batch_size=32, device="cpu", quiet=True)
+
+    def halt(history):
+        history.interrupted = len(history.train_loss) == 2
+
+    monkeypatch.setattr("vit_course.train.choose_engine", lambda *_: FAST)
+    train(small_vit(), data, config, tmp_path, on_epoch=halt)
+    assert load_checkpoint(tmp_path / "checkpoint.pt")["history"]["engine"] == vars(FAST)
+    monkeypatch.setattr("vit_course.train.choose_engine", lambda *_: never())
+    monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")
+    history = train(small_vit(), data, config, tmp_path, resume=True)
+    assert history.engine == vars(FAST) and len(history.train_loss) == 4
+
+
+def test_a_resumed_run_may_not_ask_for_another_precision(tmp_path):
+    data = shapes10(train=64, test=20)
+    config = TrainConfig(epochs=1, batch_size=32, device="cpu", quiet=True, precision="float32")
+    train(small_vit(), data, config, tmp_path)
+    with pytest.raises(ValueError, match="precision differs"):
+        train(
+            small_vit(), data, TrainConfig(**{**vars(config), "precision": "bfloat16"}), tmp_path, resume=True
+        )

@@ -1,0 +1,65 @@
+"""What `train` shows and writes down of a run: a line before it, a bar, a log, a sentence at its end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from vit_course.machinery.profiles import get_profile
+
+
+class Console:
+    """Shows one run, and writes a JSON line an epoch to `log.jsonl`.
+
+    Args:
+        step: steps that are done already.
+        total_steps: steps of the whole run.
+        folder: where the log is written; None writes none.
+        epochs: epochs that are done already; later lines of an older log, of epochs that will run again, go.
+        quiet: show nothing.
+    """
+
+    def __init__(self, step: int, total_steps: int, folder: Path | None, epochs: int, quiet: bool):
+        self.folder, self.quiet, self.total_steps = folder, quiet, total_steps
+        self.log = folder and folder / "log.jsonl"
+        if self.log and self.log.exists():
+            lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
+            self.log.write_text("".join(lines[:epochs]), encoding="utf-8")
+        self.bar = tqdm(total=total_steps, initial=step, disable=quiet, unit="step", leave=False)
+
+    def announce(self, parameters: int, pictures: int, epochs: int, device: str, minutes: float) -> None:
+        """Print what is about to run."""
+        print(
+            f"Profile {get_profile().name}: {parameters:,} parameters, {pictures:,} pictures x {epochs} epochs "
+            f"on {device}, about {minutes:.1f} minutes"
+        )
+
+    def advance(self) -> None:
+        """Move the bar by a step."""
+        self.bar.update()
+
+    def end_epoch(self, line: dict[str, float]) -> None:
+        """Show loss and accuracy of an epoch, and write its line to the log."""
+        self.bar.set_postfix({name: f"{line[name]:.3f}" for name in ("loss", "accuracy")})
+        if self.log:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.bar.close()
+
+    def conclude(self, history: Any, step: int, test_pictures: int) -> None:
+        """Say in a sentence how the run ended."""
+        if self.quiet:
+            return
+        if history.interrupted:
+            where = f"; go on with resume=True, folder={str(self.folder)!r}" if self.folder else ""
+            print(f"Stopped after step {step} of {self.total_steps}{where}.")
+            return
+        print(
+            f"{len(history.train_loss)} epochs in {history.seconds:.0f} s: training loss {history.train_loss[-1]:.3f}, "
+            f"test accuracy {history.test_accuracy:.1%} on {test_pictures:,} pictures ({history.provenance})"
+        )

@@ -1,0 +1,43 @@
+"""What ends a run early: a signal that asks for it, and a device without memory. `train` uses both."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Ctrl-C, the polite kill of a scheduler, a closed terminal; Windows has no SIGHUP."""
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Turn the first signal into a question that the loop asks between two steps; the second one acts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def note(signum: int, frame: object) -> None:
+        asked.set()
+        signal.signal(signum, before[signum])
+
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def explain_out_of_memory(batch_size: int) -> Iterator[None]:
+    """Turn the many out-of-memory errors of torch into one that says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+            raise
+        raise MemoryError(
+            f"out of memory at batch_size {batch_size}: try {max(1, batch_size // 2)}, or a smaller "
+            "model (after an interrupted run in a notebook, restart the kernel first)"
+        ) from error

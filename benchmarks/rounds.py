@@ -71,9 +71,9 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
 
 def print_table(title: str, result: dict[str, list[float]], ours: str = "ours") -> None:
     """Print images/s and how many times faster we are than each rival: median and middle half of the rounds."""
-    print(f"\n{title}\n{'':34}{'images/s':>10}   ours / this one: median (middle half of the rounds)")
+    print(f"\n{title}\n{'':46}{'images/s':>10}   ours / this one: median (middle half of the rounds)")
     for name, values in result.items():
-        line = f"  {name:32}{statistics.median(values):10,.0f}"
+        line = f"  {name:44}{statistics.median(values):10,.0f}"
         if name != ours:
             ratios = [a / b for a, b in zip(result[ours], values, strict=True)]
             low, middle, high = quartiles(ratios)

@@ -7,12 +7,14 @@ Pictures are picked with `index_select`, which on the CPU is ten times faster th
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from vit_course.data import normalize
+from vit_course.machinery.ranges import Range, require_ranges
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,21 @@ class AugmentConfig:
         erasing: probability of erasing a rectangle (Zhong et al., 2017).
         mixup: alpha of MixUp (Zhang et al., 2017).
         cutmix: alpha of CutMix (Yun et al., 2019). With both, half of the pictures get each.
+
+    Raises:
+        ValueError: if a value lies outside its range; the message names the field and the range.
     """
 
-    crop_padding: int = 0
-    flip: float = 0.0
-    rand_augment_ops: int = 0
-    rand_augment_magnitude: float = 9.0
-    erasing: float = 0.0
-    mixup: float = 0.0
-    cutmix: float = 0.0
+    crop_padding: Annotated[int, Range(0)] = 0
+    flip: Annotated[float, Range(0, 1)] = 0.0
+    rand_augment_ops: Annotated[int, Range(0)] = 0
+    rand_augment_magnitude: Annotated[float, Range(0, 30)] = 9.0
+    erasing: Annotated[float, Range(0, 1)] = 0.0
+    mixup: Annotated[float, Range(0)] = 0.0
+    cutmix: Annotated[float, Range(0)] = 0.0
+
+    def __post_init__(self) -> None:
+        require_ranges(self)
 
 
 def random_crop_flip(images: Tensor, padding: int = 4, flip: float = 0.5) -> Tensor:

@@ -9,8 +9,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vit_course.augment import AugmentConfig
 from vit_course.beyond.hybrid import HybridViT, create_hybrid
 from vit_course.data import Dataset, load_dataset
+from vit_course.machinery.ranges import allowed_values
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import History, TrainConfig, linear_classifier, run_device, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
@@ -151,8 +152,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
     parser.add_argument("--train", type=int, help="use so many training pictures")
     parser.add_argument("--test", type=int, help="use so many test pictures")
-    for name, kind in OVERRIDES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind)
+    for name, allowed in OVERRIDES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
     parser.add_argument("--drop-path", type=float, help="drop path of a ViT", dest="drop_path_rate")
     parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
     parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")
@@ -168,7 +169,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
-OVERRIDES: dict[str, Callable] = {f.name: f.type for f in fields(TrainConfig) if f.type in (int, float, str)}
+OVERRIDES = {name: a for name, a in allowed_values(TrainConfig).items() if a.kind in (int, float, str)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -190,6 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command(options: argparse.Namespace) -> int:
     """Do what the command line asks for."""
     dataset = load_dataset(options.data)
+    for name in ("train", "test"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")
     if options.train or options.test:
         dataset = dataset.subset(options.train, options.test)
     given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}

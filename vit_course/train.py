@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,7 @@ from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
+from vit_course.machinery.ranges import Range, require_ranges
 from vit_course.machinery.stopping import explain_out_of_memory, stop_on_signal
 from vit_course.optim import learning_rate, make_optimizers, set_rates
 
@@ -57,26 +59,32 @@ class TrainConfig:
         compile: compile the model with torch.compile; worth its minute on a GPU, in long runs.
         augment_ahead: batches that are augmented in one go, which keeps a GPU busy.
         quiet: no progress bar and no printed lines.
+
+    Raises:
+        ValueError: if a value lies outside its range; the message names the field and the range.
     """
 
-    epochs: int = 10
-    batch_size: int = 128
-    lr: float = 1e-3
-    weight_decay: float = 0.05
-    warmup_epochs: float = 1.0
-    label_smoothing: float = 0.0
-    grad_clip: float = 1.0
+    epochs: Annotated[int, Range(1)] = 10
+    batch_size: Annotated[int, Range(1)] = 128
+    lr: Annotated[float, Range(0, low_open=True)] = 1e-3
+    weight_decay: Annotated[float, Range(0)] = 0.05
+    warmup_epochs: Annotated[float, Range(0)] = 1.0
+    label_smoothing: Annotated[float, Range(0, 1, high_open=True)] = 0.0
+    grad_clip: Annotated[float, Range(0)] = 1.0
     augment: AugmentConfig = field(default_factory=AugmentConfig)
-    optimizer: str = "adamw"
-    layer_decay: float = 1.0
-    ema: float = 0.0
-    validation: int = 0
-    seed: int = 0
+    optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
+    layer_decay: Annotated[float, Range(0, 1, low_open=True)] = 1.0
+    ema: Annotated[float, Range(0, 1, high_open=True)] = 0.0
+    validation: Annotated[int, Range(0)] = 0
+    seed: Annotated[int, Range(0)] = 0
     device: str = "auto"
-    precision: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = False
-    augment_ahead: int = 1
+    augment_ahead: Annotated[int, Range(1)] = 1
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        require_ranges(self)
 
 
 @dataclass
@@ -431,9 +439,12 @@ def seed_of(*numbers: int) -> int:
 
 
 def run_device(config: TrainConfig) -> torch.device:
-    """Return the device of a run: as configured, or the best one here; one GPU for each process."""
-    device = get_device() if config.device == "auto" else torch.device(config.device)
-    return processes.own_device(device)
+    """Return the device of a run: as configured, or the best one here; one GPU for each process.
+
+    Raises:
+        ValueError: if there is no such device here.
+    """
+    return processes.own_device(get_device(config.device))
 
 
 def classification(

@@ -3,10 +3,22 @@
 import torch
 
 
-def get_device() -> torch.device:
-    """Return the best device here: CUDA, else Apple's MPS, else the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    if torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
+def get_device(name: str = "auto") -> torch.device:
+    """Return a device by name, "cpu", "cuda", "cuda:1" or "mps"; "auto" is the best one here: CUDA, MPS, CPU.
+
+    Raises:
+        ValueError: if torch knows no such device, or it is not here.
+    """
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    best = next(kind for kind, available in here.items() if available)
+    if name == "auto":
+        return torch.device(best)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device {name!r} is unknown: use auto, cpu, cuda or mps") from error
+    if not here.get(device.type) or (
+        device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    ):
+        raise ValueError(f"device {name!r} is not here; the best one here is {best!r}")
+    return device

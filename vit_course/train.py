@@ -27,6 +27,7 @@ from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
 from vit_course.machinery.ranges import Range, require_ranges
+from vit_course.machinery.run_folder import CHECKPOINT, model_settings, own_folder
 from vit_course.machinery.stopping import explain_out_of_memory, stop_on_signal
 from vit_course.optim import learning_rate, make_optimizers, set_rates
 
@@ -140,14 +141,16 @@ def train(
         written and the history returned.
 
     Raises:
-        ValueError: if the pictures do not fill a batch, an option is unknown or a checkpoint does not fit.
+        ValueError: if the pictures do not fill a batch, a checkpoint does not fit, or the folder is used by another
+            run, or holds one that is not to be resumed.
         FloatingPointError: if the loss is not a number any more.
         MemoryError: if the memory of the device does not suffice.
-        OSError: if the checkpoint cannot be written.
+        OSError: if the folder or the checkpoint cannot be written.
     """
     config = config or TrainConfig()
     run = Run(model, dataset, config, Path(folder) if folder else None, objective)
-    with run.own_randomness(), stop_on_signal() as stop, explain_out_of_memory(config.batch_size):
+    own = own_folder(run.folder if run.first_process else None, resume)
+    with own, run.own_randomness(), stop_on_signal() as stop, explain_out_of_memory(config.batch_size):
         run.begin(resume)
         forward = processes.shared(torch.compile(model) if config.compile else model, run.device)
         console = run.console()
@@ -224,7 +227,7 @@ class Run:
     @property
     def checkpoint(self) -> Path | None:
         """The file that the run goes on from, or None if it keeps none."""
-        return self.folder and self.folder / "checkpoint.pt"
+        return self.folder and self.folder / CHECKPOINT
 
     @property
     def first_process(self) -> bool:
@@ -266,6 +269,12 @@ class Run:
         """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
         now, then = self.history.config, state["config"]
         changed = [key for key, value in now.items() if key not in RESUMABLE and then.get(key) != value]
+        now, then = model_settings(self.model), state["settings"]
+        if different := sorted(key for key in now | then if now.get(key) != then.get(key)):
+            first = different[0]
+            raise ValueError(
+                f"{self.checkpoint} holds another model: {first} was {then.get(first)!r} and is {now.get(first)!r} now"
+            )
         if changed or state["history"]["provenance"] != self.dataset.provenance:
             raise ValueError(
                 f"{self.checkpoint} is of another run: {', '.join(changed) or 'its data set'} differs; "
@@ -292,6 +301,7 @@ class Run:
                 "config": self.history.config,
                 "history": asdict(self.history),
                 "step": self.step,
+                "settings": model_settings(self.model),
                 "model": self.model.state_dict(),
                 "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
                 "average": None if self.average is None else self.average.state_dict(),

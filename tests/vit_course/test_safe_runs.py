@@ -149,6 +149,61 @@ def test_checkpoint_of_another_run_is_refused_by_the_name_of_what_differs(tmp_pa
         trained(tmp_path, resume=True, config=TrainConfig(**{**CONFIG.__dict__, "lr": 0.5}))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drop_path_rate": 0.5}, "blocks.1.drop_path_rate was 0.2 and is 0.5 now"),
+        ({"global_pool": "avg"}, "global_pool was 'token' and is 'avg' now"),
+        ({"drop_rate": 0.3}, "drop.p was 0.1 and is 0.3 now"),
+        ({"num_heads": 4}, "num_heads was 2 and is 4 now"),
+    ],
+)
+def test_a_run_never_goes_on_with_another_model_of_the_same_shapes(tmp_path, options, words):
+    trained(tmp_path)
+    common = {
+        "patch_size": 8,
+        "embed_dim": 16,
+        "depth": 2,
+        "num_heads": 2,
+        "drop_path_rate": 0.2,
+        "drop_rate": 0.1,
+    }
+    with pytest.raises(ValueError, match="holds another model") as refused:
+        train(VisionTransformer(**{**common, **options}), DATA, CONFIG, tmp_path, resume=True)
+    assert words in str(refused.value)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    trained(tmp_path)
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    with pytest.raises(ValueError, match="holds a run: go on with it"):
+        trained(tmp_path)
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path):
+    refused = []
+
+    def second(history):
+        with pytest.raises(ValueError, match="another run uses") as error:
+            trained(tmp_path, resume=True)
+        refused.append(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            train_module.Run, "save", lambda run: None
+        )  # so that the second run finds no checkpoint
+        trained(tmp_path, on_epoch=second)
+    assert len(refused) == CONFIG.epochs
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot be written"):
+        trained(tmp_path / "file" / "run")
+
+
 def test_out_of_memory_ends_with_one_message_that_names_a_smaller_batch(monkeypatch):
     def starve(*args, **options):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")

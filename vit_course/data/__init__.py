@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 
-FILES = ("cifar10", "dataset", "shapes", "folders", "load")
+_FILES = ("cifar10", "dataset", "shapes", "folders", "load")
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from the first file that has it, the files without torch first."""
     if name in __all__:
-        files = (import_module(f"{__name__}.{file}") for file in FILES)
+        files = (import_module(f"{__name__}.{file}") for file in _FILES)
         return next(getattr(file, name) for file in files if hasattr(file, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -77,12 +77,10 @@ def test_an_unknown_command_fails_with_the_one_that_was_meant(name, said, capsys
 
 
 def test_every_command_that_a_text_names_is_there():
-    texts = [path for folder in ("vit_course", "lessons", "docs") for path in (ROOT / folder).rglob("*.*")]
-    texts = [path for path in [*texts, *ROOT.glob("*.md"), ROOT / "Makefile"] if path.suffix != ".pyc"]
+    texts = [path for ending in ("py", "md", "yaml") for path in ROOT.glob(f"[vld]*/**/*.{ending}")]
     named = {
-        (path.name, name)
-        for path in texts
-        if path.suffix in (".py", ".md", ".yaml", "")
+        (str(path.relative_to(ROOT)), name)
+        for path in [*texts, *ROOT.glob("*.md"), ROOT / "Makefile"]
         for name in re.findall(r"python -m vit_course ([a-z][\w.]*)", path.read_text(encoding="utf-8"))
     }
     assert {name for _, name in named} >= {"doctor", "data", "train", "experiments"}

@@ -601,7 +601,7 @@ def live_curves(title: str = "Training") -> Callable[[Any], None]:
 def caption(records: list[dict], width: int = 90) -> str:
     """Say which machine and which data recorded runs come from, or that there are none yet; lines of `width`."""
     if not records:
-        return "No runs are recorded here yet: `python -m vit_course experiments` makes them."
+        return "No runs are recorded here yet: `python -m vit_course experiments.run` makes them."
     machines, data = (list(dict.fromkeys(r[key] for r in records)) for key in ("machine", "data"))
     return fill(f"recorded on {', '.join(machines)}; {' / '.join(data)}", width)
 

@@ -1,7 +1,14 @@
-"""The door of the package: `python -m vit_course doctor | data | train | experiments`."""
+"""The door of the package: `python -m vit_course doctor | data | train | experiments`.
+
+It opens on any Python from 3.6 on, with no package installed, so that it can say what is missing. Hence annotations
+in quotes, here and in the doctor.
+"""
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
+
+from vit_course.classroom.doctor import check_python, first_line, report
 
 COMMANDS = {
     "doctor": ("vit_course.classroom.doctor", "is everything here that the course needs?"),
@@ -12,14 +19,32 @@ COMMANDS = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def usage() -> str:
+    """List the commands."""
+    lines = [f"  {command:12} {what}" for command, (_, what) in COMMANDS.items()]
+    return "\n".join(["usage: python -m vit_course COMMAND [options]", "", *lines])
+
+
+def main(arguments: "list[str]") -> int:
     """Hand the rest of the command line on to a command; return its exit status."""
+    python = check_python()
+    if python.status == "fail":
+        report([python])
+        return 1
     name, *rest = arguments or ["--help"]
-    if name in COMMANDS:
-        return import_module(COMMANDS[name][0]).main(rest)
-    print("usage: python -m vit_course COMMAND [options]\n")
-    print("\n".join(f"  {command:12} {what}" for command, (_, what) in COMMANDS.items()))
-    return 0 if name in ("--help", "-h") else 2
+    if name in ("--help", "-h"):
+        print(usage())
+        return 0
+    if name not in COMMANDS:
+        meant = "".join(f": did you mean {command}?" for command in get_close_matches(name, COMMANDS, 1))
+        print(f"there is no command {name!r}{meant}\n\n{usage()}", file=sys.stderr)
+        return 2
+    try:
+        command = import_module(COMMANDS[name][0])
+    except (ImportError, OSError) as error:  # OSError: a library that does not fit this system
+        print(f"{first_line(error)}: python -m vit_course doctor says how to mend it", file=sys.stderr)
+        return 1
+    return command.main(rest)
 
 
 if __name__ == "__main__":

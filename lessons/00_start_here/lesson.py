@@ -235,8 +235,8 @@ for name, m, s in zip(("red", "green", "blue"), mean.tolist(), std.tolist(), str
 # PyTorch lines shapes up *from the right*. So a mean of shape (C,) meets the width W, not the channels. How do you bring it
 # to the right place?
 
-# %% exercise="vit_course.data.load:normalize" difficulty=2 minutes=10 hint="First make numbers in 0..1 of uint8 images. Then give mean and std the shape (C, 1, 1): an axis of length 1 fits any length." hint2="`mean = torch.as_tensor(mean, dtype=torch.float32)`, then `mean.view(-1, 1, 1)` (the same for std). Compare `mean.numel()` with `images.shape[-3]`, and raise a ValueError that names both if they differ."
-from vit_course.data import normalize
+# %% exercise="vit_course.data.dataset:normalize" difficulty=2 minutes=10 hint="First make numbers in 0..1 of uint8 images. Then give mean and std the shape (C, 1, 1): an axis of length 1 fits any length." hint2="`mean = torch.as_tensor(mean, dtype=torch.float32)`, then `mean.view(-1, 1, 1)` (the same for std). Compare `mean.numel()` with `images.shape[-3]`, and raise a ValueError that names both if they differ."
+from vit_course.data.dataset import normalize
 
 normalize = check(normalize)
 

@@ -284,7 +284,7 @@ plots.show(
 #
 # The **ladder** starts plain, and each step keeps what the step before had. The third step is a large one: another
 # optimiser, warm-up, decay and clipping, which shortens a gradient that is too long. The runs were recorded by
-# `python -m vit_course experiments.run ladder`. All numbers below are read from the records.
+# `python -m vit_course experiments ladder`. All numbers below are read from the records.
 
 # %%
 adds = {

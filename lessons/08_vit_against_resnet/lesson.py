@@ -441,7 +441,7 @@ if complete:
         )
     print("\n" + verdict({labels[s]: [r["test_accuracy"] for r in comparison[s]] for s in labels}))
 else:
-    print("No recorded comparison is here yet. `python -m vit_course experiments.run comparison` makes one.")
+    print("No recorded comparison is here yet. `python -m vit_course experiments comparison` makes one.")
 
 # %% [markdown]
 # Now take your list from section 1. Is *our* comparison fair? Not in every point:
@@ -509,7 +509,7 @@ if both:
         figure, "Test accuracy of ViT and ResNet over the share of training pictures; a dot for each seed."
     )
 else:
-    print("No recorded fractions are here yet. `python -m vit_course experiments.run fractions` makes them.")
+    print("No recorded fractions are here yet. `python -m vit_course experiments fractions` makes them.")
 
 # %% [markdown]
 # Read such a curve in three steps. Who is ahead on the left, with little data? Does the distance between the lines shrink to the

@@ -316,7 +316,7 @@ def recorded(group):
     records = load_records(group)
     if not records:
         print(
-            f"No recorded runs of '{group}' are here yet. `python -m vit_course experiments.run {group}` makes them."
+            f"No recorded runs of '{group}' are here yet. `python -m vit_course experiments {group}` makes them."
         )
         return []
     print(plots.caption(records, 110))

@@ -589,7 +589,7 @@ if records:
                 print("   ", verdict(("hybrid", found["hybrid"]), (name, found[name])))
 else:
     print("No recorded runs of ViT, ResNet and hybrid are here yet.")
-    print("`python -m vit_course experiments.run fractions hybrid` makes them.")
+    print("`python -m vit_course experiments fractions hybrid` makes them.")
 
 # %% tags=["nbval-ignore-output"]
 gaps = {

@@ -467,9 +467,7 @@ if runs:
         figure, "Recorded accuracy before and after fine-tuning at 48 pixels, and at 32 for comparison."
     )
 else:
-    print(
-        "No recorded resolutions are here yet. `python -m vit_course experiments.run resolution` makes them."
-    )
+    print("No recorded resolutions are here yet. `python -m vit_course experiments resolution` makes them.")
 
 # %% [markdown]
 # Compare the two kinds of positions first. The line "32 pixels" needs more care. The 48-pixel pictures are *enlarged*
@@ -534,7 +532,7 @@ if transfer:
     for count in sorted(base.keys() & tuned.keys()):
         print(f"{count:6,} labels, {ways['classes']}: {verdict(tuned[count], base[count])}")
 else:
-    print("No recorded transfer is here yet. `python -m vit_course experiments.run transfer` makes it.")
+    print("No recorded transfer is here yet. `python -m vit_course experiments transfer` makes it.")
 
 # %% tags=["nbval-ignore-output"]
 if transfer:

@@ -489,7 +489,7 @@ if records:
         "Test accuracy over the share of labels, for each kind of pre-training and from scratch; a dot a seed.",
     )
 else:
-    print("No recorded masked runs are here yet. `python -m vit_course experiments.run masked` makes them.")
+    print("No recorded masked runs are here yet. `python -m vit_course experiments masked` makes them.")
 
 # %% [markdown]
 # Read it in this order. Is any gain larger than the spread of the seeds? Is it larger where labels are few? Which task gives more? And would

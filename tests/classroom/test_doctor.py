@@ -46,7 +46,7 @@ def test_nothing_is_broken_here():
 
 
 def test_the_command_prints_the_table_and_succeeds():
-    command = [sys.executable, "-m", "vit_course.classroom.doctor"]
+    command = [sys.executable, "-m", "vit_course", "doctor"]
     result = subprocess.run(command, cwd=doctor.ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "PyTorch" in result.stdout
@@ -55,7 +55,7 @@ def test_the_command_prints_the_table_and_succeeds():
 
 def test_a_wrong_profile_fails_the_command(monkeypatch):
     monkeypatch.setenv("VIT_COURSE_PROFILE", "huge")
-    command = [sys.executable, "-m", "vit_course.classroom.doctor"]
+    command = [sys.executable, "-m", "vit_course", "doctor"]
     result = subprocess.run(command, cwd=doctor.ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 1
     assert "'huge'" in result.stdout
@@ -171,6 +171,31 @@ def test_data_named_by_the_variable_must_be_there(data_folder, monkeypatch):
     assert doctor.check_data(str(data_folder)).fix == doctor.command("vit_course", "data")
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert doctor.check_data(str(data_folder)).status == "ok"
+
+
+def test_data_that_load_dataset_refuses_are_refused_here_too(data_folder, monkeypatch):
+    for half in ("train", "test"):
+        (data_folder / "pets" / half / "cat").mkdir(parents=True)
+    monkeypatch.setenv("VIT_COURSE_DATA", "cifar10")
+    assert doctor.check_data(str(data_folder)).status == "fail"
+    with pytest.raises(FileNotFoundError, match="no CIFAR-10"):
+        load_dataset(root=data_folder)
+
+
+def test_an_archive_that_the_variable_names_is_looked_into(data_folder, monkeypatch):
+    archive = data_folder / "cifar-10-python.tar.gz"
+    archive.write_bytes(b"half a file")
+    monkeypatch.setenv("VIT_COURSE_DATA", str(archive))
+    assert "11 bytes" in doctor.check_data().detail
+
+
+def test_data_are_found_where_torch_is_missing(data_folder):
+    hidden = "import sys; sys.modules.update(dict.fromkeys(['torch', 'torchvision', 'numpy', 'PIL']))"
+    look = f"from vit_course.classroom import doctor; print(doctor.check_data({str(data_folder)!r}).status)"
+    result = subprocess.run(
+        [sys.executable, "-c", f"{hidden}\n{look}"], cwd=doctor.ROOT, capture_output=True, text=True
+    )
+    assert result.stdout.strip() == "warn", result.stderr
 
 
 def test_a_missing_jupyter_and_a_missing_kernel_each_have_their_command():

@@ -1,9 +1,12 @@
 """Data sets: subsets, normalisation, folders of pictures and their cache, the official archive, what `auto` finds."""
 
+import ast
 import hashlib
 import io
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -13,16 +16,28 @@ import torch
 from PIL import Image
 from torchvision.datasets import CIFAR10
 
-from vit_course.data import Dataset, load_dataset, load_folder, load_official, normalize, shapes10
-from vit_course.data import cifar10 as download
-from vit_course.data import load as data
+from vit_course import data
+from vit_course.data import (
+    Dataset,
+    cifar10,
+    folders,
+    load,
+    load_dataset,
+    load_folder,
+    load_official,
+    locate,
+    normalize,
+    shapes10,
+)
+from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
+from vit_course.machinery.paths import ROOT
 
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch):
     """Each test starts as on a fresh machine: no VIT_COURSE_DATA, no notice given yet."""
     monkeypatch.delenv("VIT_COURSE_DATA", raising=False)
-    data._say_once.cache_clear()
+    load._say_once.cache_clear()
 
 
 def dataset_of(train_images, train_labels, num_classes=2):
@@ -294,7 +309,7 @@ def test_real_pictures_are_all_there_in_cifar_label_order():
     assert dataset.test_images.shape == (10_000, 3, 32, 32)
     assert dataset.train_labels.bincount().tolist() == [5000] * 10
     assert dataset.test_labels.bincount().tolist() == [1000] * 10
-    assert dataset.classes == data.CIFAR10_CLASSES
+    assert dataset.classes == CIFAR10_CLASSES
     assert dataset.provenance == "CIFAR-10 (JPEG copy), 50,000 train / 10,000 test pictures"
     mean, std = dataset.channel_stats()
     torch.testing.assert_close(mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.002, rtol=0)
@@ -303,7 +318,7 @@ def test_real_pictures_are_all_there_in_cifar_label_order():
 
 def test_folder_named_as_the_jpeg_copy_with_the_ten_classes_says_that_it_is_cifar(tmp_path):
     for half in ("train", "test"):
-        for name in data.CIFAR10_CLASSES:
+        for name in CIFAR10_CLASSES:
             save(tmp_path / "cifar10-jpeg" / half / name / "0.png", (1, (4, 4)))
     expected = "CIFAR-10 (JPEG copy), 10 train / 10 test pictures"
     assert load_dataset("cifar10", root=tmp_path).provenance == expected
@@ -319,7 +334,7 @@ def same_pictures(one, two):
 
 
 def forbid_decoding(monkeypatch):
-    monkeypatch.setattr(data, "_decode", lambda *args: pytest.fail("decoded again"))
+    monkeypatch.setattr(folders, "_decode", lambda *args: pytest.fail("decoded again"))
 
 
 def test_second_load_reads_the_cache_and_decodes_nothing(pets, monkeypatch):
@@ -394,7 +409,7 @@ def test_failed_write_leaves_nothing_behind_that_looks_like_a_cache(pets, monkey
         Path(path).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(data, "save_file", full_disk)
+    monkeypatch.setattr(folders, "save_file", full_disk)
     assert len(load_folder(pets).train_images) == 6
     assert list((pets / ".cache").iterdir()) == []
 
@@ -413,12 +428,12 @@ class Canary:
 
 
 def fake_cifar(root, unpacked=False, pictures=4):
-    """Write an archive in the official layout, with few pictures; return torchvision's class with its md5 sums.
+    """Write an archive in the official layout, with few pictures; return what `load_official` is to expect of it.
 
     Picture i of batch b is filled with 10 b + i in red, 100 in green and 200 in blue; its label is i.
     """
     files = {}
-    for batch, (name, _) in enumerate([*CIFAR10.train_list, *CIFAR10.test_list]):
+    for batch, name in enumerate([*cifar10.TRAIN_FILES, cifar10.TEST_FILE]):
         red = [[10 * batch + i] * 1024 + [100] * 1024 + [200] * 1024 for i in range(pictures)]
         content = {
             "data": np.array(red, np.uint8),
@@ -426,56 +441,53 @@ def fake_cifar(root, unpacked=False, pictures=4):
             "filenames": ["x"] * pictures,
         }
         files[name] = pickle.dumps(content, protocol=2)
-    files["batches.meta"] = pickle.dumps({"label_names": list(data.CIFAR10_CLASSES)}, protocol=2)
+    files["batches.meta"] = pickle.dumps({"label_names": list(CIFAR10_CLASSES)}, protocol=2)
 
-    def with_md5(names):
-        return [[name, hashlib.md5(files[name]).hexdigest()] for name, _ in names]
-
-    class Fake(CIFAR10):
-        train_list, test_list = with_md5(CIFAR10.train_list), with_md5(CIFAR10.test_list)
-        meta = CIFAR10.meta | {"md5": hashlib.md5(files["batches.meta"]).hexdigest()}
-
+    expected = {"file_md5": {name: hashlib.md5(content).hexdigest() for name, content in files.items()}}
     if unpacked:
-        (root / Fake.base_folder).mkdir()
+        (root / UNPACKED).mkdir()
         for name, content in files.items():
-            (root / Fake.base_folder / name).write_bytes(content)
-    else:
-        write_archive(root, files)
-        Fake.tgz_md5 = hashlib.md5((root / Fake.filename).read_bytes()).hexdigest()
-    return Fake
+            (root / UNPACKED / name).write_bytes(content)
+        return expected
+    write_archive(root, files)
+    archive = (root / ARCHIVE).read_bytes()
+    return expected | {"size": len(archive), "md5": hashlib.md5(archive).hexdigest()}
 
 
 def write_archive(root, files):
     """Write the files as cifar-10-python.tar.gz, in an order of its own, as the official one."""
-    with tarfile.open(root / CIFAR10.filename, "w:gz") as tar:
+    with tarfile.open(root / ARCHIVE, "w:gz") as tar:
         for name in sorted([*files, "readme.html"], reverse=True):
-            info = tarfile.TarInfo(f"{CIFAR10.base_folder}/{name}")
+            info = tarfile.TarInfo(f"{UNPACKED}/{name}")
             info.size = len(files.get(name, b""))
             tar.addfile(info, io.BytesIO(files.get(name, b"")))
 
 
-def archive_size(root):
-    archive = root / CIFAR10.filename
-    return archive.stat().st_size if archive.exists() else 0
-
-
 @pytest.mark.parametrize("unpacked", [False, True])
 def test_official_archive_is_read_in_order_whether_packed_or_unpacked(tmp_path, unpacked):
-    spec = fake_cifar(tmp_path, unpacked)
-    dataset = load_official(tmp_path, size=archive_size(tmp_path), spec=spec)
+    dataset = load_official(tmp_path, **fake_cifar(tmp_path, unpacked))
     assert dataset.train_images.shape == (20, 3, 32, 32) and dataset.train_images.dtype == torch.uint8
     assert dataset.train_images[:, 0, 0, 0].tolist() == [10 * b + i for b in range(5) for i in range(4)]
     assert dataset.test_images[:, 0, 31, 31].tolist() == [50, 51, 52, 53]
     assert dataset.train_images[0, :, 5, 5].tolist() == [0, 100, 200]
     assert dataset.train_labels.tolist() == [0, 1, 2, 3] * 5 and dataset.train_labels.dtype == torch.int64
-    assert dataset.classes == data.CIFAR10_CLASSES
+    assert dataset.classes == CIFAR10_CLASSES
     assert dataset.provenance == "CIFAR-10 (official archive), 20 train / 4 test pictures"
 
 
 def test_official_archive_in_a_read_only_folder_needs_no_space_there(tmp_path):
-    spec = fake_cifar(tmp_path)
-    load_official(tmp_path, size=archive_size(tmp_path), spec=spec)
-    assert [path.name for path in tmp_path.iterdir()] == [CIFAR10.filename]
+    load_official(tmp_path, **fake_cifar(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [ARCHIVE]
+
+
+def test_names_and_sums_of_the_official_files_are_those_of_torchvisions_table():
+    table = dict([*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])])
+    assert cifar10.FILE_MD5 == table
+    assert (*cifar10.TRAIN_FILES, cifar10.TEST_FILE) == tuple(
+        name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]
+    )
+    assert (ARCHIVE, UNPACKED) == (CIFAR10.filename, CIFAR10.base_folder)
+    assert (cifar10.ARCHIVE_MD5, cifar10.NAMES_FILE) == (CIFAR10.tgz_md5, CIFAR10.meta["filename"])
 
 
 def test_canary_would_sing(tmp_path):
@@ -486,9 +498,8 @@ def test_canary_would_sing(tmp_path):
 @pytest.mark.parametrize("right_size", [False, True])
 def test_tampered_archive_is_never_unpickled(tmp_path, right_size):
     poison = pickle.dumps(Canary(tmp_path / "ran"))
-    names = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
-    write_archive(tmp_path, dict.fromkeys([*names, "batches.meta"], poison))
-    size = archive_size(tmp_path) if right_size else download.ARCHIVE_SIZE
+    write_archive(tmp_path, dict.fromkeys(cifar10.FILE_MD5, poison))
+    size = (tmp_path / ARCHIVE).stat().st_size if right_size else cifar10.ARCHIVE_SIZE
     with pytest.raises(ValueError, match="has md5" if right_size else r"the real one has 170,498,071"):
         load_official(tmp_path, size=size)
     with pytest.raises(ValueError, match="get it again with python -m vit_course data"):
@@ -498,29 +509,28 @@ def test_tampered_archive_is_never_unpickled(tmp_path, right_size):
 
 @pytest.mark.parametrize("name", ["data_batch_3", "test_batch", "batches.meta"])
 def test_tampered_unpacked_folder_is_never_unpickled_and_the_file_is_named(tmp_path, name):
-    spec = fake_cifar(tmp_path, unpacked=True)
-    (tmp_path / spec.base_folder / name).write_bytes(pickle.dumps(Canary(tmp_path / "ran")))
+    expected = fake_cifar(tmp_path, unpacked=True)
+    (tmp_path / UNPACKED / name).write_bytes(pickle.dumps(Canary(tmp_path / "ran")))
     with pytest.raises(ValueError, match=rf"{name} of .* is not the official file"):
-        load_official(tmp_path, spec=spec)
+        load_official(tmp_path, **expected)
     assert not (tmp_path / "ran").exists()
 
 
 def test_unpacked_folder_with_a_missing_file_names_it(tmp_path):
-    spec = fake_cifar(tmp_path, unpacked=True)
-    (tmp_path / spec.base_folder / "data_batch_2").unlink()
+    expected = fake_cifar(tmp_path, unpacked=True)
+    (tmp_path / UNPACKED / "data_batch_2").unlink()
     with pytest.raises(ValueError, match=r"data_batch_2 of .*md5 missing"):
-        load_official(tmp_path, spec=spec)
+        load_official(tmp_path, **expected)
 
 
 # --- what load_dataset finds
 
 
 def test_auto_takes_the_official_archive_before_pictures(tmp_path, pets, monkeypatch):
-    spec = fake_cifar(tmp_path)
-    size = archive_size(tmp_path)
-    monkeypatch.setattr(data, "load_official", lambda folder: load_official(folder, size=size, spec=spec))
+    expected = fake_cifar(tmp_path)
+    monkeypatch.setattr(load, "load_official", lambda folder: load_official(folder, **expected))
     assert load_dataset(root=tmp_path).provenance.startswith("CIFAR-10 (official archive)")
-    assert load_dataset(tmp_path / spec.filename).provenance.startswith("CIFAR-10 (official archive)")
+    assert load_dataset(tmp_path / ARCHIVE).provenance.startswith("CIFAR-10 (official archive)")
 
 
 def test_auto_finds_pictures_in_the_data_folder_itself(pets):
@@ -535,7 +545,7 @@ def test_auto_finds_pictures_in_a_folder_of_the_data_folder(pets):
 def test_auto_with_nothing_there_gives_shapes10_and_says_once_how_to_get_cifar10(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(data, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    monkeypatch.setattr(load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
     for _ in range(2):
         assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
     printed = capsys.readouterr().out
@@ -544,7 +554,7 @@ def test_auto_with_nothing_there_gives_shapes10_and_says_once_how_to_get_cifar10
 
 
 def test_shapes10_that_was_asked_for_comes_without_notice(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(data, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    monkeypatch.setattr(load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
     assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
@@ -568,8 +578,16 @@ def test_an_explicit_name_is_stronger_than_the_environment_variable(pets, monkey
 
 
 def test_cifar10_that_is_not_there_says_how_to_get_it_and_takes_nothing_else(pets):
-    with pytest.raises(FileNotFoundError, match=r"no CIFAR-10 .* python -m vit_course\.data"):
+    with pytest.raises(FileNotFoundError, match=r"no CIFAR-10 .* python -m vit_course data"):
         load_dataset("cifar10", root=pets.parent)
+
+
+def test_cifar10_is_found_among_other_pictures(pets):
+    for name in CIFAR10_CLASSES:
+        for half in ("train", "test"):
+            save(pets.parent / "cifar10-jpeg" / half / name / "0.png", (1, (4, 4)))
+    pets.rename(pets.with_name("a_folder_before_it"))
+    assert load_dataset("cifar10", root=pets.parent).provenance.startswith("CIFAR-10 (JPEG copy)")
 
 
 def test_image_size_other_than_32_is_refused_for_the_official_archive(tmp_path):
@@ -582,7 +600,7 @@ def test_relative_root_is_found_from_the_notebooks_folder(tmp_path, pets, monkey
     (tmp_path / "data").mkdir()
     pets.rename(tmp_path / "data" / "pets")
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr(download, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(locate, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path / "notebooks")
     assert load_dataset().provenance.startswith("folder pets")
     assert load_dataset("data/pets").provenance.startswith("folder pets")
@@ -591,12 +609,52 @@ def test_relative_root_is_found_from_the_notebooks_folder(tmp_path, pets, monkey
 def test_root_in_the_working_directory_comes_before_the_repository(tmp_path, monkeypatch):
     (tmp_path / "here" / "data").mkdir(parents=True)
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(download, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(locate, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path / "here")
-    assert download.resolve_root("data").resolve() == tmp_path / "here" / "data"
+    assert locate.resolve_root("data").resolve() == tmp_path / "here" / "data"
 
 
 def test_a_subset_of_all_pictures_is_the_data_set_itself():
     dataset = shapes10(train=30, test=20)
     assert dataset.subset(30, 20) is dataset and dataset.subset(None) is dataset
     assert dataset.subset(None, 10) is not dataset
+
+
+# --- what importing costs
+
+
+def loaded_after(code):
+    """Run code in a fresh process; return which of torch and torchvision it has imported."""
+    show = "import sys; print(*{'torch', 'torchvision'} & sys.modules.keys())"
+    command = [sys.executable, "-c", f"{code}\n{show}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_loading_data_imports_no_torchvision():
+    assert loaded_after("from vit_course.data import load_dataset\nload_dataset('shapes10')") == {"torch"}
+
+
+def test_finding_and_fetching_data_imports_no_torch():
+    code = "import vit_course.data.locate as l; l.locate(); from vit_course.data import download_cifar10"
+    assert loaded_after(code) == set()
+
+
+def test_every_public_name_arrives_and_no_other():
+    for name in data.__all__:
+        assert getattr(data, name).__name__ == name
+    assert set(data.__all__) <= set(dir(data))
+    with pytest.raises(AttributeError, match="'vit_course.data' has no attribute 'load_dataste'"):
+        data.load_dataste  # noqa: B018
+
+
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="train takes layer_scale from beyond.transfer: torchvision"
+)
+def test_what_lessons_00_to_06_import_of_the_course_imports_no_torchvision():
+    code = []
+    for lesson in sorted((ROOT / "lessons").glob("0[0-6]_*/lesson.py")):
+        nodes = ast.walk(ast.parse(lesson.read_text(encoding="utf-8")))
+        code += [ast.unparse(node) for node in nodes if getattr(node, "module", "").startswith("vit_course")]
+    assert len(code) > 7
+    assert loaded_after("\n".join(code)) == {"torch"}

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from torchvision.datasets import CIFAR10
 
+from vit_course import data
 from vit_course.data import cifar10 as download
-from vit_course.data import load as data
-from vit_course.data.cifar10 import ARCHIVE, MIRRORS, download_cifar10, main
+from vit_course.data.cifar10 import MIRRORS, download_cifar10, main
+from vit_course.data.locate import ARCHIVE
+from vit_course.machinery.paths import ROOT
 
 CONTENT = random.Random(0).randbytes(1_000_000)  # stands for the archive
 OTHER = random.Random(1).randbytes(1_000_000)  # of the same size, and wrong
@@ -314,7 +316,7 @@ def start_process(server, root, kind):
     """Start a download in a process of its own."""
     call = f"download_cifar10({str(root)!r}, urls=[{server.url(kind)!r}], **{EXPECTED | {'timeout': 20}!r})"
     code = f"from vit_course.data.cifar10 import download_cifar10; {call}"
-    where = {"cwd": download.REPOSITORY, "stderr": subprocess.DEVNULL}
+    where = {"cwd": ROOT, "stderr": subprocess.DEVNULL}
     return subprocess.Popen([sys.executable, "-c", code], **where)
 
 
@@ -368,9 +370,7 @@ def test_command_that_cannot_write_its_folder_fails_with_one_line(tmp_path, caps
 def test_failing_command_ends_with_status_1_a_message_and_no_traceback(server, tmp_path):
     command = [sys.executable, "-m", "vit_course", "data", "--root", str(tmp_path)]
     environment = os.environ | {"VIT_COURSE_CIFAR10_URL": server.url("missing")}
-    done = subprocess.run(
-        command, cwd=download.REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "404" in done.stdout and "USB" in done.stdout and download.ARCHIVE_MD5 in done.stdout
 

@@ -1,21 +1,22 @@
-"""Is everything here that the course needs? `python -m vit_course.classroom.doctor` looks, and says how to mend it.
+"""Is everything here that the course needs? `python -m vit_course doctor` looks, and says how to mend it.
 
 Each check returns one `Finding`. A check imports what it looks for only when it runs, because that may be
 missing or broken. Lesson 00 shows the same table.
+
+A Python that is too old must get as far as being told so: this file imports and writes nothing that 3.6 lacks.
+Annotations stand in quotes where it would stumble over them.
 """
 
-from __future__ import annotations  # so that a Python that is too old gets as far as being told so
-
+import argparse
 import importlib
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from vit_course.machinery.paths import ROOT
 
@@ -29,8 +30,7 @@ LESSONS_NEED = {
 """Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What one check found.
 
     Args:
@@ -58,7 +58,7 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+def check_python(version: "tuple[int, ...]" = tuple(sys.version_info[:3])) -> Finding:
     """Python is new enough."""
     detail = ".".join(map(str, version))
     if version < MIN_PYTHON:
@@ -67,18 +67,21 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
     return Finding("Python", "ok", detail)
 
 
-def version_numbers(version: str) -> list[int]:
+def version_numbers(version: str) -> "list[int]":
     """Turn "2.6.0+cu124" into [2, 6, 0]."""
     return [int(number) for number in re.findall(r"\d+", re.split(r"[+a-z]", version)[0])]
 
 
-def read_requirements(text: str) -> dict[str, str]:
+def read_requirements(text: str) -> "dict[str, str]":
     """Turn the lines `name>=version` of requirements.txt into {name: version}."""
     return dict(re.findall(r"^([\w.-]+)>=([\w.]+)", text, flags=re.MULTILINE))
 
 
-def check_packages(installed: Callable[[str], str] = metadata.version) -> Finding:
+def check_packages(installed: "Callable[[str], str] | None" = None) -> Finding:
     """Every package of requirements.txt is installed, and new enough."""
+    from importlib import metadata
+
+    installed = installed or metadata.version
     if not REQUIREMENTS.exists():
         return Finding("Packages", "warn", "requirements.txt is not here: versions were not compared")
     problems = {}
@@ -98,7 +101,7 @@ def check_packages(installed: Callable[[str], str] = metadata.version) -> Findin
     )
 
 
-def check_torch(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
+def check_torch(load: "Callable[[str], ModuleType]" = importlib.import_module) -> Finding:
     """Torch and torchvision fit together: an operator compiled for the pair runs."""
     try:
         torch, torchvision = load("torch"), load("torchvision")
@@ -138,7 +141,7 @@ def check_profile() -> Finding:
         return Finding("Profile", "fail", str(error), "unset VIT_COURSE_PROFILE, or set it to one of these")
 
 
-def available_memory() -> int | None:
+def available_memory() -> "int | None":
     """Return the bytes that programs can still get (Linux), else all there are, else None (Windows)."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="utf-8")
@@ -151,7 +154,7 @@ def available_memory() -> int | None:
         return None
 
 
-def check_memory(available: Callable[[], int | None] = available_memory) -> Finding:
+def check_memory(available: "Callable[[], int | None]" = available_memory) -> Finding:
     """There is memory for CIFAR-10 and a small model in training."""
     memory = available()
     if memory is None:
@@ -162,7 +165,7 @@ def check_memory(available: Callable[[], int | None] = available_memory) -> Find
     return Finding("Memory", "ok", f"{memory / GIB:.1f} GiB")
 
 
-def check_disk(usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Finding:
+def check_disk(usage: "Callable[[Path], tuple[int, int, int]]" = shutil.disk_usage) -> Finding:
     """There is room for CIFAR-10 (half a GiB while it is unpacked) and for checkpoints."""
     free = usage(ROOT)[2]
     if free >= GIB:
@@ -176,33 +179,32 @@ def check_disk(usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage
 
 def check_data(root: str = "data") -> Finding:
     """Where `load_dataset()` will find pictures; it looks without decoding any."""
-    from torchvision.datasets import CIFAR10
+    from vit_course.data.locate import ARCHIVE, locate
 
-    from vit_course.data.cifar10 import resolve_root, verify_archive
-
-    named = os.environ.get("VIT_COURSE_DATA") or "auto"
+    place = locate(root=root)
     get_cifar10 = command("vit_course", "data")
-    if named == "shapes10":
+    if place.kind == "shapes10":
         return Finding("Data", "ok", "Shapes-10, which VIT_COURSE_DATA asks for")
-    folder = resolve_root(root if named in ("auto", "cifar10") else named)
-    if (archive := folder / CIFAR10.filename).exists():
+    if place.kind == "archive":
+        from vit_course.data.cifar10 import verify_archive
+
         try:
-            verify_archive(archive)
+            verify_archive(place.folder / ARCHIVE)
         except ValueError as error:
             return Finding("Data", "fail", first_line(error), get_cifar10)
         return Finding("Data", "ok", "CIFAR-10, the official archive")
-    if (folder / CIFAR10.base_folder).exists():
+    if place.kind == "unpacked":
         return Finding("Data", "ok", "CIFAR-10, unpacked")
-    for train in [folder / "train", *sorted(folder.glob("*/train"))]:
-        if any(path.is_dir() for path in train.glob("*")):
-            return Finding("Data", "ok", f"pictures in the folder {train.parent.name}")
-    if named == "auto":
+    if place.kind == "pictures":
+        return Finding("Data", "ok", f"pictures in the folder {place.folder.name}")
+    if place.name == "auto":
         return Finding("Data", "warn", "no CIFAR-10: lessons use Shapes-10, which is generated", get_cifar10)
-    fix = get_cifar10 if named == "cifar10" else "unset VIT_COURSE_DATA, or set it to a folder with pictures"
-    return Finding("Data", "fail", f"VIT_COURSE_DATA is {named!r}, where there are no data", fix)
+    fix = "unset VIT_COURSE_DATA, or set it to a folder with pictures"
+    fix = get_cifar10 if place.name == "cifar10" else fix
+    return Finding("Data", "fail", f"VIT_COURSE_DATA is {place.name!r}, where there are no data", fix)
 
 
-def check_jupyter(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
+def check_jupyter(load: "Callable[[str], ModuleType]" = importlib.import_module) -> Finding:
     """Jupyter knows a Python kernel."""
     try:
         kernels = load("jupyter_client.kernelspec").KernelSpecManager().find_kernel_specs()
@@ -227,7 +229,7 @@ CHECKS = (
 )
 
 
-def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
+def run(checks: "tuple[Callable[[], Finding], ...]" = CHECKS) -> "list[Finding]":
     """Make all checks. A check that itself breaks is a finding too, so this never raises."""
     findings = []
     for check in checks:
@@ -240,7 +242,7 @@ def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
     return findings
 
 
-def report(findings: list[Finding]) -> None:
+def report(findings: "list[Finding]") -> None:
     """Print findings as a table, each fix below its problem, in plain ASCII for consoles of every kind."""
     width = max(len(finding.name) for finding in findings)
     lines = []
@@ -256,8 +258,10 @@ def report(findings: list[Finding]) -> None:
     print("\n".join([*lines, "", verdict]).encode("ascii", "replace").decode("ascii"))
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: "list[str]") -> int:
     """Look at everything and report; return the exit status: 1 if something must be mended."""
+    description = "Look at everything that the course needs, and say how to mend what is broken."
+    argparse.ArgumentParser(prog="python -m vit_course doctor", description=description).parse_args(arguments)
     results = run()
     report(results)
     return int(any(finding.status == "fail" for finding in results))

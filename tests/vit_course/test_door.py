@@ -1,0 +1,134 @@
+"""The face of the package and its door: cheap to import, and with something to say on every machine."""
+
+import ast
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+
+import pytest
+
+import vit_course
+from vit_course import __main__ as door
+from vit_course.classroom import doctor
+from vit_course.machinery.paths import ROOT
+
+
+def python(code):
+    """Run code in a fresh process."""
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+
+
+# --- the face
+
+
+def test_importing_the_package_imports_no_torch():
+    done = python("import vit_course, sys; print('torch' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize("name", vit_course.__all__)
+def test_every_name_of_the_face_arrives(name):
+    done = python(f"from vit_course import {name}; print({name}.__name__)")
+    assert done.stdout.strip() == name, done.stderr
+    assert name in dir(vit_course)
+
+
+def test_no_name_of_the_face_is_also_a_modules():
+    assert not set(vit_course.__all__) & {module.name for module in pkgutil.iter_modules(vit_course.__path__)}
+
+
+def test_a_name_that_the_face_has_not_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'vit_course' has no attribute 'create_vitt'"):
+        vit_course.create_vitt  # noqa: B018
+
+
+# --- the door
+
+
+@pytest.mark.parametrize("command", door.COMMANDS)
+def test_every_command_calls_itself_as_it_was_called(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        door.main([command, "--help"])
+    assert stopped.value.code == 0
+    assert re.match(rf"usage: python -m vit_course {command}[ \n]", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_without_a_command_all_of_them_are_listed(arguments, capsys):
+    assert door.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {command} " in printed for command in door.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("trian", "there is no command 'trian': did you mean train?\n"),
+        ("experiment", "there is no command 'experiment': did you mean experiments?\n"),
+        ("xyz", "there is no command 'xyz'\n"),
+    ],
+)
+def test_an_unknown_command_fails_with_the_one_that_was_meant(name, said, capsys):
+    assert door.main([name, "--epochs=1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith(said) and "usage:" in printed.err
+
+
+def test_every_command_that_a_text_names_is_there():
+    texts = [path for ending in ("py", "md", "yaml") for path in ROOT.glob(f"[vld]*/**/*.{ending}")]
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in [*texts, *ROOT.glob("*.md"), ROOT / "Makefile"]
+        for name in re.findall(r"python -m vit_course ([a-z][\w.]*)", path.read_text(encoding="utf-8"))
+    }
+    assert {name for _, name in named} >= {"doctor", "data", "train", "experiments"}
+    assert {pair for pair in named if pair[1] not in door.COMMANDS} == set()
+
+
+# --- machines on which the course cannot run
+
+
+def open_door(command, hidden, before=""):
+    """Call a command in a fresh process that cannot import some modules; show which of ours it imported."""
+    return python(
+        f"import json, runpy, sys\nsys.modules.update(dict.fromkeys({hidden}))\n{before}\n"
+        f"sys.argv = ['vit_course', {command!r}]\n"
+        "try:\n    runpy.run_module('vit_course', run_name='__main__')\nfinally:\n"
+        "    ours = [m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'vit_course']\n"
+        "    print(json.dumps(ours))"
+    )
+
+
+PACKAGES = sorted(doctor.LESSONS_NEED - {"pillow"} | {"PIL", "jupyter_client", "yaml"})
+
+
+def test_the_doctor_speaks_where_no_package_is_installed():
+    done = open_door("doctor", PACKAGES)
+    assert done.returncode == 1 and done.stderr == ""
+    for name in ("Python", "PyTorch", "Data", "Jupyter"):
+        assert re.search(rf"^(ok|FAIL|warn) +{name}", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["train", "experiments", "weights"])
+def test_a_command_that_misses_a_package_names_it_and_the_doctor(command):
+    done = open_door(command, PACKAGES)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert re.search(r"torch.*: python -m vit_course doctor says how to mend it", done.stderr)
+
+
+@pytest.mark.parametrize("command", ["doctor", "train"])
+def test_an_old_python_is_told_which_one_is_needed_by_code_that_it_can_read(command):
+    newer = [*PACKAGES, "dataclasses", "importlib.metadata"]  # Python 3.6 has neither
+    done = open_door(command, newer, "sys.version_info = (3, 6, 15)")
+    said, *rest, files = done.stdout.splitlines()
+    assert done.returncode == 1 and said == "FAIL  Python  3.6.15 (needs 3.10)"
+    assert "install Python 3.10 or newer" in rest[0]
+    for file in [*json.loads(files), door.__file__]:
+        with open(file, encoding="utf-8") as source:
+            tree = ast.parse(source.read(), feature_version=(3, 7))
+        for node in ast.walk(tree):
+            said = getattr(node, "annotation", None) or getattr(node, "returns", None)
+            assert isinstance(said, ast.Constant | ast.Name | None), f"{file}:{node.lineno}: quote it"
+            assert getattr(node, "module", "") != "__future__"

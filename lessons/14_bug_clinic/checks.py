@@ -12,16 +12,10 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    Mistakes,
-    compare,
-    compare_gradients,
-    explain_error,
-    outcome,
-    spread_weights,
-)
+from vit_course.classroom.checks.compare import Mistakes, compare, compare_gradients
+from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
 from vit_course.classroom.checks.registry import exercise, lesson_part
+from vit_course.classroom.checks.words import explain_error
 from vit_course.classroom.clinic import healthy as clinic
 from vit_course.classroom.clinic.bugs import BUGS
 from vit_course.classroom.clinic.chart import CHART

@@ -3,25 +3,32 @@
 import functools
 import importlib
 import inspect
-import pkgutil
 import sys
 
-import answer_tables.lesson01
 import pytest
 import torch
 
 from vit_course import patches
-from vit_course.classroom.checks import EXERCISES, CheckFailed, check, diagnose
-from vit_course.classroom.checks.kept import keep, standalone_source, use_my_answers
+from vit_course.classroom.checks import (
+    EXERCISES,
+    CheckFailed,
+    check,
+    diagnose,
+    lesson_part,
+    use_my_answers,
+)
+from vit_course.classroom.checks.kept import keep, standalone_source
+from vit_course.machinery.paths import LESSONS
 
-TABLES = [
-    importlib.import_module(f"answer_tables.{module.name}")
-    for module in pkgutil.iter_modules(answer_tables.__path__)
-]
+TABLES = [lesson_part(path.parent.name, "answers") for path in sorted(LESSONS.glob("[0-9]*/answers.py"))]
 WRONG = [
     (name, words, answer) for table in TABLES for name, rows in table.WRONG.items() for words, answer in rows
 ]
 RIGHT = [(name, answer) for table in TABLES for name, answers in table.RIGHT.items() for answer in answers]
+
+
+def test_every_lesson_with_an_exercise_has_answers():
+    assert {table.__name__.split(".")[1] for table in TABLES} == set(EXERCISES.homes.values())
 
 
 def label(value):
@@ -168,7 +175,8 @@ def test_right_answer_without_source_is_handed_on(answer, tmp_path, monkeypatch)
 def test_answer_under_another_name_does_not_replace_a_kept_one(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
     (tmp_path / "patchify.py").write_text("kept")
-    assert check(answer_tables.lesson01.patchify_loops, "patchify") is answer_tables.lesson01.patchify_loops
+    answer = lesson_part("01", "answers").patchify_loops
+    assert check(answer, "patchify") is answer
     assert (tmp_path / "patchify.py").read_text() == "kept"
 
 
@@ -222,5 +230,5 @@ def test_kept_answer_that_is_not_right_any_more_is_left_out(tmp_path, monkeypatc
 
 def test_kept_source_takes_helpers_and_imports_along():
     namespace: dict = {}
-    exec(standalone_source(answer_tables.lesson01.EmbedLinear), namespace)
+    exec(standalone_source(lesson_part("01", "answers").EmbedLinear), namespace)
     assert diagnose(namespace["EmbedLinear"], "PatchEmbed").kind == "right"

@@ -1,7 +1,6 @@
 """The figures of the lessons. Each is a function of data that returns a matplotlib Figure; `show` displays it."""
 
 import os
-import sys
 from collections.abc import Callable
 from textwrap import fill
 from typing import Any
@@ -12,6 +11,8 @@ import torch
 from einops import rearrange
 from matplotlib.figure import Figure
 from torch import Tensor
+
+from vit_course.classroom.notebook import in_notebook
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000"]
 """Okabe and Ito's colours, which stay apart for colour-blind readers."""
@@ -28,12 +29,6 @@ plt.rcParams.update(
         "image.cmap": "cividis",
     }
 )
-
-
-def in_notebook() -> bool:
-    """Tell whether this is an IPython kernel."""
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    return bool(shell and getattr(shell, "kernel", None))
 
 
 def show(figure: Figure, alt: str) -> None:

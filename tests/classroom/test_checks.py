@@ -15,6 +15,7 @@ from vit_course.classroom.checks import (
     check,
     diagnose,
     lesson_part,
+    registry,
     use_my_answers,
 )
 from vit_course.classroom.checks.kept import keep, standalone_source
@@ -97,6 +98,32 @@ def test_verdict_never_raises_and_hands_on_the_finished_version(capsys):
     out = capsys.readouterr().out
     assert "RuntimeError: no idea" in out
     assert 'raise RuntimeError("no idea")' in out
+
+
+def test_an_error_is_shown_at_the_students_line_and_not_inside_the_course():
+    def patchify(images, patch_size):
+        return patches.patchify(images[0], patch_size)
+
+    assert diagnose(patchify).message.endswith(
+        "\nin your line: return patches.patchify(images[0], patch_size)"
+    )
+
+
+def test_a_lesson_whose_checks_stop_while_they_load_is_loaded_anew_the_next_time(tmp_path, monkeypatch):
+    (tmp_path / "99_new").mkdir()
+    (tmp_path / "99_new" / "checks.py").write_text("1 / 0")
+    monkeypatch.setattr(registry, "LESSONS", tmp_path)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            lesson_part("99", "checks")
+
+
+def test_two_exercises_of_one_name_are_refused(tmp_path):
+    for folder in ("01_one", "02_two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lesson.py").write_text('# %% exercise="vit_course.patches:patchify"\n')
+    with pytest.raises(ValueError, match="02_two and 01_one both have an exercise 'patchify'"):
+        len(registry.Exercises(tmp_path))
 
 
 def test_strict_mode_raises_for_wrong_and_for_missing_answers(monkeypatch):

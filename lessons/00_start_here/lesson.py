@@ -176,8 +176,8 @@ print("real:     ", tuple(real.shape))
 # 16 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
 # picture by one pixel usually stays inside the same small picture.
 
-# %% exercise="vit_course.classroom.plots:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
-from vit_course.classroom.plots import image_grid
+# %% exercise="vit_course.classroom.plots.pictures:image_grid" difficulty=2 minutes=8 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
+from vit_course.classroom.plots.pictures import image_grid
 
 image_grid = check(image_grid)
 

@@ -8,18 +8,11 @@ from einops import rearrange
 from torch import nn
 
 from vit_course import patches
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    compare,
-    compare_modules,
-    demand_error,
-    explain_error,
-    outcome,
-    same_weights,
-)
+from vit_course.classroom.checks.compare import compare, compare_modules, demand_error
+from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
 from vit_course.classroom.checks.parts import counting
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import explain_error
 
 
 @exercise(patches.count_patches)

@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 
 from vit_course import embeddings
-from vit_course.classroom.checks.compare import Mistake, compare, demand_error, explain_error, outcome
+from vit_course.classroom.checks.compare import compare, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import explain_error
 
 
 def go_back(answer, *case, weight: Tensor | float = 1.0) -> None:

@@ -9,18 +9,11 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import embeddings, interpret
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    compare,
-    compare_gradients,
-    demand_error,
-    describe,
-    difference,
-    explain_error,
-    outcome,
-)
+from vit_course.classroom.checks.compare import compare, compare_gradients, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.parts import counting
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import describe, difference, explain_error
 
 
 def _call(function, *arguments):

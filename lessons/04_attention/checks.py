@@ -8,19 +8,11 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import attention
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    compare,
-    compare_gradients,
-    compare_modules,
-    difference,
-    first_of,
-    outcome,
-    spread_weights,
-)
+from vit_course.classroom.checks.compare import compare, compare_gradients, compare_modules
+from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
 from vit_course.classroom.checks.parts import NearBias, check_float64, check_keyword, shared_draw
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import difference
 
 WRONG_AXIS = (
     "the softmax runs over the wrong axis: each *query* should spread a weight of 1 over the keys: your columns "

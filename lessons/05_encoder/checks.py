@@ -7,19 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course import encoder
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    compare,
-    compare_gradients,
-    compare_modules,
-    describe,
-    difference,
-    explain_error,
-    outcome,
-)
+from vit_course.classroom.checks.compare import compare, compare_gradients, compare_modules
+from vit_course.classroom.checks.outcome import Mistake, build, outcome
 from vit_course.classroom.checks.parts import NearBias, shared_draw
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import describe, difference, explain_error
 
 
 def call(answer: Callable, reference: Callable, *case) -> Tensor:

@@ -10,18 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from vit_course import vit
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    compare,
-    compare_modules,
-    difference,
-    explain_error,
-    outcome,
-    spread_weights,
-)
+from vit_course.classroom.checks.compare import compare, compare_modules
+from vit_course.classroom.checks.outcome import Mistake, build, outcome, spread_weights
 from vit_course.classroom.checks.parts import check_float64, check_keyword
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.embeddings import pool
 
 TINY = {

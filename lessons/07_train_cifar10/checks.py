@@ -8,16 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course import augment, optim
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    Unfinished,
-    compare,
-    describe,
-    difference,
-    explain_error,
-    outcome,
-)
+from vit_course.classroom.checks.compare import compare
+from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import describe, difference, explain_error
 from vit_course.classroom.reading import read_curves
 from vit_course.vit import VisionTransformer
 

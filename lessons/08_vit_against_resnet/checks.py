@@ -7,9 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course import resnet
-from vit_course.classroom.checks.compare import Mistake, compare, explain_error, outcome
+from vit_course.classroom.checks.compare import compare
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.parts import counting
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import explain_error
 from vit_course.data import normalize
 from vit_course.experiments import probes
 

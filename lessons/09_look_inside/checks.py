@@ -7,15 +7,10 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import interpret
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    compare,
-    demand_error,
-    difference,
-    explain_error,
-    outcome,
-)
+from vit_course.classroom.checks.compare import compare, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.patches import as_pair, patchify, unpatchify
 
 

@@ -411,7 +411,8 @@ def draw_distances(found, title, yardstick):
     figure = plots.seed_curves(series, title, "layer", "mean attention distance in pixels")
     axis = figure.axes[0]
     lowest, highest = (getattr(list(found.values())[-1][0], end)().item() for end in ("min", "max"))
-    axis.set_title(f"{title}\n{list(found)[-1]}, layer 1: heads from {lowest:.1f} to {highest:.1f} pixels")
+    heads = f"{list(found)[-1]}, layer 1: heads from {lowest:.1f} to {highest:.1f} pixels"
+    axis.set_title(f"{title}\n{heads}", fontsize="medium")
     axis.axhline(yardstick, color="0.5", linestyle="--", linewidth=1)
     axis.annotate("uniform, no CLS", (1, yardstick), va="bottom", fontsize="small", color="0.3")
     farthest = max(values.max().item() for values in found.values())

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from math import sqrt
 from statistics import mean, median, stdev
 
-from vit_course.classroom.checks.compare import Mistake, compare, demand_error, explain_error, outcome
+from vit_course.classroom.checks.compare import compare, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import explain_error
 from vit_course.experiments import statistics
 
 BASE = {"lr": 0.001, "decay": 0.05, "smoothing": 0.1}

@@ -9,19 +9,10 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course.beyond import hybrid
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    compare,
-    compare_gradients,
-    demand_error,
-    difference,
-    explain_error,
-    outcome,
-    same_weights,
-    spread_weights,
-)
+from vit_course.classroom.checks.compare import compare, compare_gradients, demand_error
+from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights, spread_weights
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import difference, explain_error
 
 
 @exercise(hybrid.feature_map_shape)

@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 from vit_course import optim
 from vit_course.beyond import transfer
-from vit_course.classroom.checks.compare import Mistake, compare, demand_error, explain_error, outcome
+from vit_course.classroom.checks.compare import compare, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import explain_error
 from vit_course.embeddings import resample_pos_embed
 from vit_course.vit import VisionTransformer
 

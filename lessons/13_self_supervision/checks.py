@@ -8,15 +8,10 @@ from einops import rearrange, reduce
 from torch import Tensor
 
 from vit_course.beyond import masked
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    compare,
-    compare_gradients,
-    difference,
-    explain_error,
-    outcome,
-)
+from vit_course.classroom.checks.compare import compare, compare_gradients
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.patches import as_pair
 
 FATES = [

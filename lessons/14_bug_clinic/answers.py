@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_course.classroom.clinic import bugs
-from vit_course.classroom.clinic import healthy as clinic
+from vit_course.classroom.clinic import bugs, healthy
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
 
@@ -44,7 +43,7 @@ def draw_with(change):
     """Draw as the finished version does, then change something."""
 
     def answer(model):
-        clinic.draw_weights(model)
+        healthy.draw_weights(model)
         with torch.no_grad():
             change(model)
         return model
@@ -53,13 +52,13 @@ def draw_with(change):
 
 
 def draw_returns_nothing(model):
-    clinic.draw_weights(model)
+    healthy.draw_weights(model)
 
 
 def draw_copies(model):
     import copy
 
-    clinic.draw_weights(model)
+    healthy.draw_weights(model)
     return copy.deepcopy(model)
 
 
@@ -160,7 +159,7 @@ def attend_with(split="h d", scale=None, proj=True, merge="bthd", swap=False, we
 
 
 def attend_only_tokens(tokens, block):
-    return clinic.attend(tokens, block)[0]
+    return healthy.attend(tokens, block)[0]
 
 
 def attend_fused(tokens, block):
@@ -200,7 +199,7 @@ def block_no_norm(tokens, block, attend):
 
 
 def block_ignores_attend(tokens, block, attend):
-    tokens = tokens + clinic.attend(block.norm1(tokens), block)[0]
+    tokens = tokens + healthy.attend(block.norm1(tokens), block)[0]
     return tokens + block.mlp(block.norm2(tokens))
 
 

@@ -1,8 +1,8 @@
 """Checks of lesson 14: the bug clinic. They name what is left to see of a bug, its symptom, never the line.
 
-First come the measurements of `examination` that concern the function, on a patient in which all else is healthy. An
-answer without symptoms is then compared with the finished version, for what no measurement asks. `scoreboard` counts
-bugs and `my_parts` collects the student's own functions, mended or not, as they were last checked.
+First come the `measurements` that concern the function, on a patient in which all else is healthy. An
+answer without symptoms is then compared with the finished version, for what no measurement asks. `chart` keeps every
+answer, mended or not, as it was last checked.
 """
 
 from collections.abc import Callable
@@ -12,31 +12,26 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    Mistakes,
-    compare,
-    compare_gradients,
-    explain_error,
-    outcome,
-    spread_weights,
-)
+from vit_course.classroom.checks.compare import Mistakes, compare, compare_gradients
+from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
 from vit_course.classroom.checks.registry import exercise, lesson_part
-from vit_course.classroom.clinic import healthy as clinic
+from vit_course.classroom.checks.words import explain_error
+from vit_course.classroom.clinic import healthy
 from vit_course.classroom.clinic.bugs import BUGS
-from vit_course.classroom.clinic.chart import CHART
+from vit_course.classroom.clinic.chart import note
 from vit_course.classroom.clinic.measurements import Finding, examine
+from vit_course.classroom.clinic.patient import Patient
 
 lesson_07 = lesson_part("07", "checks")
 NAMED = "Not a bug that was planted: "
 
 
-def patient(answer: Callable | None = None, name: str = "attend", **options) -> clinic.Patient:
+def patient(answer: Callable | None = None, name: str = "attend", **options) -> Patient:
     """Build a small patient in which one function is the answer and all others are healthy."""
     torch.manual_seed(0)
-    healthy = clinic.Patient(**{"patch_size": 4, "dim": 24, "depth": 1, "drop": 0.0, **options})
-    healthy.parts = replace(healthy.parts, **{name: answer or getattr(clinic, name)})
-    return healthy
+    admitted = Patient(**{"patch_size": 4, "dim": 24, "depth": 1, "drop": 0.0, **options})
+    admitted.parts = replace(admitted.parts, **{name: answer or getattr(healthy, name)})
+    return admitted
 
 
 def scrambled(model: nn.Module) -> nn.Module:
@@ -67,9 +62,9 @@ def patient_check(name: str) -> Callable:
 
     def register(rest: Callable) -> Callable:
         def verify(answer: Callable) -> None:
-            CHART[name] = (answer, len(BUGS))
+            note(name, answer, len(BUGS))
             left = symptoms(answer, name)
-            CHART[name] = (answer, len(BUGS) if left is None else len(left))
+            note(name, answer, len(BUGS) if left is None else len(left))
             if left:
                 count = "one symptom is" if len(left) == 1 else f"{len(left)} symptoms are"
                 lines = [
@@ -79,9 +74,9 @@ def patient_check(name: str) -> Callable:
                 ]
                 raise Mistake("\n".join(lines))
             rest(answer)
-            CHART[name] = (answer, 0)
+            note(name, answer, 0)
 
-        exercise(getattr(clinic, name))(verify)
+        exercise(getattr(healthy, name))(verify)
         return rest
 
     return register
@@ -179,7 +174,7 @@ def check_embed_patches(answer):
     early = "the CLS token has no position: add the positions after it has joined the patches"
     compare(
         answer,
-        clinic.embed_patches,
+        healthy.embed_patches,
         cases,
         by_name(
             [
@@ -202,7 +197,7 @@ def check_embed_patches(answer):
             ]
         ),
     )
-    learns_alike(answer, clinic.embed_patches, *cases[1])
+    learns_alike(answer, healthy.embed_patches, *cases[1])
 
 
 @patient_check("attend")
@@ -231,7 +226,7 @@ def check_attend(answer):
 
     compare(
         answer,
-        clinic.attend,
+        healthy.attend,
         cases,
         by_name(
             [
@@ -252,21 +247,21 @@ def check_attend(answer):
                 (variant(order=(2, 1, 0)), "queries and values are swapped"),
                 (variant(scores=True), "the second value should be the weights, after the softmax"),
                 (
-                    lambda *case: clinic.attend(*case)[0],
+                    lambda *case: healthy.attend(*case)[0],
                     "you returned the tokens alone; the weights are wanted too",
                 ),
-                (lambda *case: clinic.attend(*case)[::-1], "first the tokens, then the weights"),
+                (lambda *case: healthy.attend(*case)[::-1], "first the tokens, then the weights"),
             ]
         ),
     )
-    learns_alike(answer, clinic.attend, *cases[1])
+    learns_alike(answer, healthy.attend, *cases[1])
 
 
 class _Attention:
     """The healthy `attend`, with a name that a message can show."""
 
     def __call__(self, tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
-        return clinic.attend(tokens, block)
+        return healthy.attend(tokens, block)
 
     def __repr__(self) -> str:
         return "a healthy one"
@@ -298,7 +293,7 @@ def check_encode_block(answer):
 
     compare(
         answer,
-        clinic.encode_block,
+        healthy.encode_block,
         cases,
         by_name(
             [
@@ -335,11 +330,11 @@ def check_encode_block(answer):
     )
     tokens, block, _ = cases[1]
     doubled = [
-        function(tokens, block, lambda x, b: (2 * x, None)) for function in (answer, clinic.encode_block)
+        function(tokens, block, lambda x, b: (2 * x, None)) for function in (answer, healthy.encode_block)
     ]
     if not torch.allclose(*doubled, atol=1e-4):
         raise Mistake("use the `attend` that is handed in: another one is ignored by your code")
-    learns_alike(answer, clinic.encode_block, *cases[1])
+    learns_alike(answer, healthy.encode_block, *cases[1])
 
 
 @patient_check("classify")
@@ -361,7 +356,7 @@ def check_classify(answer):
 
     compare(
         answer,
-        clinic.classify,
+        healthy.classify,
         cases,
         by_name(
             [
@@ -394,7 +389,7 @@ def check_classify(answer):
             ]
         ),
     )
-    learns_alike(answer, clinic.classify, *cases[1])
+    learns_alike(answer, healthy.classify, *cases[1])
 
 
 @patient_check("decay_groups")

@@ -27,15 +27,14 @@ from dataclasses import replace
 import torch
 from einops import rearrange
 
-from vit_course.classroom import plots
-from vit_course.classroom.clinic import bugs, measurements
-from vit_course.classroom.clinic import healthy as clinic
-from vit_course.classroom.checks import check
+from vit_course.classroom import check, plots
+from vit_course.classroom.clinic import bugs, healthy, measurements
 from vit_course.classroom.clinic.chart import my_parts, scoreboard
-from vit_course.classroom.clinic.healthy import Parts, Patient, train_patient
-from vit_course.data import shapes10
 from vit_course.classroom.clinic.measurements import examine
-from vit_course.profiles import get_device, get_profile
+from vit_course.classroom.clinic.patient import Parts, Patient, train_patient
+from vit_course.machinery.profiles import get_profile
+from vit_course.data import shapes10
+from vit_course.machinery.device import get_device
 
 profile = get_profile()
 data = shapes10(
@@ -197,7 +196,7 @@ def pixels_of(embed, token):
 
 
 maps = [
-    pixels_of(function, token) for function in (clinic.embed_patches, bugs.embed_patches) for token in (0, 6)
+    pixels_of(function, token) for function in (healthy.embed_patches, bugs.embed_patches) for token in (0, 6)
 ]
 figure = plots.heat_maps(
     [(map_ > 0).float() for map_ in maps],
@@ -242,7 +241,7 @@ tokens, block = measurements.tokens_of(examined, 1), measurements.alert_block(ex
 with torch.no_grad():
     tables = {
         name: part(tokens, block)[1][0, 0]
-        for name, part in (("healthy", clinic.attend), ("patient", bugs.attend))
+        for name, part in (("healthy", healthy.attend), ("patient", bugs.attend))
     }
 figure = plots.heat_maps(
     list(tables.values()),
@@ -308,9 +307,9 @@ warm = list(range(30))
 figure = plots.curves(
     {
         name: (warm, [part(step, 100, 10, 1.0) for step in warm])
-        for name, part in (("healthy", clinic.schedule), ("patient", bugs.schedule))
+        for name, part in (("healthy", healthy.schedule), ("patient", bugs.schedule))
     },
-    f"The patient's rate at step 0 is {bugs.schedule(0, 100, 10, 1.0):g}, a healthy one is {clinic.schedule(0, 100, 10, 1.0):g} of the peak",
+    f"The patient's rate at step 0 is {bugs.schedule(0, 100, 10, 1.0):g}, a healthy one is {healthy.schedule(0, 100, 10, 1.0):g} of the peak",
     "step, the first 30 of 100",
     "learning rate / peak",
 )
@@ -381,7 +380,7 @@ repairs = {
 }
 parts = bugs.PARTS
 for name, functions in repairs.items():
-    parts = replace(parts, **{function: getattr(clinic, function) for function in functions})
+    parts = replace(parts, **{function: getattr(healthy, function) for function in functions})
     courses[name] = treat(parts)
 for name, course in courses.items():
     print(f"{name:24} {course.accuracy:.1%}")

@@ -3,25 +3,33 @@
 import functools
 import importlib
 import inspect
-import pkgutil
 import sys
 
-import answer_tables.lesson01
 import pytest
 import torch
 
 from vit_course import patches
-from vit_course.classroom.checks import EXERCISES, CheckFailed, check, diagnose
-from vit_course.classroom.checks.kept import keep, standalone_source, use_my_answers
+from vit_course.classroom.checks import (
+    EXERCISES,
+    CheckFailed,
+    check,
+    diagnose,
+    lesson_part,
+    registry,
+    use_my_answers,
+)
+from vit_course.classroom.checks.kept import keep, standalone_source
+from vit_course.machinery.paths import LESSONS
 
-TABLES = [
-    importlib.import_module(f"answer_tables.{module.name}")
-    for module in pkgutil.iter_modules(answer_tables.__path__)
-]
+TABLES = [lesson_part(path.parent.name, "answers") for path in sorted(LESSONS.glob("[0-9]*/answers.py"))]
 WRONG = [
     (name, words, answer) for table in TABLES for name, rows in table.WRONG.items() for words, answer in rows
 ]
 RIGHT = [(name, answer) for table in TABLES for name, answers in table.RIGHT.items() for answer in answers]
+
+
+def test_every_lesson_with_an_exercise_has_answers():
+    assert {table.__name__.split(".")[1] for table in TABLES} == set(EXERCISES.homes.values())
 
 
 def label(value):
@@ -90,6 +98,32 @@ def test_verdict_never_raises_and_hands_on_the_finished_version(capsys):
     out = capsys.readouterr().out
     assert "RuntimeError: no idea" in out
     assert 'raise RuntimeError("no idea")' in out
+
+
+def test_an_error_is_shown_at_the_students_line_and_not_inside_the_course():
+    def patchify(images, patch_size):
+        return patches.patchify(images[0], patch_size)
+
+    assert diagnose(patchify).message.endswith(
+        "\nin your line: return patches.patchify(images[0], patch_size)"
+    )
+
+
+def test_a_lesson_whose_checks_stop_while_they_load_is_loaded_anew_the_next_time(tmp_path, monkeypatch):
+    (tmp_path / "99_new").mkdir()
+    (tmp_path / "99_new" / "checks.py").write_text("1 / 0")
+    monkeypatch.setattr(registry, "LESSONS", tmp_path)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            lesson_part("99", "checks")
+
+
+def test_two_exercises_of_one_name_are_refused(tmp_path):
+    for folder in ("01_one", "02_two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lesson.py").write_text('# %% exercise="vit_course.patches:patchify"\n')
+    with pytest.raises(ValueError, match="02_two and 01_one both have an exercise 'patchify'"):
+        len(registry.Exercises(tmp_path))
 
 
 def test_strict_mode_raises_for_wrong_and_for_missing_answers(monkeypatch):
@@ -168,7 +202,8 @@ def test_right_answer_without_source_is_handed_on(answer, tmp_path, monkeypatch)
 def test_answer_under_another_name_does_not_replace_a_kept_one(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
     (tmp_path / "patchify.py").write_text("kept")
-    assert check(answer_tables.lesson01.patchify_loops, "patchify") is answer_tables.lesson01.patchify_loops
+    answer = lesson_part("01", "answers").patchify_loops
+    assert check(answer, "patchify") is answer
     assert (tmp_path / "patchify.py").read_text() == "kept"
 
 
@@ -222,5 +257,5 @@ def test_kept_answer_that_is_not_right_any_more_is_left_out(tmp_path, monkeypatc
 
 def test_kept_source_takes_helpers_and_imports_along():
     namespace: dict = {}
-    exec(standalone_source(answer_tables.lesson01.EmbedLinear), namespace)
+    exec(standalone_source(lesson_part("01", "answers").EmbedLinear), namespace)
     assert diagnose(namespace["EmbedLinear"], "PatchEmbed").kind == "right"

@@ -159,7 +159,7 @@ def notebook(monkeypatch):
     monkeypatch.setitem(
         sys.modules, "IPython.display", types.SimpleNamespace(display=lambda *x: shown.extend(x))
     )
-    monkeypatch.setattr(plots, "in_notebook", lambda: bool(shell.kernel))
+    monkeypatch.setattr(explorer, "in_notebook", lambda: bool(shell.kernel))
     monkeypatch.setattr(plots, "show", lambda figure, alt: (states.append(alt), plt.close(figure)))
     monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
     return shown, states

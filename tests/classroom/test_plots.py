@@ -4,20 +4,40 @@ import sys
 import types
 
 import ipywidgets
+import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from vit_course.classroom import plots
-from vit_course.machinery.profiles import Profile, get_device, get_profile
+from vit_course.machinery.device import get_device
+from vit_course.machinery.profiles import Profile, get_profile
 
 PICTURE = torch.rand(3, 16, 16)
+LINES = {"a": ([1, 2], [3, 4]), "b": ([1, 2], [5, 6])}
+MAP = torch.rand(4, 4)
 FIGURES = {
-    "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
-    "patch_grid": lambda: plots.patch_grid(PICTURE, 8, "four"),
-    "curves": lambda: plots.curves({"a": ([1, 2], [3, 4]), "b": ([1, 2], [5, 6])}, "t", "x", "y", log="xy"),
+    "attention_maps": lambda: plots.attention_maps(PICTURE, [MAP, MAP], ["1", "2"], "t", (1, 2)),
+    "block_diagram": plots.block_diagram,
+    "clusters": lambda: plots.clusters(
+        [torch.rand(6, 2)], torch.arange(6) % 2, ("a", "b"), ["one"], "t", "axis"
+    ),
+    "curve_panels": lambda: plots.curve_panels({"loss in nats": LINES, "share": LINES}, "t", "x", ("share",)),
+    "curves": lambda: plots.curves(LINES, "t", "x", "y", log="xy"),
+    "dots": lambda: plots.dots({"a": (["x", "y"], [1, 2]), "b": (["x"], [3])}, "t", "x"),
     "heat_maps": lambda: plots.heat_maps([torch.eye(3)], ["one"], "t", "unit"),
+    "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
+    "map_grid": lambda: plots.map_grid([torch.rand(2, 3, 2, 3)], ["one"], "t", "unit"),
+    "named_points": lambda: plots.named_points({"a": (1, 2), "b": (10, 3)}, "t", "x", "y"),
+    "number_tables": lambda: plots.number_tables([torch.eye(2)], ["one"], "t", ["r", "s"], ["c", "d"]),
+    "overlay_rows": lambda: plots.overlay_rows(PICTURE[None], {"a": MAP[None]}, "t"),
+    "patch_grid": lambda: plots.patch_grid(PICTURE, 8, "four"),
+    "picture_and_weights": lambda: plots.picture_and_weights(PICTURE, MAP / MAP.sum(), "t", "name", (1, 1)),
+    "seed_curves": lambda: plots.seed_curves({"a": {1: [1, 2], 2: [2, 3]}}, "t", "x", "y", log=True),
+    "token_sequence": lambda: plots.token_sequence(PICTURE, 8, "t"),
+    "token_trace": lambda: plots.token_trace(PICTURE, [("one", MAP)], "t"),
     "value_histograms": lambda: plots.value_histograms({"a": PICTURE, "b": PICTURE}, "t", "x"),
     "vit_overview": plots.vit_overview,
 }
@@ -34,13 +54,41 @@ def notebook(monkeypatch):
     return shown
 
 
+def test_every_function_that_draws_is_tried_here():
+    drawing = {name for name in plots.__all__ if "Figure" in returned(getattr(plots, name))}
+    assert drawing == FIGURES.keys()
+
+
+def returned(value):
+    """What a public name of `plots` says that it returns."""
+    return str(getattr(value, "__annotations__", {}).get("return", ""))
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_a_figure_with_a_title_of_its_own(name):
+def test_every_figure_has_a_title_of_its_own_and_the_look_of_the_course(name):
     figure = FIGURES[name]()
     assert isinstance(figure, Figure)
     titles = [axis.get_title() for axis in figure.axes] + [figure.get_suptitle()]
     assert any(titles)
+    assert isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
+    colour_bars = [axis for axis in figure.axes if axis.get_label() == "<colorbar>"]
+    assert not any(axis.spines["top"].get_visible() for axis in set(figure.axes) - set(colour_bars))
     plt.close(figure)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_drawing_leaves_the_settings_of_matplotlib_as_they_were(name):
+    before = dict(matplotlib.rcParams)
+    plt.close(FIGURES[name]())
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_the_look_of_the_course_ends_with_an_error_too():
+    before = dict(matplotlib.rcParams)
+    with pytest.raises(ZeroDivisionError), plots.course_style():
+        assert matplotlib.rcParams["image.cmap"] == "cividis"
+        1 / 0  # noqa: B018
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_shown_figure_carries_its_alt_text_and_is_closed(notebook):

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from vit_course.augment import mixup
-from vit_course.classroom.plots import PALETTE
+from vit_course.classroom.plots import PALETTE, course_style
 from vit_course.data import normalize, shapes10
 from vit_course.experiments.run import RUNS
 from vit_course.vit import VisionTransformer
@@ -93,6 +93,7 @@ def load() -> dict:
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
+@course_style()
 def draw(record: dict) -> Figure:
     """Draw the six runs: training loss, validation loss and ln K, one panel a run."""
     figure, axes = plt.subplots(2, 3, figsize=(9.6, 5), sharex=True, sharey=True)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from vit_course.classroom import plots
+from vit_course.classroom.notebook import in_notebook
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
 
 if TYPE_CHECKING:
     from ipywidgets import Button, Dropdown
+    from matplotlib.figure import Figure
 
 LINES = (("picture", "token"), ("layer",), ("head",))
 """Which control stands in which line of the panel."""
@@ -75,7 +76,7 @@ def explorer_figure(
     grid_size: tuple[int, int] | None = None,
     num_prefix_tokens: int = 1,
     name: str = "",
-) -> Figure:
+) -> "Figure":
     """Draw one state of the explorer: a picture with the query in a frame, and beside it where the query looks.
 
     The title names the shares of the attention that go to the patches and to the prefix; together they are 1.
@@ -203,7 +204,7 @@ def explore(
         )
 
     controls = explorer_controls(names, (rows, columns), prefix, attentions)
-    if not plots.in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
+    if not in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
         draw(**{name: value for name, (_, value, _) in controls.items()})
     else:
         show_controls(draw, controls, patch_colours(images, (rows, columns)), columns)

@@ -1,7 +1,6 @@
-"""Keep right answers from notebook to notebook, so that lesson 06 builds its model of the student's own parts.
+"""Keep right answers from notebook to notebook: `my_answers` builds the model of them in lesson 06.
 
-An answer is kept as a small Python file in `answers/` (or $VIT_COURSE_ANSWERS): its source, and the imports it
-needs. `use_my_answers` checks each again and puts it in place of the finished version.
+An answer is kept as a small Python file in `answers/` (or $VIT_COURSE_ANSWERS): its source, and the imports it needs.
 """
 
 import ast
@@ -9,16 +8,14 @@ import inspect
 import linecache
 import os
 import symtable
-import sys
 import textwrap
 import types
 from pathlib import Path
 from typing import Any
 
-from vit_course.classroom.plots import in_notebook
+from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.notebook import in_notebook
 from vit_course.machinery.paths import ROOT
-
-MODEL_MODULES = ("patches", "embeddings", "attention", "encoder", "vit")
 
 
 def folder() -> Path:
@@ -87,16 +84,7 @@ def free_names(table: symtable.SymbolTable) -> set[str]:
 
 def home(name: str) -> str:
     """Return the module of the finished version of an exercise, or an empty string."""
-    from vit_course.classroom.checks.compare import EXERCISES
-
     return getattr(EXERCISES[name].reference, "__module__", "") if name in EXERCISES else ""
-
-
-def build_order(path: Path) -> tuple[int, bool, str]:
-    """Sort parts before what is made of them: by module, functions before classes."""
-    module = home(path.stem).removeprefix("vit_course.")
-    place = MODEL_MODULES.index(module) if module in MODEL_MODULES else len(MODEL_MODULES)
-    return place, path.stem[:1].isupper(), path.stem
 
 
 def own_source(answer: Any) -> tuple[str, dict]:
@@ -115,41 +103,3 @@ def own_source(answer: Any) -> tuple[str, dict]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == answer.__name__:
             return textwrap.dedent(ast.get_source_segment(text, node)) + "\n", function.__globals__
     raise LookupError(f"no source of {answer.__name__}")
-
-
-def use_my_answers() -> list[str]:
-    """Put the kept answers in the place of the finished versions, in the model's modules of this process.
-
-    Each is checked again first; one that is not right any more is left out. Only what the model is made of
-    is replaced: a `VisionTransformer` built afterwards consists of the student's own parts.
-
-    Returns:
-        The names of the answers now in use, also printed.
-    """
-    from vit_course.classroom.checks.compare import diagnose
-
-    used = []
-    for path in sorted(folder().glob("*.py"), key=build_order):
-        if home(path.stem).removeprefix("vit_course.") not in MODEL_MODULES:
-            continue
-        namespace: dict[str, Any] = {"__name__": f"answers.{path.stem}"}
-        linecache.checkcache(str(path))
-        try:
-            exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
-        except Exception:  # a file edited by hand may hold anything
-            continue
-        answer = namespace.get(path.stem)
-        if answer is not None and diagnose(answer, path.stem).kind == "right":
-            put_in_place(path.stem, answer)
-            used.append(path.stem)
-    finished = "no kept answer was found, so every part is the finished version"
-    print(f"Your own parts in this model: {', '.join(used)}." if used else f"Your own parts: {finished}.")
-    return used
-
-
-def put_in_place(name: str, answer: Any) -> None:
-    """Bind an answer under its name in every module of the model that knows the name."""
-    for module in MODEL_MODULES:
-        module = sys.modules.get(f"vit_course.{module}")
-        if module is not None and hasattr(module, name):
-            setattr(module, name, answer)

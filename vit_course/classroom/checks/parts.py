@@ -5,15 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import (
-    Mistake,
-    build,
-    difference,
-    explain_error,
-    first_of,
-    outcome,
-    spread_weights,
-)
+from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
+from vit_course.classroom.checks.words import difference, explain_error
 
 
 def counting(*shape: int) -> Tensor:

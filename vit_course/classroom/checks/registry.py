@@ -90,6 +90,10 @@ def lesson_part(lesson: str, part: str) -> ModuleType:
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, path)
             sys.modules[name] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(sys.modules[name])
+            try:
+                spec.loader.exec_module(sys.modules[name])
+            except BaseException:  # half a module would be taken for the whole one the next time
+                del sys.modules[name]
+                raise
         return sys.modules[name]
     raise FileNotFoundError(f"no lesson {lesson} with {part}.py in {LESSONS}")

@@ -1,4 +1,4 @@
-"""The nine functions of `clinic` with sixteen bugs in them, and a list of the bugs: lesson 14 hands these out.
+"""The nine functions of `healthy` with sixteen bugs in them, and a list of the bugs: lesson 14 hands these out.
 
 Each bug was met in public code. It is one line, so any of them can be planted alone (`planted`).
 """
@@ -12,7 +12,8 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.clinic import healthy as clinic
+from vit_course.classroom.clinic import healthy
+from vit_course.classroom.clinic.patient import Parts
 
 
 def draw_weights(model: nn.Module) -> nn.Module:
@@ -97,7 +98,7 @@ def score(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 50
     return right / len(images)
 
 
-PARTS = clinic.Parts(
+PARTS = Parts(
     draw_weights, classify, embed_patches, attend, encode_block, schedule, decay_groups, blend, score
 )
 """The patient as it comes in: all sixteen bugs."""
@@ -216,8 +217,8 @@ BUGS = [
 
 
 def planted_source(function: str, bugs: Iterable[Bug]) -> str:
-    """Return the source of a healthy function of the clinic with these bugs in it."""
-    source = inspect.getsource(getattr(clinic, function))
+    """Return the source of a function of `healthy` with these bugs in it."""
+    source = inspect.getsource(getattr(healthy, function))
     for bug in bugs:
         if bug.function == function:
             if source.count(bug.healthy) != 1:
@@ -227,7 +228,7 @@ def planted_source(function: str, bugs: Iterable[Bug]) -> str:
 
 
 def planted(function: str, bugs: Iterable[Bug]) -> Callable:
-    """Return a healthy function of the clinic with these bugs in it."""
-    namespace = dict(vars(clinic))
+    """Return a function of `healthy` with these bugs in it."""
+    namespace = dict(vars(healthy))
     exec(planted_source(function, bugs), namespace)
     return namespace[function]

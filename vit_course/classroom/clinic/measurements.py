@@ -1,4 +1,4 @@
-"""Fifteen measurements of a patient of `clinic`, taken without reading its code; lesson 14 and its checks use them.
+"""Fifteen measurements of a `Patient`, taken without reading its code; lesson 14 and its checks use them.
 
 Each takes an untrained `Patient`, leaves it as it was, and returns one `Finding`. None needs training.
 """
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.classroom.clinic.healthy import Patient
+from vit_course.classroom.clinic.patient import Patient
 
 
 @dataclass(frozen=True)

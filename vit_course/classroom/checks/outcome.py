@@ -1,0 +1,100 @@
+"""How an answer is run: on copies of the inputs, with every error an outcome, and modules with equal weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vit_course.classroom.checks.words import explain_error
+
+
+class Mistake(Exception):
+    """What is wrong with an answer, in words for the student. Raised inside checks alone."""
+
+
+class Unfinished(Exception):
+    """The answer is still the stub that raises `NotImplementedError`."""
+
+
+def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
+    """Run an answer on a copy of the case; an error is an outcome too. Notices changed inputs."""
+    arguments = copy(case)
+    try:
+        value = run(answer, *arguments)
+    except (Mistake, Unfinished):
+        raise
+    except NotImplementedError as error:
+        if not error.args:
+            raise Unfinished from error
+        return error
+    except Exception as error:
+        return error
+    if isinstance(value, Exception):
+        raise Mistake(
+            f"your code returns a {type(value).__name__}: `raise` it, so that nobody goes on with it"
+        )
+    for number, (before, after) in enumerate(zip(case, arguments, strict=True)):
+        if isinstance(before, Tensor) and not torch.equal(before, after):
+            raise Mistake(
+                f"your code changes its input in place (argument {number + 1}): whoever called it still needs "
+                "the old values; work on a copy or build a new tensor"
+            )
+    return value
+
+
+def build(answer: type, **options) -> nn.Module:
+    """Build a student's module; an error in `__init__` becomes a verdict."""
+    try:
+        module = answer(**options)
+    except NotImplementedError as error:
+        if not error.args:
+            raise Unfinished from error
+        raise Mistake(f"building it stopped with {explain_error(error)}") from error
+    except Exception as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
+    return module
+
+
+def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
+    """Give a student's module the weights of the finished one, by the names that the docstring fixes."""
+    mine, theirs = answer.state_dict(), reference.state_dict()
+    if missing := [name for name in theirs if name not in mine]:
+        raise Mistake(
+            f"your module has no weights named {', '.join(missing)} (it has {', '.join(mine) or 'none'}): "
+            "the docstring fixes the names so that trained weights can be loaded"
+        )
+    if extra := [name for name in mine if name not in theirs]:
+        raise Mistake(f"your module has weights that should not be there: {', '.join(extra)}")
+    for name, value in theirs.items():
+        if mine[name].shape != value.shape:
+            raise Mistake(f"{name} should be {tuple(value.shape)}, yours is {tuple(mine[name].shape)}")
+    answer.load_state_dict(theirs)
+    return answer
+
+
+def spread_weights(module: nn.Module) -> nn.Module:
+    """Draw every weight anew, so that a part whose start is 0 or 1 cannot be left out unnoticed."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, mean=0.1, std=0.4)
+    return module
+
+
+def copy(value: Any) -> Any:
+    """Copy a case so that an answer cannot touch the original: tensors cloned, the rest as it is."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields") and not isinstance(value, torch.Size):
+        return tuple(copy(item) for item in value)
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def first_of(result: Any) -> Any:
+    """Return the first of several results, or the only one."""
+    return result[0] if isinstance(result, tuple | list) else result
+
+
+def is_float(value: Any) -> bool:
+    """Tell whether a value is a tensor of floating-point numbers: one that can have a gradient."""
+    return isinstance(value, Tensor) and value.is_floating_point()

@@ -1,0 +1,104 @@
+"""How a verdict is worded: differences, inputs and errors in words for a student."""
+
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vit_course.machinery.paths import LESSONS, ROOT
+
+
+def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
+    """Say in words how a result differs from the wanted one; an empty string if it does not."""
+    if isinstance(got, Exception):
+        return f"{type(got).__name__}: {got}"
+    if got is None and want is not None:
+        return "your function returned nothing; is the `return` missing?"
+    if isinstance(want, Tensor):
+        return tensor_difference(got, want, same_dtype)
+    if isinstance(want, tuple | list):
+        if not isinstance(got, tuple | list) or len(got) != len(want):
+            return f"{len(want)} values were expected, {want!r:.300}; you returned {got!r:.300}"
+        parts = [
+            "it is None" if g is None and w is not None else difference(g, w, same_dtype)
+            for g, w in zip(got, want, strict=True)
+        ]
+        return next((f"value {i + 1} of {len(want)}: {part}" for i, part in enumerate(parts) if part), "")
+    if isinstance(got, np.generic) or (isinstance(got, Tensor) and got.ndim == 0):
+        got = got.item()
+    if isinstance(want, int) and not isinstance(want, bool) and isinstance(got, float) and got == want:
+        return f"you returned the fraction {got}, but a count is a whole number, {want}: divide with // or use int"
+    if isinstance(want, float) and isinstance(got, int | float):
+        close = got == want or abs(got - want) <= 1e-5 + 1e-4 * abs(want) < float("inf")
+        return "" if close else f"expected {want:.5g}, you returned {got:.5g}"
+    return "" if type(got) is type(want) and got == want else f"expected {want!r}, you returned {got!r:.300}"
+
+
+def tensor_difference(got: Any, want: Tensor, same_dtype: bool) -> str:
+    """Say how a tensor differs: kind, shape, type of its numbers, then the first value that is off."""
+    if not isinstance(got, Tensor):
+        return f"a tensor was expected, you returned {type(got).__name__}"
+    if got.shape != want.shape:
+        return f"the shape should be {tuple(want.shape)}, yours is {tuple(got.shape)}"
+    if same_dtype and got.dtype != want.dtype:
+        return f"the numbers should stay {want.dtype}, yours are {got.dtype}"
+    mine, right = got.detach().double(), want.detach().double()
+    close = torch.isclose(mine, right, rtol=1e-4, atol=1e-5, equal_nan=True)
+    if bool(close.all()):
+        return ""
+    if want.numel() <= 16:
+        return f"expected\n{numbers(right)}\nyou returned\n{numbers(mine)}"
+    index = tuple((~close).nonzero()[0].tolist())
+    place = ", ".join(map(str, index))
+    share = 1 - close.double().mean().item()
+    return (
+        f"the shape is right, {share:.0%} of the values differ; the first is [{place}]: "
+        f"expected {right[index].item():.5g}, you returned {mine[index].item():.5g}"
+    )
+
+
+def numbers(tensor: Tensor) -> str:
+    """Print a small tensor as rows of rounded numbers."""
+    rows = torch.atleast_1d(tensor)
+    return "\n".join(
+        "  " + " ".join(f"{x:.4g}" for x in row) for row in rows.reshape(-1, rows.shape[-1] or 1)
+    )
+
+
+def describe(reference: Callable, case: tuple) -> str:
+    """Name the arguments of a case as the docstring does: tensors by shape, other values as they are."""
+    if inspect.isclass(reference):
+        options = ", ".join(f"{name}={value!r}" for name, value in case[0].items())
+        return f"{reference.__name__}({options}) and {describe(reference.forward, case[1:])}"
+    names = argument_names(getattr(reference, "forward", reference), len(case))
+    shown = (f"of shape {tuple(v.shape)}" if isinstance(v, Tensor) else f"= {v!r}" for v in case)
+    return ", ".join(f"{name} {value}" for name, value in zip(names, shown, strict=False))
+
+
+def argument_names(function: Callable, number: int) -> list[str]:
+    """Return the names of a function's arguments, at least so many."""
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    return names + [f"argument {i + 1}" for i in range(len(names), number)]
+
+
+def explain_error(error: Exception) -> str:
+    """Name an error and the line of the student's code where it arose."""
+    text = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename and not is_ours(Path(frame.filename))
+    ]
+    line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip() if frames else ""
+    return text + (f"\nin your line: {line}" if line else "")
+
+
+def is_ours(file: Path) -> bool:
+    """Tell whether a file holds code of the course, and none of a student: the package, and the checks of a lesson."""
+    return ROOT / "vit_course" in file.parents or (LESSONS in file.parents and file.name == "checks.py")

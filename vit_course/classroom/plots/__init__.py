@@ -1,0 +1,52 @@
+"""The figures of the lessons. Each is a function of data that returns a matplotlib Figure; `show` displays it."""
+
+from vit_course.classroom.plots.attention import attention_maps, map_grid, overlay_rows, picture_and_weights
+from vit_course.classroom.plots.basics import (
+    caption,
+    clusters,
+    curve_panels,
+    curves,
+    dots,
+    heat_maps,
+    live_curves,
+    named_points,
+    number_tables,
+    seed_curves,
+    show,
+    slider,
+    value_histograms,
+)
+from vit_course.classroom.plots.diagrams import block_diagram, token_sequence, token_trace, vit_overview
+from vit_course.classroom.plots.pictures import image_grid, image_row, patch_grid, sample_photo, to_picture
+from vit_course.classroom.plots.style import PALETTE, course_style
+
+__all__ = [
+    "PALETTE",
+    "attention_maps",
+    "block_diagram",
+    "caption",
+    "clusters",
+    "course_style",
+    "curve_panels",
+    "curves",
+    "dots",
+    "heat_maps",
+    "image_grid",
+    "image_row",
+    "live_curves",
+    "map_grid",
+    "named_points",
+    "number_tables",
+    "overlay_rows",
+    "patch_grid",
+    "picture_and_weights",
+    "sample_photo",
+    "seed_curves",
+    "show",
+    "slider",
+    "to_picture",
+    "token_sequence",
+    "token_trace",
+    "value_histograms",
+    "vit_overview",
+]

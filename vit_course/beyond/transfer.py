@@ -14,10 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchvision.models import ViT_B_16_Weights
 
+from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
+from vit_course.beyond.weights import convert_torchvision
 from vit_course.data import Dataset
-from vit_course.embeddings import LearnedPosition2d, RelativePosition, resample_pos_embed, sincos_2d
+from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.patches import as_pair, grid_size
-from vit_course.vit import VisionTransformer, convert_torchvision
+from vit_course.vit import VisionTransformer
 
 HEAD_PARTS = ("pre_logits", "head")
 """What belongs to a task and not to the body: these parts are made anew for every task."""
@@ -84,8 +86,8 @@ def layer_scale(name: str, depth: int, decay: float) -> float:
     """Say by which number a parameter's learning rate is multiplied: the lower its layer, the smaller.
 
     The layers of a ViT with L blocks count from 0 to L + 1. Layer 0 are the embeddings: `cls_token`,
-    `pos_embed`, `layer_pos`, `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`, is layer
-    i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
+    `pos_embed`, `pos_drop` (2-D positions), `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`,
+    is layer i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
     (Clark et al., 2020; BEiT and MAE use it.)
 
     Args:
@@ -102,7 +104,7 @@ def layer_scale(name: str, depth: int, decay: float) -> float:
         ValueError: if the name is of no part of a ViT, or of a block that is not there.
     """
     part, *rest = name.removeprefix("vit.").split(".")
-    if part in ("cls_token", "pos_embed", "layer_pos", "patch_embed", "backbone"):
+    if part in ("cls_token", "pos_embed", "pos_drop", "patch_embed", "backbone"):
         layer = 0
     elif part == "blocks" and rest and rest[0].isdigit() and int(rest[0]) < depth:
         layer = int(rest[0]) + 1
@@ -152,9 +154,8 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
 
 
 def position_tables(model: VisionTransformer) -> list[nn.Parameter]:
-    """Return the tables (1, prefix + N, D) of positions: that of the stem, and those of single layers."""
-    tables = {name: table for name, table in model.named_parameters() if table.ndim == 3}
-    return [table for name, table in tables.items() if name.split(".")[0] in ("pos_embed", "layer_pos")]
+    """Return the tables (1, prefix + N, D) of positions, each once: that of the stem, and those of single layers."""
+    return [table for name, table in model.named_parameters() if name.split(".")[-1] == "pos_embed"]
 
 
 def resized_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int], prefix: int) -> Tensor:

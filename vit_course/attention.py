@@ -8,24 +8,19 @@ from einops import rearrange
 from torch import Tensor, nn
 
 
-def scaled_dot_product_attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Attend: softmax(q kᵀ / sqrt(d)) v, written out (Vaswani et al., 2017, equation 1).
 
     Args:
         q: (..., T, d) queries. Any leading axes, for example (B, h, T, d).
         k: (..., S, d) keys, as many as there are values.
         v: (..., S, e) values.
-        bias: (..., T, S), added to the scores before the softmax, or None.
 
     Returns:
         output: (..., T, e), for each query the weighted sum of the values.
         weights: (..., T, S), for each query its weights over the keys: each row sums to 1.
     """
     scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
-    if bias is not None:
-        scores = scores + bias
     weights = scores.softmax(dim=-1)
     return weights @ v, weights
 
@@ -71,7 +66,6 @@ class MultiHeadAttention(nn.Module):
         qkv_bias: whether the qkv projection has a bias.
         attn_drop: dropout on the attention weights, 0 in the paper.
         proj_drop: dropout on the output.
-        rel_pos: turns queries (B, h, T, d) into a bias (B, h, T, T) on the scores, or None.
 
     Raises:
         ValueError: if D is not a multiple of h.
@@ -84,7 +78,6 @@ class MultiHeadAttention(nn.Module):
         qkv_bias: bool = True,
         attn_drop: float = 0.0,
         proj_drop: float = 0.0,
-        rel_pos: nn.Module | None = None,
     ):
         super().__init__()
         check_heads(dim, num_heads)
@@ -93,7 +86,6 @@ class MultiHeadAttention(nn.Module):
         self.attn_drop = attn_drop
         self.proj = nn.Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
-        self.rel_pos = rel_pos
 
     def forward(self, x: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Let every token gather from all tokens.
@@ -106,13 +98,13 @@ class MultiHeadAttention(nn.Module):
             (B, T, D), and with `return_attention` also the weights (B, h, T, T), before dropout.
         """
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        bias = None if self.rel_pos is None else self.rel_pos(q)
+        dropout = self.attn_drop if self.training else 0.0
         if return_attention:  # torch's fused kernel never writes the weights down
-            _, weights = scaled_dot_product_attention(q, k, v, bias)
-            heads = F.dropout(weights, self.attn_drop, self.training) @ v
+            heads, weights = scaled_dot_product_attention(q, k, v)
+            if dropout > 0:
+                heads = F.dropout(weights, dropout) @ v
         else:
-            dropout = self.attn_drop if self.training else 0.0
-            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
+            heads = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
         out = self.proj_drop(self.proj(merge_heads(heads)))
         return (out, weights) if return_attention else out
 

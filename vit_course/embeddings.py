@@ -6,7 +6,7 @@
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def prepend_cls_token(tokens: Tensor, cls_token: Tensor) -> Tensor:
@@ -143,52 +143,3 @@ def resample_pos_embed(
     grid = rearrange(grid, "1 (h w) d -> 1 d h w", h=rows)
     grid = F.interpolate(grid, size=tuple(new_grid), mode=mode, antialias=antialias, align_corners=False)
     return torch.cat([prefix, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
-
-
-class LearnedPosition2d(nn.Module):
-    """Learned 2-D positions: D/2 numbers for the row, D/2 for the column, side by side (paper, D.4).
-
-    Args:
-        grid_size: (rows, columns) of the grid of patches.
-        dim: width D, even.
-        num_prefix_tokens: tokens in front that get a vector of their own.
-    """
-
-    def __init__(self, grid_size: tuple[int, int], dim: int, num_prefix_tokens: int = 1):
-        super().__init__()
-        if dim % 2:
-            raise ValueError(f"dim {dim} is not divisible by 2: half describes the row, half the column")
-        rows, columns = grid_size
-        self.prefix = nn.Parameter(torch.randn(1, num_prefix_tokens, dim) * 0.02)
-        self.rows = nn.Parameter(torch.randn(rows, dim // 2) * 0.02)
-        self.columns = nn.Parameter(torch.randn(columns, dim // 2) * 0.02)
-
-    def forward(self) -> Tensor:
-        """Return the positions as one table (1, prefix + N, D)."""
-        rows, columns = len(self.rows), len(self.columns)
-        y = self.rows.repeat_interleave(columns, dim=0)
-        x = self.columns.repeat(rows, 1)
-        return torch.cat([self.prefix, torch.cat([y, x], dim=1)[None]], dim=1)
-
-
-class RelativePosition(nn.Module):
-    """Relative positions in 1-D: a learned vector for every offset between query and key (paper, D.4).
-
-    The content of the query meets the vector of the offset; the result is added to the attention scores.
-
-    Args:
-        num_tokens: length T of the sequence.
-        head_dim: width d of one head.
-    """
-
-    def __init__(self, num_tokens: int, head_dim: int):
-        super().__init__()
-        self.offsets = nn.Parameter(torch.randn(2 * num_tokens - 1, head_dim) * 0.02)
-        position = torch.arange(num_tokens)
-        index = position[:, None] - position[None, :] + num_tokens - 1
-        self.register_buffer("index", index, persistent=False)
-
-    def forward(self, q: Tensor) -> Tensor:
-        """Turn queries (B, h, T, d) into a bias (B, h, T, T) for the attention scores."""
-        scores = q @ self.offsets.T * q.shape[-1] ** -0.5
-        return scores.gather(-1, self.index.expand(*scores.shape[:-1], -1))

@@ -3,8 +3,6 @@
 `vit` uses `Encoder`; lesson 05 builds all of it.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -89,7 +87,6 @@ class Block(nn.Module):
         drop: dropout in the MLP and after W_O.
         attn_drop: dropout on the attention weights.
         drop_path: probability of dropping a branch in training.
-        rel_pos: relative position for the attention, or None.
     """
 
     def __init__(
@@ -100,23 +97,32 @@ class Block(nn.Module):
         drop: float = 0.0,
         attn_drop: float = 0.0,
         drop_path: float = 0.0,
-        rel_pos: nn.Module | None = None,
     ):
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=attn_drop, proj_drop=drop, rel_pos=rel_pos)
+        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=attn_drop, proj_drop=drop)
         self.norm2 = nn.LayerNorm(dim, eps=1e-6)
         self.mlp = Mlp(dim, int(dim * mlp_ratio), drop)
         self.drop_path_rate = drop_path
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Pass tokens (B, T, D) through the block: equation 2, then equation 3.
 
         Each branch reads the normed stream and is added to the stream itself; each goes through `drop_path`.
+
+        Args:
+            x: (B, T, D).
+            return_attention: also return the weights of `self.attn`, which has the same switch.
+
+        Returns:
+            (B, T, D), and with `return_attention` also the weights (B, h, T, T).
         """
-        x = x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        attended = self.attn(self.norm1(x), return_attention)
+        if return_attention:
+            attended, weights = attended
+        x = x + drop_path(attended, self.drop_path_rate, self.training)
         x = x + drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
-        return x
+        return (x, weights) if return_attention else x
 
 
 class Encoder(nn.ModuleList):
@@ -127,28 +133,12 @@ class Encoder(nn.ModuleList):
         dim: width D of a token.
         num_heads: number of heads.
         drop_path: probability of dropping a branch of the last block in training.
-        rel_pos: makes the relative position of one block, or None.
         block_options: the other arguments of `Block`.
-
-    `entry_positions`, empty by default, holds what is added to the tokens before the second block and each later
-    one: tables (1, T, D), or modules that return one. They belong to the model, which learns them.
     """
 
-    def __init__(
-        self,
-        depth: int,
-        dim: int,
-        num_heads: int,
-        drop_path: float = 0.0,
-        rel_pos: Callable[[], nn.Module] | None = None,
-        **block_options,
-    ):
+    def __init__(self, depth: int, dim: int, num_heads: int, drop_path: float = 0.0, **block_options):
         rates = [drop_path * layer / max(1, depth - 1) for layer in range(depth)]
-        super().__init__(
-            Block(dim, num_heads, drop_path=rate, rel_pos=rel_pos and rel_pos(), **block_options)
-            for rate in rates
-        )
-        self.entry_positions: list[Tensor | nn.Module] = []
+        super().__init__(Block(dim, num_heads, drop_path=rate, **block_options) for rate in rates)
 
     def forward(self, x: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Pass tokens (B, T, D) through all blocks.
@@ -157,11 +147,10 @@ class Encoder(nn.ModuleList):
             (B, T, D), and with `return_attention` also a list over the layers of weights (B, h, T, T).
         """
         attentions = []
-        for layer, block in enumerate(self):
-            if layer and self.entry_positions:
-                position = self.entry_positions[layer - 1]
-                x = x + (position() if callable(position) else position)
+        for block in self:
             if return_attention:
-                attentions.append(block.attn(block.norm1(x), return_attention=True)[1])
-            x = block(x)
+                x, weights = block(x, return_attention=True)
+                attentions.append(weights)
+            else:
+                x = block(x)
         return (x, attentions) if return_attention else x

@@ -57,8 +57,8 @@ def layer_scale(name: str, depth: int, decay: float) -> float:
     """Say by which number a parameter's learning rate is multiplied: the lower its layer, the smaller.
 
     The layers of a ViT with L blocks count from 0 to L + 1. Layer 0 are the embeddings: `cls_token`,
-    `pos_embed`, `layer_pos`, `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`, is layer
-    i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
+    `pos_embed`, `pos_drop` (2-D positions), `patch_embed`, and the `backbone` of a hybrid. Block i, `blocks.i`,
+    is layer i + 1. Layer L + 1 are `norm`, `pre_logits` and `head`. The number is decay^(L + 1 - layer).
     (Clark et al., 2020; BEiT and MAE use it.)
 
     Args:
@@ -75,7 +75,7 @@ def layer_scale(name: str, depth: int, decay: float) -> float:
         ValueError: if the name is of no part of a ViT, or of a block that is not there.
     """
     part, *rest = name.removeprefix("vit.").split(".")
-    if part in ("cls_token", "pos_embed", "layer_pos", "patch_embed", "backbone"):
+    if part in ("cls_token", "pos_embed", "pos_drop", "patch_embed", "backbone"):
         layer = 0
     elif part == "blocks" and rest and rest[0].isdigit() and int(rest[0]) < depth:
         layer = int(rest[0]) + 1

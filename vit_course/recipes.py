@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
 from vit_course.beyond.hybrid import HybridViT, create_hybrid
+from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset
 from vit_course.machinery.ranges import allowed_values
 from vit_course.resnet import cifar_resnet18, small_resnet
@@ -48,17 +49,21 @@ RECIPES = {
 """The first six are the ladder of lesson 07 for a ViT; "resnet" is the ResNets' own recipe."""
 
 
-def build_model(name: str, dataset: Dataset, **options) -> nn.Module:
+def build_model(
+    name: str, dataset: Dataset, pos_embed: str = "learned", pos_embed_at: str = "stem", **options
+) -> nn.Module:
     """Build a model by name for the pictures of a data set.
 
     Args:
         name: "resnet18", "resnet-small", "linear", a ViT as size/patch, for example "Micro/4", or a hybrid as
             "R-" + size/pixels per token, for example "R-Nano/8".
         dataset: gives the size and channels of the pictures and the number of classes.
+        pos_embed: positions of a ViT or a hybrid, "none" or one of those of `with_positions`.
+        pos_embed_at: where they are added: "stem", "every" or "shared".
         options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone.
 
     Raises:
-        ValueError: if the name is unknown.
+        ValueError: if the name is unknown, or the positions are.
     """
     _, channels, *size = dataset.train_images.shape
     classes = len(dataset.classes)
@@ -69,7 +74,12 @@ def build_model(name: str, dataset: Dataset, **options) -> nn.Module:
     if name == "linear":
         return linear_classifier(dataset)
     create = create_hybrid if name.startswith("R-") else create_vit
-    return create(name, img_size=tuple(size), in_chans=channels, num_classes=classes, **options)
+    options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": classes}
+    if pos_embed_at == "stem" and pos_embed in ("learned", "sincos", "none"):
+        return create(name, pos_embed=pos_embed, **options)
+    model = create(name, pos_embed="none", **options)
+    with_positions(getattr(model, "vit", model), pos_embed, pos_embed_at)
+    return model
 
 
 def forward_flops(model: nn.Module, dataset: Dataset) -> int:

@@ -1,25 +1,16 @@
-"""The Vision Transformer: all parts together (paper, equations 1 to 4), its sizes, and loading weights.
+"""The Vision Transformer: all parts together (paper, equations 1 to 4), and its sizes.
 
-Names in the state dict are timm's, so timm's ViT weights load with `strict=True`; `convert_torchvision`
-renames torchvision's. Lesson 06 builds the forward pass; `train` and `interpret` use the model.
+Names in the state dict are timm's, so timm's ViT weights load with `strict=True`. Lesson 06 builds the forward
+pass; `train` and `interpret` use the model.
 """
 
 from collections import OrderedDict
-from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vit_course.attention import attention_flops
-from vit_course.embeddings import (
-    LearnedPosition2d,
-    RelativePosition,
-    add_position,
-    pool,
-    prepend_cls_token,
-    sincos_2d,
-)
+from vit_course.embeddings import add_position, pool, prepend_cls_token, sincos_2d
 from vit_course.encoder import Encoder
 from vit_course.patches import PatchEmbed, count_patches
 
@@ -52,9 +43,7 @@ class VisionTransformer(nn.Module):
         depth: number of blocks L.
         num_heads: heads in every block.
         mlp_ratio: hidden width of the MLPs as a multiple of D.
-        pos_embed: "learned" (1-D, the paper's), "2d", "sincos", "relative" or "none".
-        pos_embed_at: "stem" adds positions once, before the first block; "every" adds to the input of every block a
-            table of its own (`layer_pos`); "shared" adds the same table there (paper, D.4). For the first three.
+        pos_embed: "learned" (1-D, the paper's), "sincos" (fixed) or "none".
         global_pool: "token" reads the CLS token, "avg" averages the patch tokens (both after `norm`).
         class_token: whether there is a CLS token.
         representation_size: width of the hidden tanh layer before the head, as in pre-training, or None.
@@ -77,7 +66,6 @@ class VisionTransformer(nn.Module):
         num_heads: int = 3,
         mlp_ratio: float = 4.0,
         pos_embed: str = "learned",
-        pos_embed_at: str = "stem",
         global_pool: str = "token",
         class_token: bool = True,
         representation_size: int | None = None,
@@ -94,9 +82,10 @@ class VisionTransformer(nn.Module):
         self.global_pool = global_pool
         self.num_prefix_tokens = int(class_token)
         self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
-        num_tokens = self.patch_embed.num_patches + self.num_prefix_tokens
         self.cls_token = nn.Parameter(torch.randn(1, 1, embed_dim) * 1e-6) if class_token else None
-        self.pos_embed = self._make_position(pos_embed, embed_dim)
+        self.pos_embed = make_pos_embed(
+            pos_embed, self.patch_embed.grid_size, embed_dim, self.num_prefix_tokens
+        )
         self.pos_drop = nn.Dropout(drop_rate)
         self.blocks = Encoder(
             depth,
@@ -106,11 +95,7 @@ class VisionTransformer(nn.Module):
             drop=drop_rate,
             attn_drop=attn_drop_rate,
             drop_path=drop_path_rate,
-            rel_pos=(lambda: RelativePosition(num_tokens, embed_dim // num_heads))
-            if pos_embed == "relative"
-            else None,
         )
-        self.layer_pos = self._make_layer_positions(pos_embed, pos_embed_at, embed_dim)
         self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
         self.pre_logits = nn.Identity()
         if representation_size is not None:
@@ -120,45 +105,21 @@ class VisionTransformer(nn.Module):
         self.apply(init_weights)
         init_head(self.head)
 
-    def _make_position(self, kind: str, dim: int) -> nn.Parameter | nn.Module | None:
-        grid, prefix = self.patch_embed.grid_size, self.num_prefix_tokens
-        if kind == "learned":
-            return nn.Parameter(torch.randn(1, prefix + grid[0] * grid[1], dim) * 0.02)
-        if kind == "sincos":
-            table = torch.cat([torch.zeros(prefix, dim), sincos_2d(grid, dim)])
-            return nn.Parameter(table[None], requires_grad=False)
-        if kind == "2d":
-            return LearnedPosition2d(grid, dim, prefix)
-        if kind in ("relative", "none"):
-            return None
-        raise ValueError(
-            f"pos_embed {kind!r} is unknown: use 'learned', '2d', 'sincos', 'relative' or 'none'"
-        )
-
-    def _make_layer_positions(self, kind: str, where: str, dim: int) -> nn.Module | None:
-        if where not in ("stem", "every", "shared"):
-            raise ValueError(f"pos_embed_at {where!r} is unknown: use 'stem', 'every' or 'shared'")
-        if where == "stem":
-            return None
-        if self.pos_embed is None:
-            raise ValueError(f"pos_embed {kind!r} has no table to add, so pos_embed_at must be 'stem'")
-        later = len(self.blocks) - 1
-        if where == "shared":
-            self.blocks.entry_positions = [self.pos_embed] * later
-            return None
-        make = nn.ModuleList if isinstance(self.pos_embed, nn.Module) else nn.ParameterList
-        tables = make(self._make_position(kind, dim) for _ in range(later))
-        self.blocks.entry_positions = list(tables)
-        return tables
-
     def embed(self, images: Tensor) -> Tensor:
         """Equation 1: images (B, C, H, W) to tokens z_0 (B, T, D), positions and CLS token included."""
-        x = self.patch_embed(images)
+        return self.place(self.patch_embed(images))
+
+    def place(self, patches: Tensor) -> Tensor:
+        """Put the CLS token in front of patch tokens (B, N, D), add positions, drop: the rest of equation 1."""
         if self.cls_token is not None:
-            x = prepend_cls_token(x, self.cls_token)
+            patches = prepend_cls_token(patches, self.cls_token)
         if self.pos_embed is not None:
-            x = add_position(x, self.pos_embed() if callable(self.pos_embed) else self.pos_embed)
-        return self.pos_drop(x)
+            patches = add_position(patches, self.pos_embed)
+        return self.pos_drop(patches)
+
+    def encode(self, patches: Tensor) -> Tensor:
+        """Take patch tokens (B, N, D) through all that follows up to the final norm: tokens (B, T, D)."""
+        return self.norm(self.blocks(self.place(patches)))
 
     def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Classify a batch of images: equations 1 to 4, then the head.
@@ -182,6 +143,25 @@ class VisionTransformer(nn.Module):
         y = pool(self.norm(z), self.global_pool, self.num_prefix_tokens)  # equation 4
         logits = self.head(self.pre_logits(y))
         return (logits, attentions) if return_attention else logits
+
+
+def make_pos_embed(
+    kind: str, grid_size: tuple[int, int], dim: int, num_prefix_tokens: int = 1
+) -> nn.Parameter | None:
+    """Make the table of positions (1, prefix + N, D) that `VisionTransformer` calls "learned" or "sincos".
+
+    Raises:
+        ValueError: if the kind is neither of them nor "none".
+    """
+    rows, columns = grid_size
+    if kind == "learned":
+        return nn.Parameter(torch.randn(1, num_prefix_tokens + rows * columns, dim) * 0.02)
+    if kind == "sincos":
+        table = torch.cat([torch.zeros(num_prefix_tokens, dim), sincos_2d(grid_size, dim)])
+        return nn.Parameter(table[None], requires_grad=False)
+    if kind != "none":
+        raise ValueError(f"pos_embed {kind!r} is unknown: use 'learned', 'sincos' or 'none'")
+    return None
 
 
 def init_weights(module: nn.Module) -> None:
@@ -269,44 +249,5 @@ def vit_flops(model: VisionTransformer) -> int:
     dim, num_patches = model.norm.normalized_shape[0], model.patch_embed.num_patches
     num_tokens = num_patches + model.num_prefix_tokens
     flops = 2 * num_patches * model.patch_embed.proj.weight.numel() + 2 * model.head.weight.numel()
-    for block in model.blocks:
-        flops += attention_flops(num_tokens, dim) + 4 * num_tokens * block.mlp.fc1.weight.numel()
-    return flops
-
-
-TORCHVISION_NAMES = {
-    "class_token": "cls_token",
-    "conv_proj.": "patch_embed.proj.",
-    "encoder.pos_embedding": "pos_embed",
-    "encoder.layers.encoder_layer_": "blocks.",
-    ".ln_1.": ".norm1.",
-    ".ln_2.": ".norm2.",
-    ".self_attention.in_proj_": ".attn.qkv.",
-    ".self_attention.out_proj.": ".attn.proj.",
-    ".mlp.0.": ".mlp.fc1.",
-    ".mlp.3.": ".mlp.fc2.",
-    "encoder.ln.": "norm.",
-    "heads.pre_logits.": "pre_logits.fc.",
-    "heads.head.": "head.",
-}
-
-
-def convert_torchvision(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the weights of torchvision's `VisionTransformer` to the names of this course.
-
-    Values are the same tensors: torchvision's in_proj holds queries, keys and values in our order.
-    """
-    converted = {}
-    for name, value in state_dict.items():
-        for theirs, ours in TORCHVISION_NAMES.items():
-            name = name.replace(theirs, ours)
-        converted[name.replace(".mlp.linear_1.", ".mlp.fc1.").replace(".mlp.linear_2.", ".mlp.fc2.")] = value
-    return converted
-
-
-def load_weights(path: str | Path) -> dict[str, Tensor]:
-    """Read a state dict from a .safetensors or .pth file; nothing but tensors is ever unpickled."""
-    path = Path(path)
-    if path.suffix == ".safetensors":
-        return load_file(path)
-    return torch.load(path, map_location="cpu", weights_only=True)
+    in_block = attention_flops(num_tokens, dim) + 4 * num_tokens * model.blocks[0].mlp.fc1.weight.numel()
+    return flops + len(model.blocks) * in_block

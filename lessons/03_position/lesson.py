@@ -22,8 +22,9 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
+from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.classroom import check, plots
-from vit_course.embeddings import LearnedPosition2d, RelativePosition, prepend_cls_token
+from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 

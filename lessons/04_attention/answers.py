@@ -11,190 +11,154 @@ from vit_course.attention import MultiHeadAttention, check_heads, merge_heads, s
 from vit_course.attention import scaled_dot_product_attention as attend
 
 
-def sdpa_queries_axis(q, k, v, bias=None):
+def sdpa_queries_axis(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    scores = scores if bias is None else scores + bias
     weights = torch.softmax(scores, dim=-2)
     return weights @ v, weights
 
 
-def sdpa_late_scale_without_bias(q, k, v, bias=None):
-    weights = (q @ k.transpose(-1, -2)).softmax(-1) / q.shape[-1] ** 0.5
+def sdpa_halves(q, k, v):
+    weights = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1) / 2
     return weights @ v, weights
 
 
-def sdpa_axis_one(q, k, v, bias=None):
+def sdpa_axis_one(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    if bias is not None:
-        scores += bias
     weights = F.softmax(scores, dim=1)
     return weights @ v, weights
 
 
-def sdpa_axis_zero(q, k, v, bias=None):
+def sdpa_axis_zero(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    weights = F.softmax(scores if bias is None else scores + bias, dim=0)
+    weights = F.softmax(scores, dim=0)
     return weights @ v, weights
 
 
-def sdpa_no_scale(q, k, v, bias=None):
+def sdpa_no_scale(q, k, v):
     scores = q @ k.transpose(-2, -1)
-    if bias is not None:
-        scores = scores + bias
     weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_divides_by_d(q, k, v, bias=None):
+def sdpa_divides_by_d(q, k, v):
     scores = q @ k.transpose(-2, -1) / q.shape[-1]
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_times_root(q, k, v, bias=None):
+def sdpa_times_root(q, k, v):
     scores = q @ k.transpose(-2, -1) * q.size(-1) ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_root_of_keys(q, k, v, bias=None):
+def sdpa_root_of_keys(q, k, v):
     scores = q @ k.transpose(-2, -1) / k.shape[-2] ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_root_of_value_width(q, k, v, bias=None):
+def sdpa_root_of_value_width(q, k, v):
     scores = q @ k.transpose(-2, -1) / v.shape[-1] ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_views(q, k, v, bias=None):
+def sdpa_views(q, k, v):
     front, (flat_q, flat_k, flat_v) = q.shape[:-2], (x.view(-1, *x.shape[-2:]) for x in (q, k, v))
     scores = torch.bmm(flat_q, flat_k.mT) / q.shape[-1] ** 0.5
-    weights = (scores if bias is None else scores + bias.view(scores.shape)).softmax(-1)
+    weights = scores.softmax(-1)
     return torch.bmm(weights, flat_v).view(*front, q.shape[-2], -1), weights.view(*front, *weights.shape[-2:])
 
 
-def sdpa_up_to_four_axes(q, k, v, bias=None):
+def sdpa_up_to_four_axes(q, k, v):
     scores = q @ k.mT / q.shape[min(q.ndim - 1, 3)] ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_scale_after(q, k, v, bias=None):
+def sdpa_scale_after(q, k, v):
     scores = q @ k.transpose(-2, -1)
-    weights = (scores if bias is None else scores + bias).softmax(-1) / q.shape[-1] ** 0.5
+    weights = scores.softmax(-1) / q.shape[-1] ** 0.5
     return weights @ v, weights
 
 
-def sdpa_not_transposed(q, k, v, bias=None):
+def sdpa_not_transposed(q, k, v):
     scores = q @ k / q.shape[-1] ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_transposed_from_front(q, k, v, bias=None):
+def sdpa_transposed_from_front(q, k, v):
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-    weights = (scores if bias is None else scores + bias).softmax(-1)
+    weights = scores.softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_forgets_bias(q, k, v, bias=None):
-    return attend(q, k, v)
-
-
-def sdpa_scales_bias(q, k, v, bias=None):
-    scores = q @ k.mT
-    if bias is not None:
-        scores = scores + bias
-    weights = (scores / math.sqrt(q.shape[-1])).softmax(-1)
-    return weights @ v, weights
-
-
-def sdpa_bias_late(q, k, v, bias=None):
-    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
-    if bias is not None:
-        weights = weights + bias
-    return weights @ v, weights
-
-
-def sdpa_gives_scores(q, k, v, bias=None):
+def sdpa_gives_scores(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    if bias is not None:
-        scores = scores + bias
     return scores.softmax(-1) @ v, scores
 
 
-def sdpa_swapped_results(q, k, v, bias=None):
-    output, weights = attend(q, k, v, bias)
+def sdpa_swapped_results(q, k, v):
+    output, weights = attend(q, k, v)
     return weights, output
 
 
-def sdpa_output_alone(q, k, v, bias=None):
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+def sdpa_output_alone(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v)
 
 
-def sdpa_overflows(q, k, v, bias=None):
+def sdpa_overflows(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    scores = scores if bias is None else scores + bias
     weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
     return weights @ v, weights
 
 
-def sdpa_detached(q, k, v, bias=None):
-    return attend(q.detach(), k.detach(), v, bias)
+def sdpa_detached(q, k, v):
+    return attend(q.detach(), k.detach(), v)
 
 
-def sdpa_global_maximum(q, k, v, bias=None):
+def sdpa_global_maximum(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    scores = scores if bias is None else scores + bias
     exponentials = (scores - scores.max()).exp()
     weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
     return weights @ v, weights
 
 
-def sdpa_clamps(q, k, v, bias=None):
+def sdpa_clamps(q, k, v):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    weights = (scores if bias is None else scores + bias).clamp(-80, 80).softmax(-1)
+    weights = scores.clamp(-80, 80).softmax(-1)
     return weights @ v, weights
 
 
-def sdpa_detached_bias(q, k, v, bias=None):
-    return attend(q, k, v, None if bias is None else bias.detach())
-
-
-def sdpa_detached_weights(q, k, v, bias=None):
-    output, weights = attend(q, k, v, bias)
+def sdpa_detached_weights(q, k, v):
+    output, weights = attend(q, k, v)
     return output, weights.detach()
 
 
-def sdpa_no_softmax(q, k, v, bias=None):
+def sdpa_no_softmax(q, k, v):
     weights = q @ k.mT / math.sqrt(q.shape[-1])
-    weights = weights if bias is None else weights + bias
     return weights @ v, weights
 
 
-def sdpa_einsum(q, k, v, bias=None):
+def sdpa_einsum(q, k, v):
     scores = einsum(q, k, "... t d, ... s d -> ... t s") / math.sqrt(k.shape[-1])
-    if bias is not None:
-        scores += bias
     weights = torch.softmax(scores, -1)
     return einsum(weights, v, "... t s, ... s e -> ... t e"), weights
 
 
-def sdpa_by_hand(q, k, v, bias=None):
+def sdpa_by_hand(q, k, v):
     scores = (q / q.shape[-1] ** 0.5) @ k.mT
-    scores = scores + (0 if bias is None else bias)
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
     weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
     return weights.matmul(v), weights
 
 
-def sdpa_fused(query, key, value, mask=None):
+def sdpa_fused(query, key, value):
     identity = torch.eye(key.shape[-2], dtype=key.dtype).expand(*key.shape[:-2], -1, -1)
-    weights = F.scaled_dot_product_attention(query, key, identity, attn_mask=mask)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask), weights
+    weights = F.scaled_dot_product_attention(query, key, identity)
+    return F.scaled_dot_product_attention(query, key, value), weights
 
 
 def split_view(x, num_heads):
@@ -304,7 +268,7 @@ class Attention(MultiHeadAttention):
 
     def forward(self, x, return_attention=False):
         q, k, v = self.cut(self.qkv(x))
-        weights = self.weigh(q, k, None if self.rel_pos is None else self.rel_pos(q))
+        weights = self.weigh(q, k)
         heads = self.drop(weights) @ v
         out = self.finish(self.merge(heads), x)
         return (out, weights) if return_attention else out
@@ -312,9 +276,9 @@ class Attention(MultiHeadAttention):
     def cut(self, qkv):
         return [split_heads(part, self.num_heads) for part in qkv.chunk(3, dim=-1)]
 
-    def weigh(self, q, k, bias):
+    def weigh(self, q, k):
         scores = q @ k.mT / q.shape[-1] ** 0.5
-        return (scores if bias is None else scores + bias).softmax(-1)
+        return scores.softmax(-1)
 
     def drop(self, weights):
         return F.dropout(weights, self.attn_drop, self.training)
@@ -392,38 +356,33 @@ class HeadOutside(Attention):
 
 
 class RootOfWidth(Attention):
-    def weigh(self, q, k, bias):
+    def weigh(self, q, k):
         scores = q @ k.mT / self.proj.in_features**0.5
-        return (scores if bias is None else scores + bias).softmax(-1)
+        return scores.softmax(-1)
 
 
 class NoScale(Attention):
-    def weigh(self, q, k, bias):
+    def weigh(self, q, k):
         scores = q @ k.mT
-        return (scores if bias is None else scores + bias).softmax(-1)
+        return scores.softmax(-1)
 
 
 class QueriesAxis(Attention):
-    def weigh(self, q, k, bias):
+    def weigh(self, q, k):
         scores = q @ k.mT / q.shape[-1] ** 0.5
-        return (scores if bias is None else scores + bias).softmax(-2)
+        return scores.softmax(-2)
 
 
 class HeadsAxis(Attention):
-    def weigh(self, q, k, bias):
+    def weigh(self, q, k):
         scores = q @ k.mT / q.shape[-1] ** 0.5
-        return (scores if bias is None else scores + bias).softmax(1)
-
-
-class NoBias(Attention):
-    def weigh(self, q, k, bias):
-        return super().weigh(q, k, None)
+        return scores.softmax(1)
 
 
 class OneHead(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
-        out, weights = attend(q, k, v, None if self.rel_pos is None else self.rel_pos(q))
+        out, weights = attend(q, k, v)
         out = self.proj_drop(self.proj(out))
         return (out, weights) if return_attention else out
 
@@ -451,8 +410,8 @@ class AveragedHeads(Attention):
 
 
 class WeightsAfterDropout(Attention):
-    def weigh(self, q, k, bias):
-        return F.dropout(super().weigh(q, k, bias), self.attn_drop, self.training)
+    def weigh(self, q, k):
+        return F.dropout(super().weigh(q, k), self.attn_drop, self.training)
 
     def drop(self, weights):
         return weights
@@ -479,20 +438,18 @@ class DropoutOnHeads(Attention):
 class FusedDropoutAlways(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        bias = None if self.rel_pos is None else self.rel_pos(q)
         if return_attention:
             return super().forward(x, True)
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=self.attn_drop)
+        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=self.attn_drop)
         return self.proj_drop(self.proj(merge_heads(heads)))
 
 
 class FusedWithoutDropout(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        bias = None if self.rel_pos is None else self.rel_pos(q)
         if return_attention:
             return super().forward(x, True)
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        heads = F.scaled_dot_product_attention(q, k, v)
         return self.proj_drop(self.proj(merge_heads(heads)))
 
 
@@ -577,7 +534,7 @@ class WholeHeadsDropped(Attention):
 class DropsFusedHeads(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        output, weights = attend(q, k, v, None if self.rel_pos is None else self.rel_pos(q))
+        output, weights = attend(q, k, v)
         heads = output * F.dropout(torch.ones_like(output[..., :1]), self.attn_drop, self.training)
         out = self.proj_drop(self.proj(merge_heads(heads)))
         return (out, weights) if return_attention else out
@@ -615,8 +572,8 @@ class OtherKeyword(Attention):
 
 
 class FixedFloat32(Attention):
-    def weigh(self, q, k, bias):
-        return super().weigh(q.float(), k.float(), bias)
+    def weigh(self, q, k):
+        return super().weigh(q.float(), k.float())
 
 
 class ViewsInput(Attention):
@@ -625,9 +582,9 @@ class ViewsInput(Attention):
 
 
 class AnyNumberOfHeads(nn.Module):
-    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, rel_pos=None):
+    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
-        self.num_heads, self.attn_drop, self.rel_pos = num_heads, attn_drop, rel_pos
+        self.num_heads, self.attn_drop = num_heads, attn_drop
         self.qkv, self.proj = nn.Linear(dim, 3 * dim, bias=qkv_bias), nn.Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
 
@@ -637,7 +594,7 @@ class AnyNumberOfHeads(nn.Module):
             torch.stack([part[..., i * d : (i + 1) * d] for i in range(self.num_heads)], dim=1)
             for part in self.qkv(x).chunk(3, dim=-1)
         )
-        weights = attend(q, k, v, None if self.rel_pos is None else self.rel_pos(q))[1]
+        weights = attend(q, k, v)[1]
         merged = merge_heads(F.dropout(weights, self.attn_drop, self.training) @ v)
         out = self.proj_drop(self.proj(F.pad(merged, (0, x.shape[-1] - merged.shape[-1]))))
         return (out, weights) if return_attention else out
@@ -654,7 +611,7 @@ class DropsInput(MultiHeadAttention):
 
 
 class OtherNames(nn.Module):
-    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, rel_pos=None):
+    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
         self.h = num_heads
         self.to_q, self.to_k, self.to_v = (nn.Linear(dim, dim, bias=qkv_bias) for _ in range(3))
@@ -673,8 +630,6 @@ class StepByStep(MultiHeadAttention):
         qkv = self.qkv(x).reshape(b, t, 3, self.num_heads, dim // self.num_heads).permute(2, 0, 3, 1, 4)
         q, k, v = qkv[0], qkv[1], qkv[2]
         scores = q @ k.transpose(-2, -1) / math.sqrt(dim // self.num_heads)
-        if self.rel_pos is not None:
-            scores = scores + self.rel_pos(q)
         weights = scores.softmax(dim=-1)
         dropped = F.dropout(weights, p=self.attn_drop, training=self.training)
         out = self.proj_drop(self.proj((dropped @ v).transpose(1, 2).reshape(b, t, dim)))
@@ -687,13 +642,10 @@ class HeadLoop(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         d = q.shape[-1] // self.num_heads
-        bias = None if self.rel_pos is None else self.rel_pos(split_heads(q, self.num_heads))
         outs, tables = [], []
         for i in range(self.num_heads):
             part = slice(i * d, (i + 1) * d)
-            _, weights = attend(
-                q[..., part], k[..., part], v[..., part], None if bias is None else bias[:, i]
-            )
+            _, weights = attend(q[..., part], k[..., part], v[..., part])
             outs.append(F.dropout(weights, self.attn_drop, self.training) @ v[..., part])
             tables.append(weights)
         out = self.proj_drop(self.proj(torch.cat(outs, dim=-1)))
@@ -703,10 +655,9 @@ class HeadLoop(MultiHeadAttention):
 class FusedWhenPossible(MultiHeadAttention):
     def forward(self, x, return_attention=False):
         q, k, v = rearrange(self.qkv(x), "b t (n h d) -> n b h t d", n=3, h=self.num_heads)
-        bias = self.rel_pos(q) if self.rel_pos is not None else None
         rate = self.attn_drop if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=rate)
-        weights = attend(q, k, v, bias)[1] if return_attention else None
+        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=rate)
+        weights = attend(q, k, v)[1] if return_attention else None
         out = self.proj_drop(self.proj(rearrange(heads, "b h t d -> b t (h d)")))
         return (out, weights) if return_attention else out
 
@@ -728,7 +679,7 @@ WRONG = {
         ("each *query* should spread a weight of 1 over the keys", sdpa_queries_axis),
         ("counts the axes from the front", sdpa_axis_one),
         ("counts the axes from the front", sdpa_axis_zero),
-        ("your rows of weights sum to 0.707, 0.707", sdpa_late_scale_without_bias),
+        ("your rows of weights sum to 0.5, 0.5", sdpa_halves),
         ("the scale is missing", sdpa_no_scale),
         ("you divide by d", sdpa_divides_by_d),
         ("you multiply by sqrt(d)", sdpa_times_root),
@@ -739,9 +690,6 @@ WRONG = {
         ("you scale after the softmax", sdpa_scale_after),
         ("k is not transposed", sdpa_not_transposed),
         ("your code stopped with IndexError", sdpa_transposed_from_front),
-        ("`bias` is not used", sdpa_forgets_bias),
-        ("the bias is scaled too", sdpa_scales_bias),
-        ("the bias comes too late", sdpa_bias_late),
         ("you returned the scores", sdpa_gives_scores),
         ("first the output, then the weights", sdpa_swapped_results),
         ("you returned the output alone", sdpa_output_alone),
@@ -749,7 +697,6 @@ WRONG = {
         ("your softmax overflows or divides 0 by 0", sdpa_global_maximum),
         ("your softmax overflows or divides 0 by 0", sdpa_clamps),
         ("no gradient reaches `q`", sdpa_detached),
-        ("no gradient reaches `bias`", sdpa_detached_bias),
         ("on the second result, the weights", sdpa_detached_weights),
         ("you returned", sdpa_no_softmax),
     ],
@@ -793,7 +740,6 @@ WRONG = {
         ("the scale is missing", NoScale),
         ("each *query* should spread a weight of 1 over the keys", QueriesAxis),
         ("the softmax runs over the heads", HeadsAxis),
-        ("`self.rel_pos` is ignored", NoBias),
         ("there is one head only", OneHead),
         ("you always return the weights", AlwaysPair),
         ("`return_attention` is forgotten", NeverPair),

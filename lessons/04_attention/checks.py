@@ -10,7 +10,7 @@ from torch import Tensor
 from vit_course import attention
 from vit_course.classroom.checks.compare import compare, compare_gradients, compare_modules
 from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
-from vit_course.classroom.checks.parts import NearBias, check_float64, check_keyword, shared_draw
+from vit_course.classroom.checks.parts import check_float64, check_keyword, shared_draw
 from vit_course.classroom.checks.registry import exercise
 from vit_course.classroom.checks.words import difference
 
@@ -24,19 +24,14 @@ FROM_THE_FRONT = (
 )
 
 
-def _attend(
-    scale=lambda q, k, v: q.shape[-1] ** -0.5, axis=-1, scores=None, bias_as="added", late=False, turn=None
-):
+def _attend(scale=lambda q, k, v: q.shape[-1] ** -0.5, axis=-1, scores=None, late=False, turn=None):
     """Build an attention with one or two things changed; the first defaults give the right one."""
 
-    def function(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def function(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         raw, factor = q @ (turn(k) if turn else k.transpose(-2, -1)), scale(q, k, v)
         raw = raw if late else raw * factor
-        if bias is not None and bias_as != "ignored":
-            raw = raw + {"unscaled": bias * factor, "after": 0 * bias}.get(bias_as, bias)
         weights = raw.softmax(dim=axis)
         weights = weights * factor if late else weights
-        weights = weights + bias if bias is not None and bias_as == "after" else weights
         return weights @ v, raw if scores else weights
 
     return function
@@ -67,9 +62,6 @@ ATTEND_MISTAKES = [
         _attend(turn=lambda k: k),
         "k is not transposed: score i, j is row i of q times *row* j of k, so q @ k.transpose(-2, -1)",
     ),
-    (_attend(bias_as="ignored"), "`bias` is not used: add it to the scores before the softmax"),
-    (_attend(bias_as="unscaled"), "the bias is scaled too: divide the scores by sqrt(d) first, then add it"),
-    (_attend(bias_as="after"), "the bias comes too late: add it to the scores, before the softmax"),
     (
         _attend(scores=True),
         "the second value should be the weights, after the softmax; you returned the scores",
@@ -92,8 +84,8 @@ def check_scaled_dot_product_attention(answer):
         (torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 2)),
         (*torch.randn(3, 2, 5, 8),),
         (*torch.randn(3, 2, 3, 4, 6),),
-        (torch.randn(2, 3, 4, 8), torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 5), torch.randn(2, 3, 4, 6)),
-        (*torch.randn(3, 4, 6).double(), torch.randn(4, 4).double()),
+        (torch.randn(2, 3, 4, 8), torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 5)),
+        (*torch.randn(3, 4, 6).double(),),
         (*torch.randn(3, 2, 5, 3, 4).transpose(2, 3),),  # what split_heads returns: not contiguous
         (*torch.randn(3, 2, 1, 2, 5, 4),),
     ]
@@ -108,7 +100,7 @@ def check_scaled_dot_product_attention(answer):
             "with scores in the thousands your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
             "exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, which does it"
         )
-    inputs = (*torch.randn(3, 4, 6), torch.randn(4, 4))
+    inputs = (*torch.randn(3, 4, 6),)
     compare_gradients(answer, attention.scaled_dot_product_attention, inputs)
     of_weights = (_second(function) for function in (answer, attention.scaled_dot_product_attention))
     compare_gradients(*of_weights, inputs, "on the second result, the weights")
@@ -128,7 +120,7 @@ def rows_astray(answer: Callable, case: tuple) -> str:
 
 def _second(attend: Callable) -> Callable:
     """Return the weights of an attention alone."""
-    return lambda q, k, v, bias: attend(q, k, v, bias)[1]
+    return lambda q, k, v: attend(q, k, v)[1]
 
 
 def _as_einops(pattern):
@@ -216,15 +208,13 @@ def _variant(
     merge=attention.merge_heads,
     finish=lambda self, x, merged: self.proj(merged),
     give=_pair,
-    use_bias=True,
 ):
     """Build a multi-head attention with one step changed, without dropout; the defaults give the right one."""
 
     class Variant(attention.MultiHeadAttention):
         def forward(self, x, return_attention=False):
             q, k, v = cut(self.qkv(x), self.num_heads)
-            bias = self.rel_pos(q) if use_bias and self.rel_pos is not None else None
-            heads, weights = attend(q, k, v, bias)
+            heads, weights = attend(q, k, v)
             return give(finish(self, x, merge(heads)), weights, return_attention)
 
     return Variant
@@ -290,10 +280,6 @@ MODULE_MISTAKES = [
         for give in (_pair, _pair_without_heads)
     ),
     (
-        _variant(use_bias=False),
-        "`self.rel_pos` is ignored: where it is not None, self.rel_pos(q) is the bias of the scores",
-    ),
-    (
         _variant(give=lambda out, weights, wanted: (out, weights)),
         "you always return the weights: without return_attention=True the next layer expects the tokens alone",
     ),
@@ -325,8 +311,8 @@ def check_multi_head_attention(answer):
         ({"dim": 4, "num_heads": 2}, x, True),
         ({"dim": 12, "num_heads": 3}, wide),
         ({"dim": 12, "num_heads": 4, "qkv_bias": False}, wide[:1], True),
-        ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide),
-        ({"dim": 12, "num_heads": 2, "rel_pos": NearBias()}, wide, True),
+        ({"dim": 12, "num_heads": 2}, wide),
+        ({"dim": 12, "num_heads": 2}, wide, True),
         ({"dim": 6, "num_heads": 1}, torch.randn(3, 1, 6)),
         ({"dim": 6, "num_heads": 2}, torch.randn(2, 6, 5).transpose(1, 2)),
     ]

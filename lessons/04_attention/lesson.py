@@ -144,14 +144,13 @@ plots.show(
 # - the softmax turns each *row* into weights: $A_{ij} = e^{s_{ij}} / \sum_{j'} e^{s_{ij'}}$, where $s_{ij}$ is the scaled score;
 # - A v is (T, d): one vector for each query.
 #
-# **Your task.** Write `scaled_dot_product_attention(q, k, v, bias=None)`. It returns two things: the output and the weights.
+# **Your task.** Write `scaled_dot_product_attention(q, k, v)`. It returns two things: the output and the weights.
 #
 # - It should work with any axes in front, (T, d) as well as (B, h, T, d). So count axes from the end: -1 is the last.
 # - The width d is the last axis of q.
 # - There may be more keys than queries. Keys and values are always equally many.
-# - `bias`, if it is not None, is added to the scaled scores before the softmax. The relative positions of lesson 03 use it.
 
-# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`, and only then add the bias, if there is one. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
+# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
 from vit_course.attention import scaled_dot_product_attention
 
 scaled_dot_product_attention = check(scaled_dot_product_attention)
@@ -313,14 +312,13 @@ print("output of the heads", tuple(output.shape), " weights", tuple(table.shape)
 # **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. Use the three functions you wrote.
 #
 # 1. Cut `self.qkv(x)` into q, k and v, and split each into `self.num_heads` heads.
-# 2. If `self.rel_pos` is not None, `self.rel_pos(q)` is the bias for the scores.
-# 3. Attend.
-# 4. Dropout. It sets a random share of numbers to zero *while the model trains*, so that the model cannot rely on a few
+# 2. Attend.
+# 3. Dropout. It sets a random share of numbers to zero *while the model trains*, so that the model cannot rely on a few
 #    (lesson 05). Here it hits the weights: `F.dropout(weights, self.attn_drop, self.training)` times v is what the heads hand on.
-# 5. Merge the heads, then `self.proj`, then `self.proj_drop`.
-# 6. Return the result; with `return_attention=True` the pair (result, weights), and these are the weights from *before* the dropout.
+# 4. Merge the heads, then `self.proj`, then `self.proj_drop`.
+# 5. Return the result; with `return_attention=True` the pair (result, weights), and these are the weights from *before* the dropout.
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 4 you need the weights alone, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights too, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
@@ -609,7 +607,7 @@ plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
 # <details><summary>Answer</summary>
 #
 # **(a)** Each query still meets the same keys and values, and a weighted sum has no order. This is why lesson 03 had to add
-# positions. (b) is true for a mean over all tokens. (c) is true only with a position in the tokens or in the bias.
+# positions. (b) is true for a mean over all tokens. (c) is true only with a position in the tokens or in the scores.
 #
 # </details>
 #

@@ -617,9 +617,9 @@ class BlockUnscaled(Block):
 
 
 class BlockSwappedRates(Block):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
-        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path, rel_pos)
-        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=drop, proj_drop=attn_drop, rel_pos=rel_pos)
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
+        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path)
+        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=drop, proj_drop=attn_drop)
 
 
 class BlockHidesRate(Block):
@@ -640,18 +640,13 @@ class BlockDefaultEps(Block):
 
 
 class BlockWithoutDropout(Block):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
-        super().__init__(dim, num_heads, mlp_ratio, 0.0, attn_drop, drop_path, rel_pos)
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
+        super().__init__(dim, num_heads, mlp_ratio, 0.0, attn_drop, drop_path)
 
 
 class BlockWithoutAttentionDropout(Block):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
-        super().__init__(dim, num_heads, mlp_ratio, drop, 0.0, drop_path, rel_pos)
-
-
-class BlockWithoutRelativePosition(Block):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
-        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path)
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
+        super().__init__(dim, num_heads, mlp_ratio, drop, 0.0, drop_path)
 
 
 class BlockInPlace(Block):
@@ -666,36 +661,98 @@ class BlockDetached(Block):
         return super().forward(x)
 
 
+class BlockTwoLines(Block):
+    def forward(self, x):
+        x = x + drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training)
+        return x + drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+
+
+class BlockOtherKeyword(Block):
+    def forward(self, x, weights=False):
+        return super().forward(x, weights)
+
+
+class BlockIgnoresAttention(BlockTwoLines):
+    def forward(self, x, return_attention=False):
+        return super().forward(x)
+
+
+class BlockAlwaysPair(Block):
+    def forward(self, x, return_attention=False):
+        return super().forward(x, True)
+
+
+class BlockSwappedPair(Block):
+    def forward(self, x, return_attention=False):
+        result = super().forward(x, return_attention)
+        return result[::-1] if return_attention else result
+
+
+class BlockAveragesHeads(Block):
+    def forward(self, x, return_attention=False):
+        if not return_attention:
+            return super().forward(x)
+        x, weights = super().forward(x, True)
+        return x, weights.mean(dim=1)
+
+
+class BlockAttendsTwice(BlockTwoLines):
+    def forward(self, x, return_attention=False):
+        if not return_attention:
+            return super().forward(x)
+        return super().forward(x), self.attn(self.norm1(x), return_attention=True)[1]
+
+
+class BlockLateWeights(BlockTwoLines):
+    def forward(self, x, return_attention=False):
+        x = super().forward(x)
+        return (x, self.attn(self.norm1(x), return_attention=True)[1]) if return_attention else x
+
+
 class BlockTorchvision(Block):
-    def forward(self, tokens):
+    def forward(self, tokens, return_attention=False):
+        branch = self.attn(self.norm1(tokens), return_attention=return_attention)
+        branch, weights = branch if return_attention else (branch, None)
+        tokens = tokens + stochastic_depth(branch, self.drop_path_rate, "row", self.training)
         tokens = tokens + stochastic_depth(
-            self.attn(self.norm1(tokens)), self.drop_path_rate, "row", self.training
-        )
-        return tokens + stochastic_depth(
             self.mlp(self.norm2(tokens)), self.drop_path_rate, "row", self.training
         )
+        return (tokens, weights) if return_attention else tokens
 
 
 class BlockBranches(Block):
-    def forward(self, x):
-        for norm, branch in ((self.norm1, self.attn), (self.norm2, self.mlp)):
+    def forward(self, x, return_attention=False):
+        kept = []
+
+        def attend(normed):
+            if not return_attention:
+                return self.attn(normed)
+            out, weights = self.attn(normed, True)
+            kept.append(weights)
+            return out
+
+        for norm, branch in ((self.norm1, attend), (self.norm2, self.mlp)):
             x = drop_path(branch(norm(x)), self.drop_path_rate, self.training) + x
-        return x
+        return (x, *kept) if return_attention else x
 
 
 class BlockFromNothing(nn.Module):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0, rel_pos=None):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
-        self.attn = MultiHeadAttention(dim, num_heads, True, attn_drop, drop, rel_pos)
+        self.attn = MultiHeadAttention(dim, num_heads, True, attn_drop, drop)
         self.mlp = Mlp(dim, int(dim * mlp_ratio), drop)
         self.drop_path_rate = drop_path
 
-    def forward(self, x):
+    def forward(self, x, return_attention=False):
         residual = x
-        x = drop_path(self.attn(self.norm1(x)), self.drop_path_rate, self.training) + residual
+        x, weights = self.attn(self.norm1(x), return_attention=True)
+        x = drop_path(x, self.drop_path_rate, self.training) + residual
         residual = x
-        return drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training) + residual
+        x = drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training) + residual
+        if return_attention:
+            return x, weights
+        return x
 
 
 WRONG = {
@@ -804,7 +861,14 @@ WRONG = {
         ("the eps of norm1 is 1e-05", BlockDefaultEps),
         ("`drop` does not reach self.attn", BlockWithoutDropout),
         ("`attn_drop` does not reach self.attn", BlockWithoutAttentionDropout),
-        ("`rel_pos` is ignored", BlockWithoutRelativePosition),
+        ("the second argument of forward is called `return_attention`", BlockTwoLines),
+        ("the second argument of forward is called `return_attention`", BlockOtherKeyword),
+        ("`return_attention` is forgotten", BlockIgnoresAttention),
+        ("you always return the weights", BlockAlwaysPair),
+        ("first the tokens, then the weights", BlockSwappedPair),
+        ("each head's own are wanted", BlockAveragesHeads),
+        ("attention runs 2 times", BlockAttendsTwice),
+        ("the weights come from the result of the block", BlockLateWeights),
     ],
 }
 RIGHT = {

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vit_course import encoder
 from vit_course.classroom.checks.compare import compare, compare_gradients, compare_modules
 from vit_course.classroom.checks.outcome import Mistake, build, outcome
-from vit_course.classroom.checks.parts import NearBias, shared_draw
+from vit_course.classroom.checks.parts import check_keyword, shared_draw
 from vit_course.classroom.checks.registry import exercise
 from vit_course.classroom.checks.words import describe, difference, explain_error
 
@@ -371,11 +371,35 @@ def from_normed(norm: str, branch: str) -> Callable:
     return half
 
 
-class Deaf(encoder.Block):
-    """A block that ignores `rel_pos`."""
+def pair_of(give: Callable) -> type:
+    """Return a `Block` that gives something else than the pair (tokens, weights) where it should give the pair."""
 
-    def __init__(self, *args, rel_pos=None, **options):
-        super().__init__(*args, **options)
+    def forward(self: nn.Module, x: Tensor, return_attention: bool = False):
+        result, weights = encoder.Block.forward(self, x, return_attention=True)
+        return give(self, result, weights) if return_attention else result
+
+    return type("MistakenBlock", (encoder.Block,), {"forward": forward})
+
+
+ALWAYS_PAIR = type(
+    "AlwaysPair", (encoder.Block,), {"forward": lambda self, x: encoder.Block.forward(self, x, True)}
+)
+PAIR_MISTAKES = [
+    (
+        pair_of(lambda block, x, weights: x),
+        "`return_attention` is forgotten: with True the pair (tokens, weights) is wanted, and `self.attn` has the same "
+        "switch",
+    ),
+    (pair_of(lambda block, x, weights: (weights, x)), "first the tokens, then the weights"),
+    (
+        pair_of(lambda block, x, weights: (x, weights.mean(dim=1))),
+        "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)",
+    ),
+    (
+        pair_of(lambda block, x, weights: (x, block.attn(block.norm1(x), return_attention=True)[1])),
+        "the weights come from the result of the block: those with which the attention branch was made are wanted",
+    ),
+]
 
 
 @exercise(encoder.Block)
@@ -384,7 +408,6 @@ def check_block(answer):
         ({"dim": 4, "num_heads": 1}, torch.randn(1, 2, 4)),
         ({"dim": 8, "num_heads": 2}, 2 * torch.randn(2, 5, 8)),
         ({"dim": 6, "num_heads": 3, "mlp_ratio": 1.5}, torch.randn(3, 4, 6) + 1),
-        ({"dim": 8, "num_heads": 2, "rel_pos": NearBias()}, torch.randn(2, 5, 8)),
     ]
     normed_attend, normed_think = from_normed("norm1", "attn"), from_normed("norm2", "mlp")
     from_normed_message = (
@@ -437,11 +460,30 @@ def check_block(answer):
                 "norm1 and norm2 are swapped",
             ),
             (block_of(attend, lambda b, x: x), "the second half, equation 3, is missing"),
-            (Deaf, "`rel_pos` is ignored: give it to the MultiHeadAttention that you build"),
+            (
+                ALWAYS_PAIR,
+                "you always return the weights: without return_attention=True the next block expects the tokens alone",
+            ),
         ],
     )
     check_options(answer)
     check_branches(answer)
+    check_pair(answer)
+
+
+def check_pair(answer: type) -> None:
+    """With `return_attention` the same pass gives tokens and weights."""
+    options, x = {"dim": 8, "num_heads": 2}, torch.randn(2, 5, 8)
+    check_keyword(answer, options, x)
+    compare_modules(answer, encoder.Block, [(options, x, True)], PAIR_MISTAKES)
+    module, calls = build(answer, **options), []
+    module.attn.register_forward_hook(lambda *_: calls.append(1))
+    module(x, return_attention=True)
+    if len(calls) > 1:
+        raise Mistake(
+            f"attention runs {len(calls)} times: one call, `self.attn(..., return_attention=True)`, gives the branch "
+            "and the weights"
+        )
 
 
 def check_options(answer: type) -> None:

@@ -170,7 +170,7 @@ def check_vision_transformer(answer):
     plain = [(TINY, tiny), (SMALL, small)]
     pools = [(options | {"global_pool": "avg"}, images) for options, images in plain[:2]]
     pools += [(SMALL | NO_CLS, small)]
-    positions = [(TINY | {"pos_embed": kind}, tiny) for kind in ("none", "2d")]
+    positions = [(TINY | {"pos_embed": kind}, tiny) for kind in ("none", "sincos")]
     hidden = [
         (options | {"representation_size": size}, x)
         for options, x, size in [(TINY, tiny, 4), (SMALL, small, 7)]

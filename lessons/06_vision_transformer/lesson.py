@@ -364,7 +364,7 @@ plots.show(figure, "Three rising curves over the number of tokens; each passes o
 # %%
 from torchvision.models import VisionTransformer as TorchvisionViT
 
-from vit_course.vit import convert_torchvision
+from vit_course.beyond.weights import convert_torchvision
 
 
 def load_torchvision(model, state_dict):
@@ -432,7 +432,7 @@ for damage in (move_positions, swap_qkv, change_eps):
 # %% tags=["nbval-ignore-output"]
 from torchvision.models import ViT_B_16_Weights
 
-from vit_course.vit import load_weights
+from vit_course.beyond.weights import load_weights
 
 download = False
 trained = ViT_B_16_Weights.IMAGENET1K_V1

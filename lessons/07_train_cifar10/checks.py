@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course import augment, optim
+from vit_course.beyond.positions import with_positions
 from vit_course.classroom.checks.compare import compare
 from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
 from vit_course.classroom.checks.registry import exercise
@@ -530,7 +531,7 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a Vision Transformer", VisionTransformer(patch_size=16, embed_dim=8, depth=2, num_heads=2)
     yield (
         "one with 2-D positions",
-        VisionTransformer(patch_size=16, embed_dim=8, depth=1, num_heads=2, pos_embed="2d"),
+        with_positions(VisionTransformer(patch_size=16, embed_dim=8, depth=1, num_heads=2), "2d"),
     )
     frozen = VisionTransformer(patch_size=16, embed_dim=8, depth=2, num_heads=2)
     for parameter in [*frozen.patch_embed.parameters(), *frozen.blocks[0].parameters(), frozen.cls_token]:

@@ -221,7 +221,7 @@ for name, parameter in small.named_parameters():
 #
 # **Your task.** Write `weight_decay_groups`. An optimiser takes a list of groups, each a dict with its own `weight_decay`. Every trainable
 # parameter belongs in exactly one. A frozen one (`requires_grad` is False) is left out. Positions can be several
-# parameters, whose names then begin with `pos_embed`.
+# parameters, whose names then contain `pos_embed`.
 
 # %% exercise="vit_course.optim:weight_decay_groups" difficulty=2 minutes=8 hint="Go over `model.named_parameters()` once and put each parameter into one of two lists. What do the names of all weight matrices have in common, in the list above? And which of those are not matrices?" hint2="In the list, matrices have a name that ends with `weight` *and* at least two axes: the first rule leaves out the CLS token and the positions, the second the norms. Skip what does not have `requires_grad`. Then make two dicts, each with the keys `'params'` and `'weight_decay'`, and return them in a list."
 from vit_course.optim import weight_decay_groups

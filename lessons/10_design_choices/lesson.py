@@ -29,9 +29,9 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
+from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.classroom import check, plots
 from vit_course.data import load_dataset, shapes10
-from vit_course.embeddings import LearnedPosition2d, RelativePosition
 from vit_course.experiments.run import load_records
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import FLIP_CROP, RECIPES, build_model

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.beyond.transfer import position_tables, resized_positions
-from vit_course.embeddings import LearnedPosition2d, resample_pos_embed
+from vit_course.embeddings import resample_pos_embed
 from vit_course.vit import init_head
 
 
@@ -342,7 +343,7 @@ def layer_number(name, depth):
         return int(rest[0]) + 1
     if part in ("norm", "pre_logits", "head"):
         return depth + 1
-    if part in ("cls_token", "pos_embed", "layer_pos", "patch_embed", "backbone"):
+    if part in ("cls_token", "pos_embed", "pos_drop", "patch_embed", "backbone"):
         return 0
     raise ValueError(name)
 
@@ -451,7 +452,7 @@ def resolution_with(model, img_size, positions):
     size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
     if size[0] % patch[0] or size[1] % patch[1]:
         raise ValueError(f"{size} is not divisible by {patch}")
-    if isinstance(model.pos_embed, LearnedPosition2d) or model.blocks[0].attn.rel_pos is not None:
+    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
         raise ValueError("no table")
     new = size[0] // patch[0], size[1] // patch[1]
     if model.pos_embed is not None:
@@ -472,18 +473,20 @@ def resolution_new_parameter(model, img_size):
 
 
 def resolution_new_parameters(model, img_size):
-    """New parameters for all tables, while the encoder holds the old ones."""
-    old, tables = model.patch_embed.grid_size, model.layer_pos
+    """New parameters for all tables, while later blocks hold the stem's old one."""
+    old, stem = model.patch_embed.grid_size, model.pos_embed
     resolution_with(model, img_size, stretch)
-    for i in range(len(tables or ())):
-        table = resized_positions(tables[i].data, old, model.patch_embed.grid_size, model.num_prefix_tokens)
-        tables[i] = nn.Parameter(table, tables[i].requires_grad)
+    for block in model.blocks:
+        table = getattr(block, "pos_embed", stem)
+        if table is not stem:
+            new = resized_positions(table.data, old, model.patch_embed.grid_size, model.num_prefix_tokens)
+            block.pos_embed = nn.Parameter(new, table.requires_grad)
     return model
 
 
 def resolution_by_data(model, img_size):
     def positions(model, old, new):
-        for table in [model.pos_embed, *(model.layer_pos or ())]:
+        for table in [table for name, table in model.named_parameters() if name.endswith("pos_embed")]:
             table.data = resized_positions(table.detach(), old, new, model.num_prefix_tokens)
 
     return resolution_with(model, img_size, positions)
@@ -518,7 +521,7 @@ def resolution_looks_at_height(model, img_size):
 def resolution_counts_first(model, img_size):
     size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
     embed, patch = model.patch_embed, model.patch_embed.patch_size
-    if isinstance(model.pos_embed, LearnedPosition2d) or model.blocks[0].attn.rel_pos is not None:
+    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
         raise ValueError("no table")
     embed.num_patches = size[0] // patch[0] * (size[1] // patch[1])
     return resolution_by_data(model, img_size)
@@ -687,7 +690,7 @@ def resolution_larger_patches(model, img_size):
 
 
 def resolution_takes_all(model, img_size):
-    if isinstance(model.pos_embed, LearnedPosition2d) or model.blocks[0].attn.rel_pos is not None:
+    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
         size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
         model.patch_embed.img_size = size
         return model
@@ -798,7 +801,7 @@ WRONG = {
         ("positions '2d' have no table", resolution_takes_all),
         ("do not fill pictures of 18", resolution_rounds_down),
         ("return the model that you were given", resolution_returns_positions),
-        ("layer_pos.0 is not brought to the new grid", resolution_new_parameter),
+        ("blocks.1.pos_embed is not brought to the new grid", resolution_new_parameter),
         ("the later blocks still add the old table", resolution_new_parameters),
         ("new positions keep the type of the old ones", resolution_float32),
         ("yours is 9.0: sizes are whole numbers", resolution_fraction),

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from vit_course import optim
 from vit_course.beyond import transfer
+from vit_course.beyond.positions import with_positions
 from vit_course.classroom.checks.compare import compare, demand_error
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import exercise
@@ -16,9 +17,11 @@ from vit_course.vit import VisionTransformer
 SIZES = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
 
 
-def trained(**options) -> VisionTransformer:
-    """Return a small model in which no weight has the value it starts with."""
+def trained(positions: tuple[str, str] | None = None, **options) -> VisionTransformer:
+    """Return a small model, perhaps with positions of lesson 10, in which no weight has the value it starts with."""
     model = VisionTransformer(**{**SIZES, **options})
+    if positions:
+        with_positions(model, *positions)
     for parameter in model.parameters():
         if parameter.requires_grad:
             nn.init.normal_(parameter, mean=0.2, std=0.5)
@@ -156,7 +159,7 @@ def check_freeze(answer):
         ({}, ("head", "norm")),
         ({"depth": 12}, ("blocks.1", "head")),
         ({}, ()),
-        ({"pos_embed": "2d"}, ("pos_embed", "cls_token")),
+        ({"positions": ("2d", "stem")}, ("pos_drop.pos_embed", "cls_token")),
         ({"pos_embed": "sincos"}, ("pos_embed", "head")),
         ({}, ["patch_embed.proj.bias", "blocks"]),
     ]
@@ -286,8 +289,7 @@ def check_layer_scale(answer):
         "patch_embed.proj.bias",
         "pos_embed",
         "pre_logits.fc.weight",
-        "layer_pos.1",
-        "pos_embed.rows",
+        "pos_drop.pos_embed.rows",
     ]
     cases = [(name, 3, decay) for decay in (0.5, 0.75, 1.0) for name in names]
     cases += [
@@ -376,7 +378,7 @@ def check_layer_scale(answer):
             ),
             (
                 variant(any_number),
-                "only after 'blocks' a number is that of a block: 'layer_pos.1' and 'backbone.4' are embeddings",
+                "only after 'blocks' a number is that of a block: that of 'backbone.4' is an embedding",
             ),
             (
                 variant(scale=lambda layer, depth, decay: 0.75 ** (depth + 1 - layer)),
@@ -452,10 +454,10 @@ def check_change_resolution(answer):
 def _check_every_table(answer) -> None:
     """Positions that are added before every block, lesson 10."""
     for at in ("every", "shared"):
-        model, finished = trained(pos_embed_at=at), trained(pos_embed_at=at)
+        model, finished = trained(("learned", at)), trained(("learned", at))
         finished.load_state_dict(model.state_dict())
         result = outcome(lambda f, m: f(m, 16), answer, (model,))
-        where = f"in a model with pos_embed_at={at!r} (lesson 10), "
+        where = f"in a model with positions at {at!r} (lesson 10), "
         if isinstance(result, Exception):
             raise Mistake(f"{where}your code stopped with {explain_error(result)}")
         transfer.change_resolution(finished, 16)
@@ -466,7 +468,7 @@ def _check_every_table(answer) -> None:
                     f"{where}{name} is not brought to the new grid: several layers have a table of positions, and "
                     "`position_tables(model)` gives all of them"
                 )
-        added, right = model.blocks.entry_positions, finished.blocks.entry_positions
+        added, right = ([block.pos_embed for block in list(m.blocks)[1:]] for m in (model, finished))
         if any(
             mine.shape != want.shape or not torch.allclose(mine, want)
             for mine, want in zip(added, right, strict=True)
@@ -589,7 +591,7 @@ def _check_frozen_positions(answer) -> None:
 def _check_refused(answer) -> None:
     """What does not fit must be refused before anything has changed."""
     for kind in ("2d", "relative"):
-        model = trained(pos_embed=kind)
+        model = trained((kind, "stem"))
         before = _sizes(model)
         demand_error(answer, (model, 16), f"positions {kind!r} have no table to interpolate", ValueError)
         if _sizes(model) != before:

@@ -584,7 +584,7 @@ else:
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.beyond.transfer import imagenet_weights, vit_from_torchvision
-from vit_course.vit import load_weights
+from vit_course.beyond.weights import load_weights
 
 file = imagenet_weights()
 if file:

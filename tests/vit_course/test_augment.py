@@ -9,20 +9,18 @@ import torch.nn.functional as F
 from torchvision.transforms import functional as TF
 
 from vit_course.augment import (
-    OPERATIONS,
     AugmentConfig,
-    affine,
     augment,
     box_mask,
     cutmix,
     mix,
     mixup,
-    rand_augment,
     random_boxes,
     random_crop_flip,
     random_erasing,
 )
 from vit_course.data import normalize, shapes10
+from vit_course.machinery.rand_augment import OPERATIONS, affine, rand_augment
 from vit_course.recipes import MIXED
 
 MAGNITUDES = (0, 4, 9, 15, 22, 30)

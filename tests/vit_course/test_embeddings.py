@@ -6,8 +6,6 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vit_course.embeddings import (
-    LearnedPosition2d,
-    RelativePosition,
     add_position,
     pool,
     prepend_cls_token,
@@ -75,24 +73,6 @@ def test_a_ramp_stays_a_ramp_in_the_middle_when_resampled():
     torch.testing.assert_close(doubled[4:12, 8], expected[4:12])
 
 
-def test_learned_2d_positions_share_rows_and_columns():
-    table = LearnedPosition2d((3, 4), 10)()
-    grid = table[0, 1:].reshape(3, 4, 10)
-    assert table.shape == (1, 13, 10)
-    assert torch.equal(grid[1, 0, :5], grid[1, 3, :5])
-    assert torch.equal(grid[0, 2, 5:], grid[2, 2, 5:])
-
-
-def test_relative_position_scores_the_offset_of_query_and_key():
-    relative = RelativePosition(num_tokens=5, head_dim=8)
-    q = torch.randn(2, 3, 5, 8)
-    bias = relative(q)
-    for query in range(5):
-        for key in range(5):
-            expected = q[:, :, query] @ relative.offsets[query - key + 4] / 8**0.5
-            torch.testing.assert_close(bias[:, :, query, key], expected)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -102,7 +82,6 @@ def test_relative_position_scores_the_offset_of_query_and_key():
         (lambda: add_position(torch.zeros(2, 4, 8), torch.zeros(1, 5, 8)), "(5, 8)"),
         (lambda: sincos_2d((4, 4), 30), "dim 30 is not divisible by 4"),
         (lambda: resample_pos_embed(torch.zeros(1, 65, 4), (7, 7), (9, 9)), "65 positions are not 1 prefix"),
-        (lambda: LearnedPosition2d((2, 2), 7), "dim 7 is not divisible by 2"),
     ],
 )
 def test_wrong_input_raises_a_value_error_that_names_the_numbers(call, words):

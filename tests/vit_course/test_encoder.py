@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torchvision.models.vision_transformer import EncoderBlock
 
+from vit_course.beyond.weights import convert_torchvision
 from vit_course.encoder import Block, Encoder, Mlp, drop_path, layer_norm
-from vit_course.vit import convert_torchvision
 
 
 def test_layer_norm_equals_torchs():
@@ -46,9 +46,25 @@ def test_encoder_returns_the_attention_of_every_layer_beside_the_same_result():
     encoder = Encoder(3, 24, 2).eval()
     x = torch.randn(2, 5, 24)
     result, attentions = encoder(x, return_attention=True)
-    assert torch.equal(result, encoder(x))
+    torch.testing.assert_close(result, encoder(x), rtol=0, atol=1e-5)  # the fused kernel rounds otherwise
     assert [tuple(a.shape) for a in attentions] == [(2, 2, 5, 5)] * 3
     torch.testing.assert_close(attentions[0], encoder[0].attn(encoder[0].norm1(x), True)[1])
+
+
+def test_block_returns_the_weights_that_made_its_result():
+    block, x = Block(24, 3).eval(), torch.randn(2, 7, 24)
+    result, weights = block(x, return_attention=True)
+    torch.testing.assert_close(result, block(x), rtol=0, atol=1e-5)
+    assert torch.equal(weights, block.attn(block.norm1(x), return_attention=True)[1])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_attention_runs_once_in_every_block_also_when_its_weights_are_wanted(training):
+    encoder, calls = Encoder(3, 24, 2, drop_path=0.2, attn_drop=0.1).train(training), []
+    for block in encoder:
+        block.attn.register_forward_hook(lambda *_: calls.append(1))
+    encoder(torch.randn(2, 5, 24), return_attention=True)
+    assert len(calls) == 3
 
 
 def test_dropout_of_the_mlp_follows_both_layers():

@@ -147,7 +147,7 @@ def test_four_times_the_patch_tokens_cost_more_than_four_times_the_scores():
 def test_options_reach_backbone_and_transformer():
     options = {
         "num_classes": 7,
-        "pos_embed": "2d",
+        "pos_embed": "sincos",
         "global_pool": "avg",
         "class_token": False,
         "drop_path_rate": 0.1,

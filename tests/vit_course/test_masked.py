@@ -20,15 +20,16 @@ from vit_course.beyond.masked import (
     neighbour_guess,
     raw_pixels,
 )
+from vit_course.beyond.positions import with_positions
 from vit_course.data import normalize, shapes10
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.vit import VisionTransformer
 
 STATS = torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.2, 0.3, 0.25])
 POSITIONS = [
-    {"pos_embed": kind, "pos_embed_at": where}
+    {"positions": (kind, where)}
     for kind, where in itertools.product(("learned", "2d", "sincos"), ("stem", "every", "shared"))
-] + [{"pos_embed": "none"}, {"pos_embed": "relative"}]
+] + [{"pos_embed": "none"}, {"positions": ("relative", "stem")}]
 
 
 def numbered(batch, count, dim=3):
@@ -39,10 +40,11 @@ def numbered(batch, count, dim=3):
     return tokens
 
 
-def tiny(**options):
+def tiny(positions=None, **options):
     torch.manual_seed(0)
     sizes = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 2, "num_heads": 2}
-    return VisionTransformer(**{**sizes, **options})
+    model = VisionTransformer(**{**sizes, **options})
+    return with_positions(model, *positions) if positions else model
 
 
 def pictures(batch=3, channels=3, size=(16, 16)):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, shapes10
 from vit_course.optim import learning_rate, make_optimizers, weight_decay_groups
 from vit_course.recipes import main
@@ -168,7 +169,7 @@ def test_layer_decay_of_almost_nothing_leaves_the_lower_layers_where_they_were(d
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon")
 def test_muon_follows_layer_decay_and_leaves_out_no_parameter():
-    model = VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2, pos_embed="relative")
+    model = with_positions(VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2), "relative")
     made = make_optimizers(model, "muon", lr=0.1, layer_decay=0.5)
     muon = [p for group in made[0].param_groups for p in group["params"]]
     others = [p for group in made[1].param_groups for p in group["params"]]

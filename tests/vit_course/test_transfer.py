@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import VisionTransformer as TorchvisionViT
 
+from vit_course.beyond.positions import with_positions
 from vit_course.beyond.transfer import (
     change_resolution,
     freeze,
@@ -20,12 +21,13 @@ from vit_course.beyond.transfer import (
     select_classes,
     vit_from_torchvision,
 )
+from vit_course.beyond.weights import load_weights
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
-from vit_course.vit import VisionTransformer, load_weights
+from vit_course.vit import VisionTransformer
 
 
-def small_vit(**options) -> VisionTransformer:
+def small_vit(positions: tuple[str, str] | None = None, **options) -> VisionTransformer:
     torch.manual_seed(0)
     sizes = {
         "img_size": (16, 24),
@@ -36,6 +38,8 @@ def small_vit(**options) -> VisionTransformer:
         "num_classes": 7,
     }
     model = VisionTransformer(**{**sizes, **options})
+    if positions:
+        with_positions(model, *positions)
     nn.init.normal_(model.head.weight)
     return model.eval()
 
@@ -87,7 +91,7 @@ def test_layer_scales_fall_from_the_head_to_the_embeddings():
     for name in (
         "cls_token",
         "pos_embed",
-        "pos_embed.rows",
+        "pos_drop.pos_embed.rows",
         "patch_embed.proj.weight",
         "backbone.conv1.weight",
     ):
@@ -105,8 +109,9 @@ def test_a_name_of_no_layer_is_refused(name):
 
 
 def test_every_parameter_of_a_vit_has_a_layer():
-    for pos_embed in ("learned", "2d", "sincos", "relative", "none"):
-        for name, _ in small_vit(pos_embed=pos_embed, representation_size=8).named_parameters():
+    places = [(kind, at) for kind in ("learned", "2d", "sincos") for at in ("stem", "every", "shared")]
+    for positions in (None, ("relative", "stem"), *places):
+        for name, _ in small_vit(positions, representation_size=8).named_parameters():
             assert 0 < layer_scale(name, 2, 0.5) <= 1
 
 
@@ -130,15 +135,19 @@ def test_a_frozen_learned_table_is_still_interpolated_and_stays_frozen():
     assert not model.pos_embed.requires_grad
 
 
+def tables_of(model: VisionTransformer) -> list[nn.Parameter]:
+    """List what is added in the stem and in front of each later block."""
+    return [model.pos_embed, *(block.pos_embed for block in list(model.blocks)[1:])]
+
+
 @pytest.mark.parametrize("where", ["every", "shared"])
 def test_positions_that_are_added_in_every_layer_are_interpolated_too(where):
-    model = small_vit(pos_embed_at=where, depth=3)
-    old = model.state_dict()
+    model = small_vit(("learned", where), depth=3)
+    before = [table.detach().clone() for table in tables_of(model)]
     change_resolution(model, (32, 20))
     assert model(torch.randn(2, 3, 32, 20)).shape == (2, 7)
-    tables = [model.pos_embed, *(model.layer_pos or [])]
-    before = [value for name, value in old.items() if "pos" in name]
-    assert len(tables) == len(before) == (3 if where == "every" else 1)
+    tables = tables_of(model)
+    assert len({id(table) for table in tables}) == (3 if where == "every" else 1)
     assert all(
         torch.equal(new, resample_pos_embed(b, (4, 6), (8, 5))) for new, b in zip(tables, before, strict=True)
     )
@@ -156,9 +165,11 @@ def test_a_model_without_positions_changes_its_resolution_too():
     assert model(torch.randn(1, 3, 20, 20)).shape == (1, 7)
 
 
-@pytest.mark.parametrize("pos_embed", ["2d", "relative"])
-def test_positions_without_a_table_are_refused_and_nothing_changes(pos_embed):
-    model = small_vit(pos_embed=pos_embed)
+@pytest.mark.parametrize(
+    "positions", [("2d", "stem"), ("2d", "every"), ("2d", "shared"), ("relative", "stem")]
+)
+def test_positions_without_a_table_are_refused_and_nothing_changes(positions):
+    model = small_vit(positions)
     with pytest.raises(ValueError, match="use pos_embed 'learned', 'sincos' or 'none'"):
         change_resolution(model, 32)
     assert model.patch_embed.grid_size == (4, 6)

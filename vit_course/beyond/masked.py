@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from einops import rearrange, reduce
 from torch import Tensor, nn
 
-from vit_course.embeddings import add_position, prepend_cls_token
 from vit_course.patches import as_pair, grid_size, patchify
 from vit_course.vit import VisionTransformer, init_weights
 
@@ -194,7 +193,8 @@ class MaskedPatches(nn.Module):
         """
         how = corrupt if self.training else corrupt_repeatably
         tokens, chosen = how(self.vit.patch_embed(images), self.mask_token, self.share)
-        return self.predict(encode_patches(self.vit, tokens)), chosen
+        patches = self.vit.encode(tokens)[:, self.vit.num_prefix_tokens :]
+        return self.predict(patches), chosen
 
     def target(self, images: Tensor) -> Tensor:
         """Return what is to be predicted of normalised images: classes (B, N), or pixels (B, N, P·P·C)."""
@@ -226,19 +226,6 @@ class MaskedPatches(nn.Module):
 def raw_pixels(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Undo `normalize`: normalised images (B, C, H, W), mean and std (1, C, 1, 1), to whole pixels in 0..255, float."""
     return ((images.float() * std + mean) * 255).round().clamp(0, 255)
-
-
-def encode_patches(vit: VisionTransformer, tokens: Tensor) -> Tensor:
-    """Run the rest of a model on patch tokens (B, N, D): CLS token, positions, encoder, final norm.
-
-    Returns:
-        (B, N, D), what became of the patches; the CLS token is left out.
-    """
-    if vit.cls_token is not None:
-        tokens = prepend_cls_token(tokens, vit.cls_token)
-    if vit.pos_embed is not None:
-        tokens = add_position(tokens, vit.pos_embed() if callable(vit.pos_embed) else vit.pos_embed)
-    return vit.norm(vit.blocks(vit.pos_drop(tokens)))[:, vit.num_prefix_tokens :]
 
 
 def masked_objective(forward: Callable, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,10 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchvision.models import ViT_B_16_Weights
 
+from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
+from vit_course.beyond.weights import convert_torchvision
 from vit_course.data import Dataset
-from vit_course.embeddings import LearnedPosition2d, RelativePosition, resample_pos_embed, sincos_2d
+from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.patches import as_pair, grid_size
-from vit_course.vit import VisionTransformer, convert_torchvision
+from vit_course.vit import VisionTransformer
 
 HEAD_PARTS = ("pre_logits", "head")
 """What belongs to a task and not to the body: these parts are made anew for every task."""
@@ -117,9 +119,8 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
 
 
 def position_tables(model: VisionTransformer) -> list[nn.Parameter]:
-    """Return the tables (1, prefix + N, D) of positions: that of the stem, and those of single layers."""
-    tables = {name: table for name, table in model.named_parameters() if table.ndim == 3}
-    return [table for name, table in tables.items() if name.split(".")[0] in ("pos_embed", "layer_pos")]
+    """Return the tables (1, prefix + N, D) of positions, each once: that of the stem, and those of single layers."""
+    return [table for name, table in model.named_parameters() if name.split(".")[-1] == "pos_embed"]
 
 
 def resized_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int], prefix: int) -> Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
 from vit_course.classroom.checks.words import difference, explain_error
@@ -12,15 +12,6 @@ from vit_course.classroom.checks.words import difference, explain_error
 def counting(*shape: int) -> Tensor:
     """Return a float tensor of all different small numbers: 0, 1, 2 ... in order."""
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
-
-
-class NearBias(nn.Module):
-    """A bias without weights that depends on the query, as relative position does."""
-
-    def forward(self, q: Tensor) -> Tensor:
-        """Turn queries (B, h, T, d) into a bias (B, h, T, T)."""
-        distance = torch.arange(q.shape[-2]).to(q)
-        return -(distance[:, None] - distance).abs() * (1 + q.mean(dim=-1, keepdim=True).abs())
 
 
 def check_keyword(answer: type, options: dict, x: Tensor) -> None:

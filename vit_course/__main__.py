@@ -15,7 +15,6 @@ COMMANDS = {
     "data": ("vit_course.data.cifar10", "download CIFAR-10 and verify it"),
     "train": ("vit_course.recipes", "train a model and record the run"),
     "experiments": ("vit_course.experiments.run", "run and record the experiments that lessons show"),
-    "weights": ("vit_course.experiments.released", "train the small models that come with the course"),
 }
 
 

@@ -37,11 +37,11 @@ from vit_course.classroom import plots
 from vit_course.augment import AugmentConfig, augment
 from vit_course.classroom.checks import check
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.run import load_records
+from vit_course.experiments.records import caption, load_records
 from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.device import get_device
 from vit_course.recipes import RECIPES, build_model
-from vit_course.experiments.first_studies import LADDER
+from vit_course.experiments.studies import LADDER
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
@@ -300,7 +300,7 @@ adds = {
 ladder = load_records("ladder")
 runs = {step: [r for r in ladder if r["step"] == step] for step in (*LADDER, "drop-path", "longer")}
 runs = {step: found for step, found in runs.items() if found}
-print(plots.caption(ladder))
+print(caption(ladder))
 score, before = {}, None
 for step, found in runs.items():
     score[step] = 100 * sum(r["test_accuracy"] for r in found) / len(found)
@@ -323,7 +323,7 @@ if runs:
     best = max(score, key=score.get)
     figure = plots.dots(
         {name: ([p[0] for p in pairs], [p[1] for p in pairs]) for name, pairs in points.items()},
-        f"{ladder[0]['model']}: the best step here is {best!r}\n{plots.caption(ladder)}",
+        f"{ladder[0]['model']}: the best step here is {best!r}\n{caption(ladder)}",
         "accuracy in %",
     )
     figure.set_size_inches(9, 4.6)
@@ -506,7 +506,7 @@ for rung in mine:
     for r in runs.get(rung, [])[:1]:
         series[f"recorded, {rung}, seed {r['config']['seed']}"] = percent(r["train_accuracy"])
 figure = plots.curves(
-    series, f"Your run beside the record\nhere: {part.provenance}\n{plots.caption(ladder)}", "epoch", "training accuracy in %"
+    series, f"Your run beside the record\nhere: {part.provenance}\n{caption(ladder)}", "epoch", "training accuracy in %"
 )  # fmt: skip
 figure.axes[0].title.set_fontsize("small")
 plots.show(

@@ -395,7 +395,7 @@ for name, found in under_shift.items():
 
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments.run import describe_records, load_records
+from vit_course.experiments.records import caption, load_records
 
 
 def mean(values):
@@ -425,7 +425,7 @@ comparison = by_step(load_records("comparison"))
 complete = {"vit", "resnet"} <= comparison.keys()
 labels = {"vit": "ViT", "resnet": "ResNet"}
 if complete:
-    print(describe_records([record for runs in comparison.values() for record in runs]))
+    print(caption([record for runs in comparison.values() for record in runs]))
     print("\nmodel                  parameters    GFLOP  total PFLOP  epochs  minutes  pictures/s  accuracy")
     for step in labels:
         runs = comparison[step]
@@ -489,7 +489,7 @@ for record in fractions:
     curves.setdefault(name, {}).setdefault(100 * record["fraction"], []).append(100 * record["test_accuracy"])
 both = sorted(curves["ViT"].keys() & curves["ResNet"].keys())
 if both:
-    print(describe_records(fractions))
+    print(caption(fractions))
     shown = [r["training_flops"] / (3 * r["forward_flops"]) for r in fractions]
     print(f"pictures seen by a run, repeats counted: {min(shown):,.0f} to {max(shown):,.0f}")
     for percent in both:

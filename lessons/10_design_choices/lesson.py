@@ -32,7 +32,7 @@ from einops import rearrange
 from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.classroom import check, plots
 from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.run import load_records
+from vit_course.experiments.records import caption, load_records
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import FLIP_CROP, RECIPES, build_model
 from vit_course.experiments.statistics import (
@@ -319,7 +319,7 @@ def recorded(group):
             f"No recorded runs of '{group}' are here yet. `python -m vit_course experiments {group}` makes them."
         )
         return []
-    print(plots.caption(records, 110))
+    print(caption(records, 110))
     models, epochs = sorted({r["model"] for r in records}), sorted({r["config"]["epochs"] for r in records})
     print(f"{', '.join(models)}; {', '.join(map(str, epochs))} epochs\n")
     return records

@@ -543,7 +543,7 @@ for target in (25, 50, 60, 75):
 
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments.run import describe_records, load_records
+from vit_course.experiments.records import caption, load_records
 
 
 def mean(values):
@@ -573,7 +573,7 @@ for record in records:
     )
     examples.setdefault(name, record)
 if records:
-    print(describe_records(records))
+    print(caption(records))
     for name, one in examples.items():
         print(
             f"{name:23} {one['model']:13} {one['parameters']:11,} parameters, {one['forward_flops'] / 1e9:.4f} GFLOP; "

@@ -38,7 +38,7 @@ from torch import nn
 
 from vit_course.classroom import check, plots
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.run import describe_records, load_records
+from vit_course.experiments.records import caption, load_records
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
@@ -452,7 +452,7 @@ titles = {
 }
 runs = [(titles[r["step"]], r) for step in titles for r in resolution if r["step"] == step]
 if runs:
-    print(describe_records(resolution))
+    print(caption(resolution))
     rows = {
         "before the first step": [100 * r["start_accuracy"] for _, r in runs],
         "after fine-tuning": [100 * r["test_accuracy"] for _, r in runs],
@@ -516,7 +516,7 @@ for record in scratch + transfer:
     curves.setdefault(way, {}).setdefault(labelled(record), []).append(record["test_accuracy"])
 curves = {way: curves[way] for way in ways.values() if way in curves}
 if transfer:
-    print(describe_records(transfer))
+    print(caption(transfer))
     for record in {r["pretraining"]["data"]: r for r in transfer}.values():
         cost = record["pretraining"]
         print(

@@ -443,7 +443,7 @@ plots.show(figure, "Test accuracy for each seed, pre-trained without labels and 
 # its own mean and deviation, with a squared error.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments.run import describe_records, load_records
+from vit_course.experiments.records import caption, load_records
 
 TASKS = {"colours": "colour classes", "pixels": "pixels", "vit": "from scratch"}
 HITS = {"colours": "right classes", "pixels": "variance explained"}
@@ -458,7 +458,7 @@ for record in records + fractions:
     if record in records:
         started[TASKS[task]] = record["pretraining"] | {"task": task}
 if records:
-    print(describe_records(records))
+    print(caption(records))
     for name, about in started.items():
         print(
             f"{name:14} pre-trained on {about['pictures']:,} pictures, {about['epochs']} epochs, {about['seconds'] / 60:.1f} "

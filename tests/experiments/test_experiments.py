@@ -1,16 +1,30 @@
 """The recorded experiments, and what they measure: changed pictures, records, the command line."""
 
 import json
-from dataclasses import asdict, replace
+import re
+import subprocess
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
+from vit_course import __version__
 from vit_course.data import normalize, shapes10
+from vit_course.experiments import records as kept_records
 from vit_course.experiments import released as trained
 from vit_course.experiments import run as experiments
-from vit_course.experiments.first_studies import SIZES, Experiment, Pretraining, all_experiments
+from vit_course.experiments.experiment import (
+    ALL_PICTURES,
+    SIZES,
+    Experiment,
+    Pretraining,
+    core_minutes,
+    pictures_shown,
+    seconds_a_picture,
+    used_pictures,
+)
+from vit_course.experiments.first_studies import first_studies
 from vit_course.experiments.probes import (
     COST,
     PAPER_TABLE,
@@ -20,7 +34,18 @@ from vit_course.experiments.probes import (
     shift,
     shuffle_patches,
 )
-from vit_course.experiments.run import load_records, main, record_path, run_experiment
+from vit_course.experiments.records import (
+    GONE,
+    caption,
+    code_version,
+    differences,
+    load_records,
+    read_record,
+    record_path,
+    write_record,
+)
+from vit_course.experiments.run import main, run_experiment
+from vit_course.experiments.studies import CPU, plan
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import TrainConfig, evaluate, train
@@ -33,9 +58,16 @@ def dataset():
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path / "runs")
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
+
+
+@pytest.fixture(autouse=True)
+def queue(tmp_path, monkeypatch):
+    monkeypatch.setattr(trained, "QUEUE", tmp_path / "queue")
+    monkeypatch.setattr(experiments, "KEPT", tmp_path / "kept")
+    return tmp_path / "queue"
 
 
 def picture():
@@ -43,7 +75,9 @@ def picture():
 
 
 def write(folder, name, **content):
-    (folder / f"{name}.json").write_text(json.dumps(content))
+    path = folder / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
 
 
 # -- changed pictures
@@ -159,94 +193,251 @@ def test_the_papers_table_answers_the_lessons_question():
 # -- the list
 
 
-@pytest.mark.parametrize("size", ["cpu", "gpu"])
+@pytest.mark.parametrize("size", SIZES)
 def test_every_experiment_has_a_file_of_its_own(size):
-    paths = [record_path(experiment) for experiment in all_experiments(size)]
+    paths = [record_path(experiment) for experiment in plan(size)]
     assert len(set(paths)) == len(paths)
-    assert all(path.name.startswith(f"{size}-") for path in paths)
+    assert all(path.parent.parent.name == size for path in paths)
 
 
 def test_the_two_sizes_share_no_file():
-    both = [record_path(experiment) for size in ("cpu", "gpu") for experiment in all_experiments(size)]
+    both = [record_path(experiment) for size in SIZES for experiment in plan(size)]
     assert len(set(both)) == len(both)
 
 
-@pytest.mark.parametrize("size", ["cpu", "gpu"])
+@pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
-    listed = all_experiments(size)
-    groups = {"ladder", "comparison", "fractions", "hybrid", "positions", "pooling", "patches", "shape"}
-    groups |= {"regularisers", "transfer", "resolution", "masked"} | (
-        {"headline"} if size == "gpu" else set()
-    )
-    assert {e.group for e in listed} == groups
+    listed = plan(size)
+    groups = {"search", "ladder", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
+    groups |= {"patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
+    assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
-        (name, seed) for name in ("resnet", "vit") for seed in range(3)
+        (name, seed) for name in ("linear", "resnet", "vit") for seed in range(3)
     ]
     assert all(e.probes for e in compared)
 
 
-@pytest.mark.parametrize("size", ["cpu", "gpu"])
+def test_the_headline_is_as_long_as_its_recipe_says_and_keeps_its_beginning_and_its_middle(monkeypatch):
+    recipe = replace(RECIPES["smoothing"], epochs=90)
+    monkeypatch.setattr("vit_course.experiments.studies.CPU", replace(CPU, headline_recipe=recipe))
+    listed = plan("cpu")
+    places = [number for number, one in enumerate(listed) if one.group == "headline"]
+    assert [listed[n].config.seed for n in places] == [0, 1, 2]
+    assert places[0] < 5 and places[1:] == [len(listed) - 2, len(listed) - 1]
+    assert {listed[n].snapshots for n in places} == {(0, 45)}
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_every_experiment_has_pictures_for_a_batch(size):
-    for experiment in all_experiments(size):
-        pictures = round((experiment.pictures or 50_000) * experiment.fraction)
+    for experiment in plan(size):
+        pictures = used_pictures(experiment) - experiment.config.validation
         assert pictures >= experiment.config.batch_size, experiment.stem
 
 
-@pytest.mark.parametrize("size", ["cpu", "gpu"])
-def test_all_fractions_see_about_the_same_number_of_pictures(size):
-    for model in ("vit", "resnet", "hybrid"):
-        seen = []
-        for e in all_experiments(size):
-            if e.group in ("fractions", "hybrid") and e.name.startswith(model):
-                pictures = round((e.pictures or 50_000) * e.fraction)
-                seen.append(pictures // e.config.batch_size * e.config.batch_size * e.config.epochs)
-        assert max(seen) <= 1.1 * min(seen)
+@pytest.mark.parametrize("size", SIZES)
+def test_every_model_of_the_plan_can_be_built(size, dataset):
+    for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
+        if "positions" not in options:
+            build_model(model, dataset, **json.loads(options))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("model", ["vit", "small-vit", "resnet", "linear", "hybrid"])
+def test_all_fractions_of_a_model_see_about_the_same_number_of_pictures(size, model):
+    seen = [
+        pictures_shown(e.config, used_pictures(e))
+        for e in plan(size)
+        if e.group in ("fractions", "hybrid") and e.name.rpartition("-")[0] == model
+    ]
+    assert len(seen) >= 9 and max(seen) <= 1.1 * min(seen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_starts_from_pretraining_sees_as_many_pictures_in_all_as_its_control(size):
+    def shown(label, first=0):
+        (one,) = (e for e in plan(size) if e.label == label and e.config.seed == 0)
+        return pictures_shown(one.config, used_pictures(one)) + (
+            pictures_shown(one.start.config, first) if one.start else 0
+        )
+
+    for percent in (1, 10):
+        nine, nothing = shown(f"transfer/classes-{percent}", 40_500), shown(f"fractions/vit-{percent}")
+        assert nine == pytest.approx(nothing, rel=0.02)
+        masked, nothing = shown(f"masked/colours-{percent}", ALL_PICTURES), shown(f"masked/nothing-{percent}")
+        assert masked == pytest.approx(nothing, rel=0.02)
+    assert shown("resolution/interpolated", 5_000) == shown("resolution/nothing")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "a_second"),
+    [
+        ("Nano/8", {}, 1500),
+        ("Nano/4", {}, 350),
+        ("Nano/4", CPU.headline, 190),
+        ("resnet-small", {}, 600),
+        ("R-Nano/8", {"width": 8}, 575),
+        ("linear", {}, 10_000),
+    ],
+)
+def test_the_estimate_of_a_cores_speed_is_near_what_was_measured(model, options, a_second):
+    one = replace(tiny()[0], model=model, options=options)
+    assert 1 / seconds_a_picture(one, 32) == pytest.approx(a_second, rel=0.12)
+
+
+def test_a_pretraining_costs_its_minutes_once():
+    start = ("one", "same", "labels")
+    pair = [replace(beyond("transfer", name, start), options={}) for name in "ab"]
+    first, second, alone = core_minutes([*pair, tiny()[0]])
+    assert first == pytest.approx(2 * second)
+    assert alone == pytest.approx(192 / 10_000 / 60)
+    assert core_minutes([tiny("gpu")[0]]) == [pytest.approx(float("nan"), nan_ok=True)]
 
 
 # -- records
 
 
-EXPERIMENTS = {experiment.stem: experiment for size in SIZES for experiment in all_experiments(size)}
+FIRST = first_studies()
+PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
 
 
-@pytest.mark.parametrize("path", sorted(experiments.RUNS.glob("[cg]pu-*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(kept_records.RUNS.glob("[cg]pu-*.json")), ids=lambda path: path.stem)
 def test_a_record_is_of_the_run_that_the_code_describes_today(path):
-    assert path.stem in EXPERIMENTS, f"{path} is of no experiment: delete it"
-    experiment, record = EXPERIMENTS[path.stem], json.loads(path.read_text(encoding="utf-8"))
-    described = {
-        name: getattr(experiment, name) for name in ("model", "options", "fraction", "size", "group")
-    }
-    described |= {"config": asdict(experiment.config), "step": experiment.name}
-    described = json.loads(json.dumps(described))
-    assert {name: record[name] for name in described} == described, (
+    assert path.stem in FIRST, f"{path} is of no experiment: delete it"
+    assert differences(read_record(path), FIRST[path.stem]) == [], (
         f"{path} is stale: delete it and run it again"
     )
-    about = record.get("pretraining") or {}
-    start = experiment.start
-    wanted = {"name": start.name, "task": start.task, "epochs": start.config.epochs} if start else {}
-    assert {name: about[name] for name in wanted} == wanted and bool(about) == bool(start)
+
+
+@pytest.mark.parametrize("path", sorted(kept_records.RUNS.glob("*/*/*.json")), ids=lambda path: path.stem)
+def test_a_record_in_a_folder_is_of_the_run_that_is_planned_today(path):
+    stem = path.relative_to(kept_records.RUNS).with_suffix("").as_posix()
+    assert stem in PLANNED, f"{path} is of no experiment: delete it"
+    record = read_record(path)
+    assert differences(record, PLANNED[stem]) == [], f"{path} is stale: delete it and run it again"
+    assert record["code"]
+
+
+def recorded(**changes):
+    """A record of the tiny experiment, as far as it is compared, with another recipe."""
+    experiment = tiny()[0]
+    record = {"model": "linear", "options": {}, "fraction": 1.0, "size": "cpu", "group": "comparison"}
+    config = kept_records.as_json(kept_records.asdict(experiment.config))
+    return record | {"step": "linear", "config": config | changes}, experiment
+
+
+def test_a_record_of_another_run_names_what_differs():
+    record, experiment = recorded()
+    assert differences(record, experiment) == []
+    assert differences(record | {"step": "other", "fraction": 0.5}, experiment) == ["fraction", "step"]
+    assert differences(recorded(lr=7.0)[0], experiment) == ["lr"]
+    deeper = {"augment": record["config"]["augment"] | {"flip": 0.1}}
+    assert differences(recorded(**deeper)[0], experiment) == ["flip"]
+    assert differences(record | {"pretraining": {"name": "one"}}, experiment) == ["pretraining"]
+    started = replace(experiment, start=Pretraining("one", "same", "labels", experiment.config))
+    assert differences(record, started) == ["pretraining"]
+    about = {"pretraining": {"name": "one", "task": "pixels", "epochs": 1}}
+    assert differences(record | about, started) == ["pretraining task"]
+
+
+def test_a_field_that_a_record_lacks_had_its_default_or_what_held_before_it():
+    record, experiment = recorded()
+    del record["config"]["ema"], record["config"]["augment"]["mixup"]
+    assert differences(record, experiment) == []
+    assert differences(record, replace(experiment, config=replace(experiment.config, ema=0.9))) == ["ema"]
+    del record["config"]["precision"]
+    assert differences(record, experiment) == ["precision"]
+    float32 = replace(experiment, config=replace(experiment.config, precision="float32"))
+    assert differences(record, float32) == []
+
+
+def test_a_field_that_is_gone_is_passed_over_only_if_it_is_listed_and_has_the_value_that_said_nothing():
+    assert GONE == {"bf16": None}
+    assert differences(*recorded(bf16=None)) == []
+    assert differences(*recorded(bf16=True)) == ["bf16"]
+    assert differences(*recorded(newer=None)) == ["newer"]
 
 
 def test_records_of_the_gpu_come_before_those_of_the_cpu(runs):
-    write(runs, "cpu-comparison-vit-seed0", size="cpu")
+    write(runs, "cpu/comparison/vit-seed0", size="cpu")
     assert [r["size"] for r in load_records("comparison")] == ["cpu"]
-    write(runs, "gpu-comparison-vit-seed0", size="gpu")
+    write(runs, "gpu/comparison/vit-seed0", size="gpu")
     assert [r["size"] for r in load_records("comparison")] == ["gpu"]
     assert [r["size"] for r in load_records("comparison", "cpu")] == ["cpu"]
 
 
+def test_records_of_the_first_studies_are_read_where_there_are_no_new_ones(runs):
+    write(runs, "cpu-comparison-vit-seed0", step="first")
+    assert [r["step"] for r in load_records("comparison")] == ["first"]
+    assert load_records("comparison", "gpu") == []
+    write(runs, "cpu/comparison/vit-seed0", step="new")
+    assert [r["step"] for r in load_records("comparison")] == ["new"]
+
+
 def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):
-    write(runs, "cpu-ladder-plain-seed0", step="plain")
-    write(runs, "cpu-comparison-vit-seed1", step="vit")
-    (runs / "cpu-comparison-vit-seed2.part").write_text("{")
+    write(runs, "cpu/ladder/plain-seed0", step="plain")
+    write(runs, "cpu/comparison/vit-seed1", step="vit")
+    (runs / "cpu/comparison/vit-seed2.json.7.part").write_text("{")
     assert [r["step"] for r in load_records("comparison")] == ["vit"]
     assert load_records("fractions") == []
 
 
 def test_no_folder_of_records_is_no_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "RUNS", tmp_path / "nothing")
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path / "nothing")
     assert load_records("comparison") == []
+
+
+@pytest.mark.parametrize("content", ["{", "", "[1]"])
+def test_a_damaged_record_is_named(runs, content):
+    write(runs, "cpu/comparison/vit-seed0")
+    (runs / "cpu/comparison/vit-seed1.json").write_text(content)
+    with pytest.raises(ValueError, match=r"vit-seed1\.json .*: delete it"):
+        load_records("comparison")
+
+
+def test_a_record_that_cannot_be_written_leaves_the_older_one(runs):
+    path = runs / "cpu" / "group" / "one.json"
+    write_record(path, {"step": "old"})
+    with pytest.raises(TypeError):
+        write_record(path, {"step": object()})
+    assert read_record(path) == {"step": "old"}
+    assert [p.name for p in path.parent.iterdir()] == ["one.json"]
+
+
+def git(folder, *command):
+    name = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
+    run = subprocess.run(["git", "-C", folder, *name, *command], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def test_a_record_names_the_commit_and_whether_files_have_changed_since(tmp_path):
+    package = tmp_path / "vit_course"
+    package.mkdir()
+    (package / "one.py").write_text("x = 1\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    commit = git(tmp_path, "rev-parse", "HEAD")[:10]
+    (tmp_path / "elsewhere").write_text("this changes no number")
+    assert code_version(tmp_path) == commit
+    (package / "one.py").write_text("x = 2\n")
+    assert code_version(tmp_path) == commit + "+"
+
+
+def test_outside_git_and_inside_another_repository_a_record_names_the_version(tmp_path, monkeypatch):
+    version = f"version {__version__}"
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert code_version(tmp_path) == version
+    git(tmp_path, "init", "-q")
+    assert code_version(tmp_path) == version  # nothing is committed
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "file").write_text("one")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    assert re.fullmatch("[0-9a-f]{10}", code_version(tmp_path))
+    assert code_version(tmp_path / "course") == version
+    monkeypatch.setenv("PATH", "")
+    assert code_version(tmp_path) == version
 
 
 # -- running
@@ -262,27 +453,30 @@ def tiny(size="cpu"):
 
 @pytest.fixture
 def tiny_list(runs, monkeypatch):
-    monkeypatch.setattr(experiments, "all_experiments", tiny)
+    monkeypatch.setattr(experiments, "plan", tiny)
     monkeypatch.setattr(experiments, "load_dataset", lambda name: shapes10(train=200, test=50))
     return runs
 
 
 def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):
     assert main(["comparison", "--size", "cpu", "--data", "shapes10"]) == 0
-    assert [path.name for path in tiny_list.iterdir()] == ["cpu-comparison-linear-seed0.json"]
+    files = [path.relative_to(tiny_list).as_posix() for path in tiny_list.rglob("*.json")]
+    assert files == ["cpu/comparison/linear-seed0.json"]
     (record,) = load_records("comparison")
     wanted = {"name", "step", "model", "parameters", "forward_flops", "training_flops", "data", "machine"}
-    wanted |= {"threads", "versions", "config", "test_accuracy", "seconds", "wall_seconds", "fraction"}
-    assert wanted | {"probes", "group", "size"} <= record.keys()
+    wanted |= {"threads", "versions", "config", "test_accuracy", "seconds", "fraction"}
+    assert wanted | {"probes", "group", "size", "code", "engine", "stored_accuracy"} <= record.keys()
+    assert differences(record, tiny()[0]) == []
     assert record["step"] == "linear" and record["name"] == "comparison/linear"
     assert record["probes"]["shift"]["0"] == record["test_accuracy"]
     assert TrainConfig(**{**record["config"], "augment": None}).epochs == 1
     assert "Shapes-10" in record["data"]
-    assert "cpu-comparison-linear-seed0" in capsys.readouterr().out
+    assert record["code"] == code_version()
+    assert "cpu/comparison/linear-seed0" in capsys.readouterr().out
 
 
 def test_what_is_recorded_is_not_run_again(tiny_list, monkeypatch):
-    write(tiny_list, "cpu-comparison-linear-seed0", step="old")
+    write(tiny_list, "cpu/comparison/linear-seed0", step="old")
     ran = []
 
     def fake(experiment, dataset):
@@ -293,7 +487,7 @@ def test_what_is_recorded_is_not_run_again(tiny_list, monkeypatch):
     assert main(["--size", "cpu"]) == 0
     assert ran == ["linear-50"]
     assert load_records("comparison") == [{"step": "old"}]
-    assert not list(tiny_list.glob("*.part"))
+    assert not list(tiny_list.rglob("*.part"))
 
 
 def test_fraction_takes_that_share_of_the_pictures(dataset):
@@ -311,7 +505,7 @@ def test_time_that_is_up_starts_no_run(tiny_list, monkeypatch, capsys):
 
 
 def test_list_tells_what_is_recorded_and_runs_nothing(tiny_list, capsys):
-    write(tiny_list, "cpu-fractions-linear-50-seed0", step="old")
+    write(tiny_list, "cpu/fractions/linear-50-seed0", step="old")
     assert main(["--list", "--size", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["to", "recorded"]
@@ -336,9 +530,8 @@ def beyond(group, name, start, **more):
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "KEPT", tmp_path / "kept")
-    return tmp_path / "kept"
+def kept():
+    return experiments.KEPT / "cpu"
 
 
 @pytest.fixture(scope="module")
@@ -406,24 +599,162 @@ def test_remainder_and_subset_share_no_picture_and_leave_none_out(pictures):
     assert len(both.unique(dim=0)) == len(pictures.train_images.flatten(1).unique(dim=0)) == 300
 
 
+def test_nine_classes_come_from_pictures_that_the_experiment_does_not_use(pictures):
+    for seed in (0, 1):
+        one = beyond("transfer", "any", ("one", "nine classes", "labels"))
+        one = replace(one, config=replace(one.config, seed=seed))
+        own, _ = one.pictures_of(pictures)
+        others = experiments.pretraining_data(one, pictures, own).train_images.flatten(1).tolist()
+        mine = own.train_images.flatten(1).tolist()
+        assert len(others) == 180 and not {tuple(row) for row in others} & {tuple(row) for row in mine}
+
+
+def test_every_seed_draws_other_pictures(pictures):
+    one = beyond("transfer", "any", None, fraction=0.5)
+    drawn = [replace(one, config=replace(one.config, seed=seed)).pictures_of(pictures) for seed in (0, 1)]
+    for first, second in zip(*drawn, strict=True):
+        assert len(first.train_images) == len(second.train_images)
+        assert not torch.equal(first.train_images, second.train_images)
+    assert [len(part.train_images) for part in drawn[0]] == [100, 50]
+
+
+def test_weights_of_another_pretraining_under_the_same_name_are_refused(kept, pictures):
+    one = beyond("transfer", "first", ("one", "same", "labels"))
+    run_experiment(one, pictures)
+    longer = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=2)), name="other")
+    with pytest.raises(ValueError, match=r"one-seed0.safetensors is of another pre-training: epochs differs"):
+        run_experiment(longer, pictures)
+
+
+# -- runs that are cut off
+
+
+def cut_off_in_epoch_two(model, dataset, config, folder, **more):
+    """Train, but fail at the end of the second epoch, before its checkpoint is written."""
+
+    def fail(history):
+        if len(history.train_loss) == 2:
+            raise RuntimeError("cut off")
+
+    return train(model, dataset, config, folder, **{**more, "on_epoch": fail})
+
+
+@pytest.mark.parametrize("start", [None, ("one", "same", "labels"), ("one", "same", "colours")])
+def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
+    pictures, queue, tmp_path, monkeypatch, start
+):
+    one = beyond("transfer", "any", start, snapshots=(0, 2))
+    one = replace(one, config=replace(one.config, epochs=3))
+    if start:
+        one = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=3)))
+    with monkeypatch.context() as patch:
+        patch.setattr(experiments, "train", cut_off_in_epoch_two)
+        with pytest.raises(RuntimeError, match="cut off"):
+            run_experiment(one, pictures)
+    resumed = run_experiment(one, pictures)
+    (log,) = queue.glob("pretrained/cpu/*/log.jsonl" if start else "cpu/*/*/log.jsonl")
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 2, 3]
+    monkeypatch.setattr(trained, "QUEUE", tmp_path / "other")
+    monkeypatch.setattr(experiments, "KEPT", tmp_path / "other")
+    whole = run_experiment(one, pictures)
+    for record in (resumed, whole):
+        del record["seconds"]
+        if start:
+            del record["pretraining"]["seconds"]
+    assert resumed == whole
+    names = {path.name for path in (queue / one.stem).glob("*.safetensors")}
+    assert names == {"epoch0.safetensors", "epoch2.safetensors", "trained.safetensors"}
+
+
+def test_a_run_that_goes_on_with_other_code_names_both(tmp_path, monkeypatch):
+    for version in ("first", "second", "second"):
+        monkeypatch.setattr(experiments, "code_version", lambda version=version: version)
+        found = experiments.versions_used(tmp_path)
+    assert found == "first, second"
+
+
+@pytest.mark.parametrize("start", [None, ("one", "same", "labels")])
+def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, capsys, start):
+    def interrupted(*given, **more):
+        return replace(train(*given, **more), interrupted=True)
+
+    monkeypatch.setattr(experiments, "train", interrupted)
+    monkeypatch.setattr(experiments, "plan", lambda size: [beyond("transfer", "any", start)])
+    monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
+    assert main(["--size", "cpu"]) == 130
+    assert "call again" in capsys.readouterr().out
+    assert not list(runs.rglob("*")) and not list(experiments.KEPT.rglob("*.safetensors"))
+
+
+def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monkeypatch):
+    def fail(path, record):
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiments, "write_record", fail)
+        with pytest.raises(OSError, match="full"):
+            main(["comparison", "--size", "cpu"])
+    assert len(list(queue.rglob("checkpoint.pt"))) == 1
+    main(["comparison", "--size", "cpu"])
+    assert list(queue.rglob("checkpoint.pt")) == []
+
+
 # -- trained models that come with the course
 
 
-def test_a_kept_model_comes_back_with_its_record_and_in_half_precision(tmp_path, monkeypatch, pictures):
-    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
-    torch.manual_seed(0)
-    model = build_model("Nano/8", pictures, depth=2)
-    config = replace(beyond("any", "any", None).config, epochs=1)
-    history = train(model, pictures, config)
-    path = trained.keep_trained("mine", model, pictures, history, "Nano/8", {"depth": 2})
-    assert trained.trained_names() == ["mine"]
-    assert path.stat().st_size < 2.1 * sum(p.numel() for p in model.parameters()) + 10_000
-    loaded, info = trained.load_trained("mine")
-    images = normalize(pictures.test_images[:9], *pictures.channel_stats())
-    assert torch.allclose(loaded(images), model(images), atol=1e-2)
+def test_a_released_model_comes_back_with_its_record_and_in_half_precision(
+    runs, tmp_path, monkeypatch, pictures, capsys
+):
+    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
+    one = beyond("headline", "vit", None, snapshots=(0, 1))
+    one = replace(one, config=replace(one.config, epochs=2))
+    monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
+    monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
+    model = []
+    monkeypatch.setattr(experiments, "train", lambda *a, **k: model.append(a[0]) or train(*a, **k))
+    assert main(["headline/vit", "--size", "cpu"]) == 0
+    record = read_record(record_path(one))
+    assert main(["--size", "cpu", "--release"]) == 0
+    names = ["cifar-vit", "cifar-vit-epoch0", "cifar-vit-epoch1"]
+    assert trained.trained_names() == names
+    assert [line for line in capsys.readouterr().out.splitlines() if "wrote" in line] == [
+        f"wrote {name}.safetensors" for name in (*names[1:], names[0])
+    ]
+    path = tmp_path / "checkpoints" / "cifar-vit.safetensors"
+    assert path.stat().st_size < 2.1 * sum(p.numel() for p in model[0].parameters()) + 10_000
+    loaded, info = trained.load_trained("cifar-vit")
+    used = one.pictures_of(pictures)[1]
+    images = normalize(pictures.test_images[:9], *used.channel_stats())
+    assert torch.allclose(loaded(images), model[0](images), atol=1e-2)
     assert not loaded.training
-    assert info["test_accuracy"] == history.test_accuracy and info["config"]["epochs"] == 1
-    assert torch.allclose(torch.tensor(info["mean"]), pictures.channel_stats()[0])
+    assert info.items() >= record.items()
+    assert torch.allclose(torch.tensor(info["mean"]), used.channel_stats()[0])
+
+
+def test_a_released_snapshot_is_the_model_of_its_epoch_and_tells_its_own_accuracy(
+    runs, tmp_path, monkeypatch, pictures
+):
+    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
+    one = beyond("headline", "vit", None, snapshots=(0, 1))
+    one = replace(one, config=replace(one.config, epochs=2))
+    experiments.run_all([one], pictures)
+    trained.release(one, pictures)
+    torch.manual_seed(0)
+    used = one.pictures_of(pictures)[1]
+    untrained = build_model("Nano/8", used, **one.options).eval()
+    first, info = trained.load_trained("cifar-vit-epoch0")
+    images = normalize(pictures.test_images, *used.channel_stats())
+    assert torch.allclose(first(images), untrained(images), atol=1e-2)
+    assert info["epoch"] == 0 and info["train_loss"] == []
+    middle, info = trained.load_trained("cifar-vit-epoch1")
+    scored = evaluate(middle, pictures.test_images, pictures.test_labels, used.channel_stats())
+    assert (info["test_accuracy"], info["test_loss"]) == pytest.approx(scored, abs=1e-3)
+    assert len(info["train_loss"]) == 1 and info["code"]
+
+
+def test_what_is_not_recorded_cannot_be_released(runs, pictures):
+    with pytest.raises(FileNotFoundError, match=r"cpu/headline/vit-seed0 is not recorded"):
+        trained.release(beyond("headline", "vit", None), pictures)
 
 
 def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):
@@ -437,18 +768,31 @@ def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):
 
 def test_headline_resnet_costs_what_the_vit_costs(pictures):
     costs = {}
-    for e in all_experiments("gpu"):
+    for e in plan("gpu"):
         if e.group == "headline" and e.config.seed == 0:
             model = build_model(e.model, pictures, **e.options)
             costs[e.name] = forward_flops(model, pictures) * e.config.epochs
     assert costs["resnet-flops"] == pytest.approx(costs["vit"], rel=0.02)
 
 
-def test_description_of_records_names_what_they_share():
+def test_a_caption_names_what_records_share():
     machine = {"machine": "cpu", "threads": 1}
     records = [
         {**machine, "data": "pictures; subset of 100; seed 0"},
         {**machine, "data": "pictures; subset of 50"},
     ]
-    assert experiments.describe_records(records) == "recorded on cpu, 1 thread(s); pictures"
-    assert experiments.describe_records(records[:1]).endswith("pictures; subset of 100; seed 0")
+    assert caption(records) == "recorded on cpu, 1 thread(s); pictures"
+    assert caption(records[:1]).endswith("pictures; subset of 100; seed 0")
+
+
+def test_a_caption_names_the_code_and_leaves_out_which_pictures_a_seed_drew():
+    drawn = [{"machine": "cpu", "threads": 1, "data": f"pictures; subset of 9, seed {k}"} for k in (0, 1)]
+    assert caption(drawn) == "recorded on cpu, 1 thread(s); pictures; subset of 9"
+    made = [{**record, "code": code} for record, code in zip(drawn, ("abc", "def"), strict=True)]
+    assert caption([*made, made[0]]).endswith("subset of 9; code abc, def")
+    assert caption(drawn[:1]).endswith("subset of 9, seed 0")
+    assert max(len(line) for line in caption(made * 9, 40).splitlines()) <= 40
+
+
+def test_a_caption_of_nothing_tells_how_to_make_records():
+    assert "`python -m vit_course experiments` makes them" in caption([])

@@ -11,16 +11,108 @@ from vit_course.experiments.statistics import (
     best_learning_rate,
     by_step,
     compare_seeds,
+    difference,
+    difference_in_words,
     mean_and_spread,
     one_at_a_time,
     pooled_deviation,
     result_table,
+    t_quantile,
+    undecided,
     verdict,
     width_for_depth,
 )
 from vit_course.vit import vit_num_parameters
 
 BASE = {"lr": 0.001, "decay": 0.05}
+
+
+# -- the rule of the course
+
+T_TABLE = {
+    (0.90, 1): 6.314,
+    (0.95, 1): 12.706,
+    (0.99, 1): 63.657,
+    (0.95, 2): 4.303,
+    (0.99, 2): 9.925,
+    (0.95, 3): 3.182,
+    (0.95, 4): 2.776,
+    (0.99, 4): 4.604,
+    (0.95, 5): 2.571,
+    (0.95, 10): 2.228,
+    (0.95, 30): 2.042,
+    (0.95, 120): 1.980,
+    (0.99, 120): 2.617,
+    (0.95, 1000): 1.962,
+}
+"""Two-sided quantiles of Student's t as printed in tables, with three decimals."""
+
+
+@pytest.mark.parametrize(("confidence", "degrees"), T_TABLE)
+def test_t_quantiles_are_those_of_the_printed_tables(confidence, degrees):
+    assert t_quantile(confidence, degrees) == pytest.approx(T_TABLE[confidence, degrees], abs=6e-4)
+
+
+def test_between_whole_degrees_of_freedom_the_t_quantile_falls():
+    found = [t_quantile(0.95, degrees) for degrees in (2, 2.01, 2.5, 2.99, 3)]
+    assert found == sorted(found, reverse=True) and len(set(found)) == 5
+
+
+def test_the_interval_of_a_difference_is_welchs():
+    a, b = [3.0, 5.0, 7.0], [1.0, 1.0, 2.0, 4.0]
+    errors = [np.var(values, ddof=1) / len(values) for values in (a, b)]  # 4/3 and 1/2
+    freedom = sum(errors) ** 2 / (errors[0] ** 2 / 2 + errors[1] ** 2 / 3)
+    reach = t_quantile(0.95, freedom) * math.sqrt(sum(errors))
+    assert 3 < freedom < 4
+    assert difference(a, b) == pytest.approx((3.0, 3 - reach, 3 + reach))
+
+
+def test_with_equal_spreads_the_interval_has_the_degrees_of_freedom_of_both():
+    gap, low, high = difference([81.0, 82.0, 83.0], [79.0, 80.0, 81.0])
+    assert (gap, high - gap) == (2.0, pytest.approx(2.776 * math.sqrt(2 / 3), abs=1e-3))
+    assert low == pytest.approx(2 * gap - high)
+
+
+def test_swapping_the_sides_turns_the_interval_round():
+    a, b = [80.0, 81.5, 80.2], [79.0, 80.0]
+    there, back = difference(a, b), difference(b, a)
+    assert there == pytest.approx((-back[0], -back[2], -back[1]))
+
+
+def test_one_seed_has_no_interval_and_equal_seeds_have_a_point():
+    assert difference([95.0], [60.0, 61.0]) == (34.5, -math.inf, math.inf)
+    assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="no values"):
+        difference([], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [(-1, 2, True), (0, 2, True), (-2, 0, True), (0.1, 2, False), (-2, -0.1, False)],
+)
+def test_an_interval_that_holds_zero_decides_nothing(low, high, answer):
+    assert undecided(low, high) is answer
+
+
+@pytest.mark.parametrize(("seeds", "scales"), [(3, (1, 1)), (5, (1, 1)), (5, (1, 3))])
+def test_equal_settings_are_told_apart_in_at_most_five_of_a_hundred(seeds, scales):
+    draws = np.random.default_rng(3).normal(size=(1000, 2, seeds)) * np.array(scales)[None, :, None]
+    alarms = sum(not undecided(*difference(list(a), list(b))[1:]) for a, b in draws)
+    assert 0.02 < alarms / len(draws) < 0.065
+
+
+def test_the_difference_in_words_gives_the_interval_and_says_when_nothing_is_decided():
+    same, far = [80.0, 81.0, 82.0], [90.0, 91.0, 92.0]
+    assert difference_in_words("X", far, "Y", same) == (
+        "X against Y: +10.0 points, 95 % interval +7.7 to +12.3"
+    )
+    assert difference_in_words("X", same, "Y", same) == (
+        "X against Y: +0.0 points, 95 % interval -2.3 to +2.3, undecided"
+    )
+    assert "one seed has no spread" in difference_in_words("X", [80.0], "Y", far)
+
+
+# -- planning and reading
 
 
 def test_every_experiment_of_a_plan_differs_from_the_base_in_one_setting():

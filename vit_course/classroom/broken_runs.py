@@ -5,7 +5,6 @@
 trains them again (two minutes on one CPU core) and writes `data/runs/broken.json`, which the lesson draws.
 """
 
-import json
 import math
 import platform
 
@@ -19,7 +18,8 @@ from torch import Tensor
 from vit_course.augment import mixup
 from vit_course.classroom.plots import PALETTE, course_style
 from vit_course.data import normalize, shapes10
-from vit_course.experiments.run import RUNS
+from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.machinery.paths import RUNS
 from vit_course.vit import VisionTransformer
 
 FILE = RUNS / "broken.json"
@@ -90,7 +90,7 @@ def run(special: str) -> dict[str, list[float]]:
 
 def load() -> dict:
     """Read the recorded runs: data, machine and, for each plot, losses by step and by epoch."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return read_record(FILE)
 
 
 @course_style()
@@ -121,12 +121,12 @@ def main() -> None:
         "data": "four classes of Shapes-10, 16x16 pixels",
         "machine": f"cpu ({platform.machine()})",
         "torch": torch.__version__,
+        "code": code_version(),
         "steps_per_epoch": STEPS_PER_EPOCH,
         "classes": len(CLASSES),
         "runs": {plot: run(special) for plot, special in PLOTS.items()},
     }
-    FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    write_record(FILE, record)
 
 
 if __name__ == "__main__":

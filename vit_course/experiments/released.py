@@ -1,16 +1,11 @@
 """Small trained models that come with the course: weights in half precision, and what made them.
 
-    python -m vit_course weights --size cpu --data data/cifar10-jpeg
-
-trains those that are not here yet. `load_trained("cifar-vit")` gives a model and its record; lessons 09 to 12 look
-at them.
+They are runs of `studies`; `python -m vit_course experiments headline/vit --release` puts the weights of a recorded one
+into `data/checkpoints/`. `load_trained("cifar-vit")` gives a model and its record; lessons 09 to 12 look at them.
 """
 
-import argparse
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +15,18 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from vit_course.beyond.hybrid import create_hybrid
-from vit_course.data import Dataset, load_dataset, shapes10
+from vit_course.data import Dataset
+from vit_course.experiments.experiment import Experiment
+from vit_course.experiments.records import read_record, record_path
 from vit_course.machinery.device import get_device
-from vit_course.machinery.paths import CHECKPOINTS
-from vit_course.recipes import RECIPES, build_model, run_record
-from vit_course.train import History, TrainConfig, train
+from vit_course.machinery.paths import CHECKPOINTS, DATA
+from vit_course.train import evaluate
 from vit_course.vit import create_vit
 
-
-@dataclass(frozen=True)
-class Training:
-    """How a trained model of the course is made: on CIFAR-10, or else on Shapes-10.
-
-    Attributes:
-        name: name for `load_trained`.
-        model: name for `build_model`.
-        options: further arguments of the model.
-        config: the recipe in full.
-        pictures: training pictures; None for all.
-    """
-
-    name: str
-    model: str
-    options: dict[str, Any]
-    config: TrainConfig
-    pictures: int | None = None
-
-
-def trainings(size: str) -> list[Training]:
-    """List the models that come with the course, as a CPU or a GPU makes them."""
-    if size == "gpu":
-        common = {"batch_size": 512, "augment_ahead": 8, "compile": True}
-        mixed, smoothing = (replace(RECIPES[name], **common) for name in ("mixed", "smoothing"))
-        return [
-            Training(
-                "cifar-vit", "Ti/4", {"drop_path_rate": 0.1}, replace(mixed, epochs=200, warmup_epochs=5)
-            ),
-            Training("shapes-vit", "Ti/4", {}, replace(smoothing, epochs=20), 50_000),
-        ]
-    config = replace(RECIPES["smoothing"], batch_size=64)
-    deeper = {"depth": 6}
-    return [
-        Training("shapes-vit", "Nano/4", deeper, replace(config, epochs=8), 8_000),
-        Training("cifar-vit", "Nano/4", deeper, replace(config, epochs=5), 30_000),
-    ]
+QUEUE = DATA / "queue"
+"""Checkpoints of runs that are not at their end, and the weights of those that keep some; not in git."""
+RELEASED = {"headline/vit": "cifar-vit", "shapes/vit": "shapes-vit"}
+"""Which experiments' weights come with the course, those of the first seed, and the names that `load_trained` takes."""
 
 
 def trained_names() -> list[str]:
@@ -75,7 +38,7 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
     """Build a trained model of the course and load its weights.
 
     Args:
-        name: one of `trained_names()`.
+        name: one of `trained_names()`; "cifar-vit-epoch0" is "cifar-vit" before its first step.
 
     Returns:
         model: in evaluation mode, on the CPU, float32.
@@ -93,36 +56,72 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
             f"no trained model {name!r} is here; there are: {', '.join(trained_names()) or 'none'}"
         )
     weights, info = read_weights(path)
+    return build_trained(weights, info), info
+
+
+def build_trained(weights: dict[str, Tensor], info: dict[str, Any]) -> nn.Module:
+    """Build the model that `info` describes, with these weights, in evaluation mode."""
     create = create_hybrid if info["model"].startswith("R-") else create_vit
     channels, classes = len(info["mean"]), len(info["classes"])
-    model = create(
-        info["model"],
-        img_size=tuple(info["img_size"]),
-        in_chans=channels,
-        num_classes=classes,
-        **info["options"],
-    )
+    size = tuple(info["img_size"])
+    model = create(info["model"], img_size=size, in_chans=channels, num_classes=classes, **info["options"])
     model.load_state_dict(weights)
-    return model.eval(), info
+    return model.eval()
 
 
-def keep_trained(
-    name: str, model: nn.Module, dataset: Dataset, history: History, model_name: str, options: dict
-) -> Path:
-    """Write a trained model into the course, weights in half precision, with all that `load_trained` tells of it."""
-    mean, std = (values.tolist() for values in dataset.channel_stats())
-    info = {"options": options, "img_size": list(dataset.train_images.shape[-2:]), "mean": mean, "std": std}
-    info |= {"classes": list(dataset.classes), **run_record(name, model_name, model, dataset, history)}
-    path = CHECKPOINTS / f"{name}.safetensors"
-    write_weights(path, {key: value.half() for key, value in model.state_dict().items()}, info)
-    return path
+def release(experiment: Experiment, dataset: Dataset) -> list[Path]:
+    """Put the weights that a recorded experiment kept into the course; return the files.
+
+    Args:
+        experiment: one of `RELEASED`. Its snapshots are released beside the end of the run, under the name of
+            their epoch, and scored for that.
+        dataset: what it was trained on.
+
+    Raises:
+        FileNotFoundError: if it is not recorded, or its weights are not here.
+    """
+    name, used = RELEASED[experiment.label], experiment.pictures_of(dataset)[1]
+    kept, record = queue_folder(experiment.stem), record_path(experiment)
+    if not (record.exists() and (kept / "trained.safetensors").exists()):
+        raise FileNotFoundError(f"{experiment.stem} is not recorded or its weights are gone: run it (again)")
+    mean, std = (values.tolist() for values in used.channel_stats())
+    info = read_record(record) | {"img_size": list(used.train_images.shape[-2:]), "mean": mean, "std": std}
+    info |= {"classes": list(used.classes)}
+    files = []
+    for path in sorted(kept.glob("*.safetensors")):
+        weights, about = read_weights(path)
+        if path.stem == "trained":
+            files.append(CHECKPOINTS / f"{name}.safetensors")
+            about = info
+        else:
+            files.append(CHECKPOINTS / f"{name}-{path.stem}.safetensors")
+            about = as_after(about["epoch"], build_trained(weights, info), used, info)
+        write_weights(files[-1], weights, about, half=True)
+    return files
 
 
-def write_weights(path: Path, weights: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write weights and what is to be known of them into one file, whole or not at all."""
+def as_after(epoch: int, model: nn.Module, dataset: Dataset, info: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a run as it would be, had the run ended after an epoch; the model is that of the epoch."""
+    pictures = dataset.test_images, dataset.test_labels, dataset.channel_stats()
+    accuracy, loss = evaluate(model.to(get_device()), *pictures)
+    curves = {key: info[key][:epoch] for key in ("train_loss", "train_accuracy", "val_accuracy")}
+    known = ("name", "model", "options", "img_size", "mean", "std", "classes", "parameters", "data", "config")
+    told = {key: info[key] for key in (*known, "machine", "versions", "code")}
+    return told | curves | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": loss}
+
+
+def queue_folder(stem: str) -> Path:
+    """Return where a run keeps its checkpoint and snapshots."""
+    return QUEUE / stem
+
+
+def write_weights(path: Path, weights: dict[str, Tensor], about: dict[str, Any], half: bool = False) -> None:
+    """Write weights, perhaps in half precision, and what is to be known of them into one file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in weights.items()}
+    if half:
+        tensors = {n: v.half() if v.is_floating_point() else v for n, v in tensors.items()}
     save_file(tensors, part, metadata={"about": json.dumps(about)})
     os.replace(part, path)
 
@@ -142,27 +141,3 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is damaged or no weights of this course: delete it, and get it anew"
         ) from error
     return {n: v.float() if v.dtype == torch.float16 else v for n, v in weights.items()}, about
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Train the models of the course that are not here yet."""
-    parser = argparse.ArgumentParser(prog="python -m vit_course weights", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="cifar-vit, shapes-vit; without, both")
-    parser.add_argument(
-        "--size", choices=("cpu", "gpu"), default="gpu" if get_device().type == "cuda" else "cpu"
-    )
-    parser.add_argument("--data", default="auto", help="where CIFAR-10 is: auto, cifar10 or a folder")
-    asked = parser.parse_args(arguments)
-    for made in trainings(asked.size):
-        if made.name in trained_names() or (asked.names and made.name not in asked.names):
-            continue
-        shapes = made.name.startswith("shapes")
-        dataset = shapes10(train=made.pictures, test=2000) if shapes else load_dataset(asked.data)
-        if made.pictures:
-            dataset = dataset.subset(made.pictures)
-        torch.manual_seed(made.config.seed)
-        model = build_model(made.model, dataset, **made.options)
-        history = train(model, dataset, made.config)
-        path = keep_trained(made.name, model, dataset, history, made.model, made.options)
-        print("wrote", path.name)
-    return 0

@@ -1,11 +1,18 @@
-"""What lesson 10 uses to plan experiments and to read them: plans, spreads, verdicts, and the paper's Table 8.
+"""How experiments are planned and read: the rule for "more than luck", plans, spreads, tables, the paper's Table 8.
 
 The accuracies of one setting, one number for each seed, are a list of numbers in percent.
+
+The rule of the course: the difference of two means, with its 95 % Welch interval over the seeds (`difference`). Where
+the interval holds 0, the seeds have not decided. Every seed draws other random numbers and, where not all pictures are
+used, other pictures. All seeds are scored on the same test pictures, so part of the noise is shared by both sides: the
+interval says what other seeds would bring, and nothing about other test pictures.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt, tan
 from typing import Any
+
+import numpy as np
 
 from vit_course.vit import vit_num_parameters
 
@@ -16,6 +23,65 @@ PAPER_TABLE_8 = {
     "relative": {"stem": 64.032},
 }
 """The ViT paper's Table 8: kind of position, where it enters, ImageNet 5-shot accuracy of ViT-B/16 in percent."""
+
+
+CONFIDENCE = 0.95
+
+
+def difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
+    """Compare the seeds of two settings by the course's rule.
+
+    Args:
+        a: results of the first setting, one for each seed, in any unit.
+        b: results of the second one; there may be more or fewer of them.
+
+    Returns:
+        (difference, low, high): mean of a minus mean of b, and the ends of its 95 % interval after Welch (1947), which
+        does not suppose that both scatter alike. One seed has no spread: with fewer than two, the interval has no ends.
+
+    Raises:
+        ValueError: if a or b is empty.
+    """
+    gap = mean_and_spread(a)[0] - mean_and_spread(b)[0]
+    if min(len(a), len(b)) < 2:
+        return gap, -inf, inf
+    parts = [(mean_and_spread(values)[2] ** 2, len(values) - 1) for values in (a, b)]
+    square = sum(part for part, _ in parts)
+    if square == 0:
+        return gap, gap, gap
+    freedom = square**2 / sum(part**2 / degrees for part, degrees in parts)
+    reach = t_quantile(CONFIDENCE, freedom) * sqrt(square)
+    return gap, gap - reach, gap + reach
+
+
+def undecided(low: float, high: float) -> bool:
+    """Tell whether the interval of a difference holds 0: then the seeds have not decided."""
+    return low <= 0 <= high
+
+
+def difference_in_words(first: str, a: Sequence[float], second: str, b: Sequence[float]) -> str:
+    """Say what `difference` finds about two settings with these names and these results in percent."""
+    gap, low, high = difference(a, b)
+    if low == -inf:
+        return f"{first} against {second}: {gap:+.1f} points, undecided: one seed has no spread"
+    found = f"{gap:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}"
+    return f"{first} against {second}: {found}" + (", undecided" if undecided(low, high) else "")
+
+
+def t_quantile(confidence: float, degrees: float) -> float:
+    """Return the t with which a t-distributed number lies between -t and t with this probability.
+
+    With t = √degrees · tan(angle) the density is proportional to cos(angle)^(degrees - 1), which is summed up over a
+    quarter of a turn.
+
+    Args:
+        confidence: probability in 0..1, both tails left out.
+        degrees: degrees of freedom, from 1 to some thousands; they need not be whole.
+    """
+    angle = np.linspace(0, np.pi / 2, 20_001)
+    density = np.cos(angle) ** (degrees - 1)
+    area = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    return sqrt(degrees) * tan(np.interp(confidence, area / area[-1], angle))
 
 
 def one_at_a_time(base: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict]:

@@ -1,108 +1,350 @@
 """The experiments of lessons 07 to 13 in two regimes, each chosen by what a study has to show.
 
-*All pictures* (50,000, twenty epochs): what a model can learn, positions, the comparison with a ResNet. *Few pictures,
-many epochs* (5,000, eighty epochs): learning by heart, and what helps against it. Every seed draws other pictures
-where not all are used. `experiments` runs and records them.
+*All pictures* (50,000, twenty epochs): what a model can learn, and the comparison with a ResNet. *Few pictures, many
+epochs* (5,000, eighty epochs): learning by heart, and what helps against it. In between, 20,000 pictures and fourteen
+epochs for the many rows of lesson 10. Every seed draws other pictures where not all are used. A conclusion rests on
+three seeds; where there are two, a lesson shows dots. `run` runs and records them.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from vit_course.experiments.first_studies import LADDER, Experiment
-from vit_course.recipes import RECIPES
+from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
+from vit_course.recipes import MIXED, RECIPES
 from vit_course.train import TrainConfig
 
-HEADLINE = {"embed_dim": 128, "depth": 6, "num_heads": 4}
-"""The model of the headline: 1.2 million parameters with patches of 4."""
+LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
+FEW_PICTURES = 5_000
+SOME_PICTURES = 20_000
 SMALLER = {"embed_dim": 48}
 """The second size of `fractions`: Nano at half the width."""
-FEW = {"epochs": 80, "batch_size": 64, "quiet": True}
-ALL = {"epochs": 20, "batch_size": 128, "quiet": True}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the studies of a size have in common.
+
+    Attributes:
+        size: "cpu" or "gpu".
+        vit: the ViT of most studies.
+        fine: the ViT on a grid of 8x8 patches.
+        headline: arguments of the headline's model, besides those of `fine`.
+        headline_recipe: its recipe; None until `search` has found it.
+        resnet: the ResNet that the ViT is compared with.
+        hybrid: the ViT on the feature map of a ResNet, with its arguments.
+        everything: the regime of all pictures.
+        few: the regime of few pictures.
+        search_epochs: length of the trials for the headline.
+        recipe: the ViT's recipe for all pictures.
+        resnet_recipe: the ResNet's, with as many operations as the ViT's.
+        resnet_minutes: epochs in which the ResNet of the headline takes as many minutes as the ViT; None if unknown.
+    """
+
+    size: str
+    vit: str
+    fine: str
+    resnet: str
+    hybrid: tuple[str, dict[str, Any]]
+    everything: dict[str, Any]
+    few: dict[str, Any]
+    search_epochs: int
+    recipe: TrainConfig
+    resnet_recipe: TrainConfig
+    headline: dict[str, Any] = field(default_factory=dict)
+    headline_recipe: TrainConfig | None = None
+    resnet_minutes: int | None = None
+
+    def seeded(self, count: int, group: str, name: str, model: str, config: TrainConfig, **more) -> list:
+        """Return one experiment for each of `count` seeds."""
+        return [
+            Experiment(group, name, self.size, model, replace(config, seed=seed), **more)
+            for seed in range(count)
+        ]
+
+    @property
+    def linear_recipe(self) -> TrainConfig:
+        """The linear classifier's: pictures as stored, since mirrored and shifted ones only blur its templates."""
+        changes = {**self.everything, "epochs": self.everything["epochs"] // 2, "compile": False}
+        return replace(RECIPES["adamw"], **changes, augment=RECIPES["plain"].augment)
+
+
+CPU_ALL = {"epochs": 20, "batch_size": 128, "quiet": True}
+CPU = Scale(
+    "cpu",
+    "Nano/8",
+    "Nano/4",
+    "resnet-small",
+    ("R-Nano/8", {"width": 8}),
+    everything=CPU_ALL,
+    few={"epochs": 80, "batch_size": 64, "quiet": True},
+    search_epochs=6,
+    recipe=replace(RECIPES["adamw"], **CPU_ALL, lr=2e-3),
+    # Twice the operations of the ViT and half its speed on a CPU: half the epochs are as much work and as much time.
+    resnet_recipe=replace(RECIPES["resnet"], **{**CPU_ALL, "epochs": 10}, lr=0.2),
+    headline={"embed_dim": 128, "depth": 6, "num_heads": 4},  # 1.2 million parameters
+    headline_recipe=None,
+)
+GPU_COMMON = {"quiet": True, "augment_ahead": 8, "compile": True}
+GPU_ALL = {"epochs": 60, "batch_size": 512, **GPU_COMMON}
+GPU = Scale(
+    "gpu",
+    "Ti/4",
+    "Ti/4",
+    "resnet18",
+    ("R-Ti/8", {}),
+    everything=GPU_ALL,
+    few={"epochs": 200, "batch_size": 128, **GPU_COMMON},
+    search_epochs=30,
+    recipe=replace(RECIPES["mixed"], **GPU_ALL),
+    # One epoch of Ti/4 costs 0.730 GFLOP a picture, one of ResNet-18 1.11: two thirds of the epochs are as much.
+    resnet_recipe=replace(RECIPES["resnet"], **{**GPU_ALL, "epochs": 40}),
+    headline={"drop_path_rate": 0.1},
+    headline_recipe=replace(RECIPES["mixed"], **{**GPU_ALL, "epochs": 240}, warmup_epochs=10.0, lr=2e-3),
+)
 
 
 def plan(size: str) -> list[Experiment]:
-    """List the experiments of one size, in the order of their worth."""
-    if size == "gpu":
-        return []
-    studies = (search, ladder, engine, comparison, fractions)
-    return [run for study in studies for run in study()]
+    """List the experiments of one size, in the order of their worth: more seeds of the CPU's headline come last."""
+    scale = {"cpu": CPU, "gpu": GPU}[size]
+    studies = (
+        search,
+        headline,
+        *(ladder, engine, comparison, fractions),
+        *(positions, pooling, patches, regularisers),
+        *(hybrid, transfer, resolution, masked, shapes),
+    )
+    runs = [run for study in studies for run in study(scale)]
+    return sorted(runs, key=lambda run: (size, run.group) == ("cpu", "headline") and run.config.seed > 0)
 
 
-def seeded(count: int, group: str, name: str, model: str, config: TrainConfig, **more) -> list[Experiment]:
-    """Return one experiment for each of `count` seeds."""
-    return [
-        Experiment(group, name, "cpu", model, replace(config, seed=seed), draw=True, folder=True, **more)
-        for seed in range(count)
-    ]
-
-
-def search() -> Iterator[Experiment]:
-    """README: which optimiser and rate for the headline, six epochs each, scored on 5,000 held-out pictures."""
-    base = replace(RECIPES["smoothing"], **{**ALL, "epochs": 6}, validation=5_000)
+def search(scale: Scale) -> Iterator[Experiment]:
+    """README: which optimiser and rate for the headline, a short trial each, scored on 5,000 held-out pictures."""
+    base = replace(
+        RECIPES["smoothing"], **{**scale.everything, "epochs": scale.search_epochs}, validation=5_000
+    )
     for optimizer, rate in (("adamw", 1.5e-3), ("muon", 3e-3), ("adamw", 3e-3)):
         config = replace(base, optimizer=optimizer, lr=rate)
-        yield from seeded(1, "search", f"{optimizer}-{rate:g}", "Nano/4", config, options=HEADLINE)
+        yield from scale.seeded(
+            1, "search", f"{optimizer}-{rate:g}", scale.fine, config, options=scale.headline
+        )
 
 
-def ladder() -> Iterator[Experiment]:
+def headline(scale: Scale) -> Iterator[Experiment]:
+    """README: how good a plain ViT gets. A GPU also tries Muon, a minute, and a ResNet for as much work or time."""
+    config = scale.headline_recipe
+    if config is None:
+        return
+    more = {"options": scale.headline, "probes": True, "snapshots": (0, config.epochs // 2)}
+    yield from scale.seeded(3, "headline", "vit", scale.fine, config, **more)
+    if scale.size == "cpu":
+        return
+    minute = replace(RECIPES["rand-augment"], **scale.everything, lr=2e-3)
+    muon = replace(config, optimizer="muon")
+    yield from scale.seeded(3, "headline", "vit-muon", scale.fine, muon, options=scale.headline)
+    yield from scale.seeded(3, "headline", "vit-minute", scale.fine, minute)
+    longer = config.epochs / scale.recipe.epochs
+    epochs = {"flops": round(scale.resnet_recipe.epochs * longer), "minutes": scale.resnet_minutes}
+    for equal, count in epochs.items():
+        if count:
+            config = replace(scale.resnet_recipe, epochs=count)
+            yield from scale.seeded(3, "headline", f"resnet-{equal}", scale.resnet, config, probes=True)
+
+
+def ladder(scale: Scale) -> Iterator[Experiment]:
     """Lesson 07: each rung adds to the one before, with few pictures; the first and the best rung with all."""
+    few = {"pictures": FEW_PICTURES}
     for rung in LADDER:
-        yield from seeded(3, "ladder", rung, "Nano/8", replace(RECIPES[rung], **FEW), pictures=5_000)
+        yield from scale.seeded(3, "ladder", rung, scale.vit, replace(RECIPES[rung], **scale.few), **few)
     for rung in ("plain", "adamw"):
-        yield from seeded(1, "ladder", f"{rung}-all", "Nano/8", replace(RECIPES[rung], **ALL))
+        config = replace(RECIPES[rung], **scale.everything)
+        yield from scale.seeded(1, "ladder", f"{rung}-all", scale.vit, config)
 
 
-def engine() -> Iterator[Experiment]:
+def engine(scale: Scale) -> Iterator[Experiment]:
     """Lesson 07: a rung of the ladder once more in float32, whatever is faster."""
-    config = replace(RECIPES["adamw"], **FEW, precision="float32")
-    yield from seeded(3, "engine", "float32", "Nano/8", config, pictures=5_000)
+    config = replace(RECIPES["adamw"], **scale.few, precision="float32")
+    yield from scale.seeded(3, "engine", "float32", scale.vit, config, pictures=FEW_PICTURES)
 
 
-def comparison() -> Iterator[Experiment]:
-    """Lesson 08: ViT, ResNet and linear classifier on all pictures.
+def comparison(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 08: ViT, ResNet and linear classifier on all pictures; ViT and ResNet with equally many operations."""
+    for name, model, recipe in (
+        ("vit", scale.vit, scale.recipe),
+        ("resnet", scale.resnet, scale.resnet_recipe),
+        ("linear", "linear", scale.linear_recipe),
+    ):
+        yield from scale.seeded(3, "comparison", name, model, recipe, probes=True)
 
-    The ResNet has twice the operations of the ViT and half its speed on a CPU, so half the epochs are equally many
-    operations and equally many minutes.
+
+def fractions(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 08: how much data each model needs; the ViT in two sizes.
+
+    Each model keeps its own number of steps over all fractions: half of those that it takes in `comparison`, and the
+    linear classifier a quarter of the ViT's epochs.
     """
-    yield from seeded(3, "comparison", "vit", "Nano/8", vit_recipe(), probes=True)
-    yield from seeded(3, "comparison", "resnet", "resnet-small", resnet_recipe(), probes=True)
-    yield from seeded(3, "comparison", "linear", "linear", linear_recipe(), probes=True)
-
-
-def fractions() -> Iterator[Experiment]:
-    """Lesson 08: how much data each model needs, in equally many steps; the ViT in two sizes."""
     for share in (0.01, 0.1, 0.3, 1.0):
         for name, model, recipe, options in (
-            ("vit", "Nano/8", vit_recipe(), {}),
-            ("small-vit", "Nano/8", vit_recipe(), SMALLER),
-            ("resnet", "resnet-small", resnet_recipe(), {}),
-            ("linear", "linear", linear_recipe(), {}),
+            ("vit", scale.vit, scale.recipe, {}),
+            ("small-vit", scale.vit, scale.recipe, SMALLER if scale.size == "cpu" else {"embed_dim": 96}),
+            ("resnet", scale.resnet, scale.resnet_recipe, {}),
+            ("linear", "linear", scale.linear_recipe, {}),
         ):
             if share == 0.3 and name != "vit":
                 continue
-            config = equal_steps(replace(recipe, epochs=recipe.epochs // 2), share)
+            config = replace(recipe, epochs=recipe.epochs // 2)
+            config = showing(config, pictures_shown(config, ALL_PICTURES), round(ALL_PICTURES * share))
             label = f"{name}-{round(100 * share)}"
-            yield from seeded(3, "fractions", label, model, config, fraction=share, options=options)
+            yield from scale.seeded(3, "fractions", label, model, config, fraction=share, options=options)
 
 
-def vit_recipe() -> TrainConfig:
-    """Return the ViT's recipe for all pictures."""
-    return replace(RECIPES["adamw"], **ALL, lr=2e-3)
-
-
-def resnet_recipe() -> TrainConfig:
-    """Return the ResNet's recipe for all pictures: half the epochs."""
-    return replace(RECIPES["resnet"], **{**ALL, "epochs": 10}, lr=0.2)
-
-
-def linear_recipe() -> TrainConfig:
-    """Return the linear classifier's recipe: as stored, since mirrored and shifted pictures only blur its templates."""
-    return replace(RECIPES["adamw"], **{**ALL, "epochs": 10}, augment=RECIPES["plain"].augment)
-
-
-def equal_steps(config: TrainConfig, share: float) -> TrainConfig:
-    """Change epochs, and the batch if it must be, so that a share of the pictures is shown for as many steps."""
-    count = round(50_000 * share)
+def showing(config: TrainConfig, shown: int, count: int) -> TrainConfig:
+    """Change epochs, and the batch if it must be, so that `count` pictures are repeated until so many are shown."""
     batch = min(config.batch_size, count)
-    epochs = round(config.epochs * (50_000 // config.batch_size) / (count // batch))
-    return replace(config, epochs=epochs, batch_size=batch)
+    return replace(config, epochs=round(shown / (count // batch * batch)), batch_size=batch)
+
+
+def some(scale: Scale) -> tuple[TrainConfig, dict[str, Any]]:
+    """Return recipe and pictures of lesson 10's tables: a shorter run on fewer pictures on a CPU, for many rows."""
+    if scale.size == "gpu":
+        return scale.recipe, {}
+    return replace(scale.recipe, epochs=14), {"pictures": SOME_PICTURES}
+
+
+def positions(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 10: which positions, on a grid of 8x8 (paper, Table 8); the base, "learned", is patch side 4, too."""
+    config, pictures = some(scale)
+    for name, seeds, options in (
+        ("none", 3, {"pos_embed": "none"}),
+        ("learned", 3, {}),
+        ("2d", 2, {"positions": "2d"}),
+        ("sincos", 2, {"pos_embed": "sincos"}),
+        ("relative", 2, {"positions": "relative"}),
+    ):
+        yield from scale.seeded(seeds, "positions", name, scale.fine, config, options=options, **pictures)
+
+
+def pooling(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 10: CLS token against average over learning rates (paper, D.3), with held-out pictures to choose by."""
+    config, pictures = some(scale)
+    held_out = (pictures.get("pictures") or ALL_PICTURES) // 10
+    for factor in (0.5, 1, 2):
+        run = replace(config, lr=config.lr * factor, validation=held_out)
+        for pool in ("token", "avg"):
+            options = {"global_pool": pool}
+            yield from scale.seeded(
+                3, "pooling", f"{pool}-{run.lr:g}", scale.vit, run, options=options, **pictures
+            )
+
+
+def patches(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 10: the side of a patch; side 4 is "learned" of `positions`, the same run."""
+    config, pictures = some(scale)
+    size = scale.fine.partition("/")[0]
+    for side in (16, 8) if scale.size == "cpu" else (8, 2):
+        yield from scale.seeded(3, "patches", f"patch-{side}", f"{size}/{side}", config, **pictures)
+
+
+def regularisers(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 10, few pictures: each changes one thing of the base, which is the rung "adamw" of `ladder`."""
+    base = replace(RECIPES["adamw"], **scale.few)
+    for name, changed, options in (
+        ("dropout", {}, {"drop_rate": 0.1}),
+        ("drop-path", {}, {"drop_path_rate": 0.1}),
+        ("no-weight-decay", {"weight_decay": 0.0}, {}),
+        ("mixup", {"augment": replace(base.augment, mixup=MIXED.mixup)}, {}),
+    ):
+        more = {"options": options, "pictures": FEW_PICTURES}
+        yield from scale.seeded(3, "regularisers", name, scale.vit, replace(base, **changed), **more)
+
+
+def hybrid(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 11: the ViT of `fractions` on the feature map of a small ResNet, in as many steps."""
+    model, options = scale.hybrid
+    config = half(scale)
+    for share in (0.01, 0.1, 1.0):
+        run = showing(config, pictures_shown(config, ALL_PICTURES), round(ALL_PICTURES * share))
+        label = f"hybrid-{round(100 * share)}"
+        yield from scale.seeded(3, "hybrid", label, model, run, fraction=share, options=options)
+
+
+def transfer(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 12: bodies that learned something else, tuned with 1 and 10 percent of all labels.
+
+    Nine classes are learned from pictures outside the experiment's own. That and the tuning show as many pictures as a
+    run of `fractions`, where "vit-1" and "vit-10" start from nothing: they are the control.
+    """
+    config = half(scale)
+    nine = Pretraining("nine-classes", "nine classes", "labels", config)
+    drawn = Pretraining("shapes", "shapes10", "labels", scale.recipe)
+    left = (ALL_PICTURES - FEW_PICTURES) * 9 // 10
+    for percent in (1, 10):
+        count = ALL_PICTURES * percent // 100
+        tuning = tuned(scale, pictures_shown(config, ALL_PICTURES) - pictures_shown(config, left), count)
+        for kind, seeds, start, changed, trainable in (
+            ("classes", 3, nine, {}, ()),
+            ("probe", 3, nine, {}, ("head",)),
+            ("decay", 2, nine, {"layer_decay": 0.75}, ()),
+            ("shapes", 2, drawn, {}, ()),
+        ):
+            more = {"pictures": FEW_PICTURES, "fraction": count / FEW_PICTURES, "start": start}
+            more |= {"trainable": trainable}
+            run = replace(tuning, **changed)
+            yield from scale.seeded(seeds, "transfer", f"{kind}-{percent}", scale.vit, run, **more)
+
+
+def half(scale: Scale) -> TrainConfig:
+    """Return the ViT's recipe of `fractions`, for all pictures: half the epochs of `comparison`."""
+    return replace(scale.recipe, epochs=scale.recipe.epochs // 2)
+
+
+def tuned(scale: Scale, shown: int, count: int) -> TrainConfig:
+    """Return the recipe of a fine-tuning that shows so many pictures out of `count`: gentle, without MixUp."""
+    return showing(replace(RECIPES["adamw"], **scale.everything), shown, count)
+
+
+def resolution(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 12: a model trained on few pictures at 32 pixels goes on at 48, or at 32, for a fifth of the time.
+
+    "nothing" is at 48 pixels from its first step, for as many steps as both parts together.
+    """
+    config = replace(RECIPES["adamw"], **scale.few)
+    start = Pretraining("same-pictures", "same", "labels", replace(config, epochs=config.epochs // 2))
+    short = replace(config, epochs=config.epochs // 10, lr=config.lr / 4)
+    both = replace(config, epochs=start.config.epochs + short.epochs)
+    for name, run, more in (
+        ("interpolated", short, {"start": start, "img_size": 48}),
+        ("random-positions", short, {"start": start, "img_size": 48, "new_positions": True}),
+        ("same-size", short, {"start": start}),
+        ("nothing", both, {"img_size": 48, "new_positions": True}),
+    ):
+        more |= {"keep_head": "start" in more, "pictures": FEW_PICTURES}
+        yield from scale.seeded(3, "resolution", name, scale.vit, run, **more)
+
+
+def masked(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 13: masked patch prediction on all pictures without labels, then tuning with 1 and 10 percent of these.
+
+    "nothing" learns from the same labels alone, for as many steps as both parts together.
+    """
+    long = replace(scale.recipe, epochs=7 * scale.recipe.epochs // 10, label_smoothing=0.0)
+    start = Pretraining("masked-colours", "same", "colours", long)
+    shown = 2 * ALL_PICTURES
+    for percent in (1, 10):
+        count = ALL_PICTURES * percent // 100
+        total = pictures_shown(long, ALL_PICTURES) + shown
+        for kind, config, more in (
+            ("colours", tuned(scale, shown, count), {"start": start}),
+            ("nothing", showing(scale.recipe, total, count), {}),
+        ):
+            more |= {"fraction": percent / 100}
+            yield from scale.seeded(3, "masked", f"{kind}-{percent}", scale.vit, config, **more)
+
+
+def shapes(scale: Scale) -> Iterator[Experiment]:
+    """Lessons 09 to 12: the small model of Shapes-10 that comes with the course."""
+    regime, pictures, options = {"epochs": 8, "batch_size": 64, "quiet": True}, 8_000, {"depth": 6}
+    if scale.size == "gpu":
+        regime, pictures, options = {**scale.everything, "epochs": 20}, 50_000, {}
+    more = {"pictures": pictures, "options": options, "shapes": True, "snapshots": (0,)}
+    yield from scale.seeded(1, "shapes", "vit", scale.fine, replace(RECIPES["smoothing"], **regime), **more)

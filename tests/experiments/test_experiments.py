@@ -238,8 +238,7 @@ def test_every_experiment_has_pictures_for_a_batch(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_every_model_of_the_plan_can_be_built(size, dataset):
     for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
-        if "positions" not in options:
-            build_model(model, dataset, **json.loads(options))
+        build_model(model, dataset, **json.loads(options))
 
 
 @pytest.mark.parametrize("size", SIZES)

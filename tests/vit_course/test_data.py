@@ -648,9 +648,6 @@ def test_every_public_name_arrives_and_no_other():
         data.load_dataste  # noqa: B018
 
 
-@pytest.mark.xfail(
-    raises=AssertionError, strict=True, reason="train takes layer_scale from beyond.transfer: torchvision"
-)
 def test_what_lessons_00_to_06_import_of_the_course_imports_no_torchvision():
     code = []
     for lesson in sorted((ROOT / "lessons").glob("0[0-6]_*/lesson.py")):

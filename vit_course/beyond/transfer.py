@@ -12,7 +12,6 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.models import ViT_B_16_Weights
 
 from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.beyond.weights import convert_torchvision
@@ -302,6 +301,8 @@ def imagenet_weights() -> Path | None:
     named = os.environ.get("VIT_COURSE_IMAGENET")
     if named and not Path(named).is_file():
         raise FileNotFoundError(f"VIT_COURSE_IMAGENET names {named}, which is not a file")
+    from torchvision.models import ViT_B_16_Weights  # a second and 160 MB that only this needs
+
     cached = Path(torch.hub.get_dir(), "checkpoints", Path(ViT_B_16_Weights.IMAGENET1K_V1.url).name)
     path = Path(named) if named else cached
     return path if path.is_file() else None

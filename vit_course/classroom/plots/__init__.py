@@ -2,7 +2,6 @@
 
 from vit_course.classroom.plots.attention import attention_maps, map_grid, overlay_rows, picture_and_weights
 from vit_course.classroom.plots.basics import (
-    caption,
     clusters,
     curve_panels,
     curves,
@@ -24,7 +23,6 @@ __all__ = [
     "PALETTE",
     "attention_maps",
     "block_diagram",
-    "caption",
     "clusters",
     "course_style",
     "curve_panels",

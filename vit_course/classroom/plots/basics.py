@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -280,11 +279,3 @@ def clusters(
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.suptitle(title)
     return figure
-
-
-def caption(records: list[dict], width: int = 90) -> str:
-    """Say which machine and which data recorded runs come from, or that there are none yet; lines of `width`."""
-    if not records:
-        return "No runs are recorded here yet: `python -m vit_course experiments.run` makes them."
-    machines, data = (list(dict.fromkeys(r[key] for r in records)) for key in ("machine", "data"))
-    return fill(f"recorded on {', '.join(machines)}; {' / '.join(data)}", width)

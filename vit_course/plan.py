@@ -24,7 +24,7 @@ def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
     if size == "gpu":
         return []
-    studies = (search, ladder, engine, comparison, fractions)
+    studies = (search, headline, ladder, engine, comparison, fractions)
     return [run for study in studies for run in study()]
 
 
@@ -42,6 +42,20 @@ def search() -> Iterator[Experiment]:
     for optimizer, rate in (("adamw", 1.5e-3), ("muon", 3e-3), ("adamw", 3e-3)):
         config = replace(base, optimizer=optimizer, lr=rate)
         yield from seeded(1, "search", f"{optimizer}-{rate:g}", "Nano/4", config, options=HEADLINE)
+
+
+def headline() -> Iterator[Experiment]:
+    """README: a plain ViT trained long, with the optimiser and rate that `search` found.
+
+    The search's runs learn the training pictures no better than new ones, so there is room for stronger augmentation.
+    """
+    config = replace(
+        RECIPES["rand-augment"], **{**ALL, "epochs": 90}, optimizer="muon", lr=3e-3, warmup_epochs=2.0
+    )
+    config = replace(config, validation=1_000)
+    yield from seeded(
+        1, "headline", "vit", "Nano/4", config, options=HEADLINE, snapshots=(0, 45), probes=True
+    )
 
 
 def ladder() -> Iterator[Experiment]:

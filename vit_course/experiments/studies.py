@@ -7,7 +7,7 @@ three seeds; where there are two, a lesson shows dots. `run` runs and records th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
@@ -30,7 +30,7 @@ class Scale:
         vit: the ViT of most studies.
         fine: the ViT on a grid of 8x8 patches.
         headline: arguments of the headline's model, besides those of `fine`.
-        headline_recipe: its recipe; None until `search` has found it.
+        headline_recipe: its recipe.
         resnet: the ResNet that the ViT is compared with.
         hybrid: the ViT on the feature map of a ResNet, with its arguments.
         everything: the regime of all pictures.
@@ -51,8 +51,8 @@ class Scale:
     search_epochs: int
     recipe: TrainConfig
     resnet_recipe: TrainConfig
-    headline: dict[str, Any] = field(default_factory=dict)
-    headline_recipe: TrainConfig = None
+    headline: dict[str, Any]
+    headline_recipe: TrainConfig
     resnet_minutes: int | None = None
 
     def seeded(self, count: int, group: str, name: str, model: str, config: TrainConfig, **more) -> list:

@@ -281,8 +281,11 @@ plots.show(
 )
 
 # %% [markdown]
-# So this kind must learn what a row is, like the 1-D table. How many numbers does each way learn? Build the models and
-# count.
+# So this kind must learn what a row is, like the 1-D table.
+#
+# The ViT of lesson 06 has only positions that are added once. `with_positions` puts the other ways into a finished model:
+# it wraps its blocks, or replaces its attention, and `build_model` calls it. How many numbers does each way learn? Build
+# the models and count.
 
 # %%
 small = shapes10(train=100, test=100)

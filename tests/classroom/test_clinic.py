@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course import augment, train
+from vit_course import augment, optim, train
 from vit_course.classroom.checks import EXERCISES, diagnose
 from vit_course.classroom.clinic import bugs, chart, healthy
 from vit_course.classroom.clinic.measurements import PROTOCOL, examine
@@ -79,14 +79,14 @@ def test_the_healthy_patient_with_the_weights_of_the_finished_model_gives_its_lo
 def test_the_schedule_is_that_of_the_training_engine():
     for total, warmup in ((10, 3), (7, 0), (100, 20)):
         for step in range(total):
-            assert healthy.schedule(step, total, warmup, 2e-3) == train.learning_rate(
+            assert healthy.schedule(step, total, warmup, 2e-3) == optim.learning_rate(
                 step, total, warmup, 2e-3
             )
 
 
 def test_the_decay_groups_are_those_of_the_training_engine():
     model = patient()
-    ours, theirs = healthy.decay_groups(model, 0.1), train.weight_decay_groups(model, 0.1)
+    ours, theirs = healthy.decay_groups(model, 0.1), optim.weight_decay_groups(model, 0.1)
     for mine, right in zip(ours, theirs, strict=True):
         assert mine["weight_decay"] == right["weight_decay"]
         assert [id(p) for p in mine["params"]] == [id(p) for p in right["params"]]

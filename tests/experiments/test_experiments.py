@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from vit_course import __version__
+from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
 from vit_course.experiments import records as kept_records
 from vit_course.experiments import released as trained
@@ -468,7 +469,8 @@ def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):
     assert differences(record, tiny()[0]) == []
     assert record["step"] == "linear" and record["name"] == "comparison/linear"
     assert record["probes"]["shift"]["0"] == record["test_accuracy"]
-    assert TrainConfig(**{**record["config"], "augment": None}).epochs == 1
+    augment = AugmentConfig(**record["config"]["augment"])
+    assert TrainConfig(**{**record["config"], "augment": augment}).epochs == 1
     assert "Shapes-10" in record["data"]
     assert record["code"] == code_version()
     assert "cpu/comparison/linear-seed0" in capsys.readouterr().out
@@ -652,7 +654,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
             run_experiment(one, pictures)
     resumed = run_experiment(one, pictures)
     (log,) = queue.glob("pretrained/cpu/*/log.jsonl" if start else "cpu/*/*/log.jsonl")
-    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 2, 3]
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 3]
     monkeypatch.setattr(trained, "QUEUE", tmp_path / "other")
     monkeypatch.setattr(experiments, "KEPT", tmp_path / "other")
     whole = run_experiment(one, pictures)

@@ -32,6 +32,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def without_numbers(monkeypatch):
     """Pretend that a GPU is there; the shares of MixUp, which cannot be drawn in pretence, are all the same."""
+    monkeypatch.setattr("vit_course.train.get_device", torch.device)
     monkeypatch.setattr(augment, "draw_beta", lambda alpha, count, device: torch.ones(count, device=device))
     with FakeTensorMode():
         try:

@@ -111,7 +111,7 @@ def test_the_doctor_speaks_where_no_package_is_installed():
         assert re.search(rf"^(ok|FAIL|warn) +{name}", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["train", "experiments", "weights"])
+@pytest.mark.parametrize("command", ["train", "experiments"])
 def test_a_command_that_misses_a_package_names_it_and_the_doctor(command):
     done = open_door(command, PACKAGES)
     assert done.returncode == 1 and "Traceback" not in done.stderr

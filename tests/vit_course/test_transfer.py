@@ -14,7 +14,6 @@ from vit_course.beyond.transfer import (
     change_resolution,
     freeze,
     imagenet_weights,
-    layer_scale,
     load_body,
     replace_head,
     resize_pictures,
@@ -24,6 +23,7 @@ from vit_course.beyond.transfer import (
 from vit_course.beyond.weights import load_weights
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
+from vit_course.optim import layer_scale
 from vit_course.vit import VisionTransformer
 
 

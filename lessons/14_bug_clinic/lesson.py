@@ -35,7 +35,8 @@ from vit_course.classroom.clinic.chart import my_parts, scoreboard
 from vit_course.classroom.clinic.healthy import Parts, Patient, train_patient
 from vit_course.data import shapes10
 from vit_course.classroom.clinic.measurements import examine
-from vit_course.profiles import get_device, get_profile
+from vit_course.classroom.profiles import get_profile
+from vit_course.machinery.device import get_device
 
 profile = get_profile()
 data = shapes10(

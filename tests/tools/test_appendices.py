@@ -12,13 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "lessons"))
 
 import appendices  # noqa: E402
-import glossary  # noqa: E402
 import paper_map  # noqa: E402
 import shape_card  # noqa: E402
-import teaching_notes  # noqa: E402
-from build import Lesson, LessonCell, LessonError, read_course  # noqa: E402
 from page_parts import prose, read_yaml, table  # noqa: E402
 
+import glossary  # noqa: E402
+import teaching_notes  # noqa: E402
+from build import Lesson, LessonCell, LessonError, read_course  # noqa: E402
 from vit_course.vit import VIT_SIZES, create_vit, vit_flops, vit_num_parameters  # noqa: E402
 
 COURSE = read_course(ROOT)

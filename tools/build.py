@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
+
 from course import ROOT, Course, Lesson, LessonError, read_course
 from editions import LEFT_OUT, badge, make_notebook
 from glossary import SOURCE as GLOSSARY
 from glossary import glossary_page
-from nbformat import NotebookNode
 from outputs import NotebookFailed, carry_outputs, is_current, run
 from results import with_results
 from teaching_notes import SOURCE as TEACHING

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import jupytext
 import yaml
-from excerpts import Reference, parse, parse_references
 from nbformat import NotebookNode
+
+from excerpts import Reference, parse, parse_references
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "minutes": int, "goals": list}

@@ -9,9 +9,10 @@ from dataclasses import replace
 from itertools import groupby
 
 import nbformat
+from nbformat import NotebookNode
+
 from course import Course, Lesson, LessonCell
 from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
-from nbformat import NotebookNode
 from outputs import SETUP_TAG
 from reach import PACKAGE, Place, read_package
 

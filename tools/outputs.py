@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
-from excerpts import parse
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+
+from excerpts import parse
 from reach import PACKAGE, Place, fingerprint, reach
 
 READERS = {"load_records": "runs", "load_trained": "checkpoints"}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
+
 from course import Lesson, LessonError
 
 

@@ -6,7 +6,7 @@ file. `outputs` hashes what the cells of a solution reach.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -148,18 +148,20 @@ class Package:
             return self.follow(*scope.imported[name])
         if f"{module}.{name}" in self.modules:
             return Place(f"{module}.{name}", WHOLE)
-        homes = (home for home in self.lazy_homes(module) if name in self.scope(home).bound)
-        return next((Place(home, name) for home in homes), None)
+        return self.find_lazily(module, name) if "__getattr__" in scope.bound else None
 
-    def lazy_homes(self, module: str) -> Iterator[str]:
-        """Yield the modules that a module with `__getattr__` names: it imports from them what it is asked for."""
+    def find_lazily(self, module: str, name: str) -> Place | None:
+        """Return what a module with `__getattr__` imports when asked for a name: there, or from one it names."""
         bound = self.scope(module).bound
+        inner = imports(bound["__getattr__"][0], module)
+        if name in inner:
+            return self.follow(*inner[name])
         nodes = [item for body in bound.values() for node in body for item in ast.walk(node)]
         texts = {
             item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str)
         }
-        for text in sorted(texts) if "__getattr__" in bound else ():
-            yield from {text, f"{module}.{text}"} & self.modules.keys()
+        homes = [home for text in sorted(texts - {module}) for home in (text, f"{module}.{text}")]
+        return next(filter(None, (self.find(home, name) for home in homes if home in self.modules)), None)
 
 
 def fingerprint(node: object, spelled: Callable[[ast.expr], str | None] = lambda node: None) -> object:
@@ -220,15 +222,13 @@ def bound_names(node: ast.stmt) -> set[str]:
     """Return the names that a statement at the top level binds, imports left out."""
     if isinstance(node, DEFINITIONS):
         return {node.name}
-    inner = [item for item in ast.walk(node) if isinstance(item, DEFINITIONS)]
-    targets = getattr(node, "targets", [getattr(node, "target", None)])
-    roots = {
-        item.id for target in targets if target for item in ast.walk(target) if isinstance(item, ast.Name)
-    }
-    stored = {
-        item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
-    }
-    return roots | stored | {item.name for item in inner}
+    found = set()
+    for item in ast.walk(node):
+        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
+            found.add(item.id)
+        elif isinstance(item, DEFINITIONS):
+            found.add(item.name)
+    return found
 
 
 def imports(tree: ast.AST, module: str) -> dict[str, tuple[str, str]]:

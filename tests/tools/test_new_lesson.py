@@ -54,7 +54,9 @@ def copy(tmp_path_factory):
 def test_a_new_lesson_changes_the_notebooks_of_its_neighbour_and_the_pages_that_list_lessons(copy):
     root, changed = copy
     books = {
-        f"{folder}/{slug}.ipynb" for folder in ("notebooks", "solutions") for slug in (LAST, f"{NUMBER}_{SLUG}")
+        f"{folder}/{slug}.ipynb"
+        for folder in ("notebooks", "solutions")
+        for slug in (LAST, f"{NUMBER}_{SLUG}")
     }
     assert books <= set(changed)
     assert set(changed) - books <= {"README.md", "docs/teaching_notes.md", "docs/glossary.md"}

@@ -27,7 +27,7 @@ STRICT_OPTIONS  = --nbval --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons format clean check-style check-spelling check-lessons check-code \
+.PHONY: help lab test lessons lesson format clean check-style check-spelling check-lessons check-code \
         check-notebooks check-solutions
 .NOTPARALLEL:
 
@@ -40,9 +40,11 @@ lab: $(READY)  ## open the course in JupyterLab (the first time: set up the envi
 test: check-style check-spelling check-lessons check-code check-notebooks check-solutions  ## run every check
 	$(call say,all checks passed)
 
-lessons: $(READY)  ## write notebooks/, solutions/ and appendices from lessons/, and run the solutions that changed
-	$(BIN)/python lessons/build.py --execute
-	$(BIN)/python lessons/appendices.py
+lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and run the solutions that changed
+	$(BIN)/python tools/build.py --execute
+
+lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=15 SLUG=since_2021
+	@$(BIN)/python tools/new_lesson.py "$(NN)" "$(SLUG)"
 
 format: $(READY)  ## put the code into the course's layout
 	$(BIN)/ruff check --fix .
@@ -71,9 +73,8 @@ check-spelling: $(READY)
 	$(BIN)/codespell
 
 check-lessons: $(READY)
-	$(call say,notebooks are what lessons/ and vit_course/ say)
-	$(BIN)/python lessons/build.py --check
-	$(BIN)/python lessons/appendices.py --check
+	$(call say,notebooks and docs/ are what lessons/ and vit_course/ say)
+	$(BIN)/python tools/build.py --check
 
 check-code: $(READY)
 	$(call say,tests of the code)

@@ -1,17 +1,17 @@
 """The glossary: every term of the course in English and Korean, and the lessons in which to read about it.
 
-Terms, meanings and word forms are written in `lessons/appendices/glossary.yaml`. Where a term first appears, and
-where it appears most often, is counted in the prose of the lessons. `appendices` writes the page.
+Terms, meanings and word forms are written in `docs/glossary.yaml`. Where a term first appears, and
+where it appears most often, is counted in the prose of the lessons. `build` writes the page.
 """
 
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from build import Course, LessonError
-from page_parts import lesson_link, prose, read_yaml, table
+from course import Course, LessonError
+from pages import lesson_link, prose, read_yaml, table
 
-SOURCE = Path("lessons", "appendices", "glossary.yaml")
+SOURCE = Path("docs", "glossary.yaml")
 PAGE = """\
 # Glossary
 

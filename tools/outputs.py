@@ -1,8 +1,8 @@
 """The outputs of solution notebooks: run one, keep what it shows, and know whether that is still true.
 
-A solution says in its metadata what its outputs came from. Its `source_hash` covers the code of its cells and of
-every module of the package that they import, without comments and docstrings: those make no output stale. Lessons
-that show recorded runs become stale with those, too.
+A solution says in its metadata what its outputs came from. Its `source_hash` covers the code of its cells and of every
+definition of the package that they `reach`, wherever it lies, without comments and docstrings. Lessons that show
+recorded runs become stale with those, too.
 """
 
 import ast
@@ -16,14 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
-from excerpts import DEFINITIONS, absolute_name, module_file, module_tree, parse, parse_references
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-PACKAGE = "vit_course"
-READERS = {f"{PACKAGE}.experiments": "runs/*.json", f"{PACKAGE}.trained": "checkpoints/*.safetensors"}
-"""Modules whose lessons show recorded runs or trained weights, and where below `data/` these are."""
+from excerpts import parse
+from reach import PACKAGE, Place, fingerprint, reach
+
+READERS = {"load_records": "runs", "load_trained": "checkpoints"}
+"""Functions that read recorded runs or trained weights, and the folder below `data/` where these lie."""
+SILENT = (f"{PACKAGE}.classroom.checks", f"{PACKAGE}.classroom.doctor", f"{PACKAGE}.machinery.paths")
+"""Modules and folders that cannot change the numbers of a lesson."""
 SETUP_TAG = "setup"
 ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
@@ -35,7 +38,8 @@ SETTINGS = {"VIT_COURSE_STRICT": "1", "VIT_COURSE_DATA": "shapes10", "VIT_COURSE
 DEFAULT_PROFILE = "cpu"
 PROBE = f"""
 import importlib.metadata, json, sys
-from {PACKAGE}.profiles import get_device, get_profile
+from {PACKAGE}.classroom.profiles import get_profile
+from {PACKAGE}.machinery.device import get_device
 data = sys.modules.get("{PACKAGE}.data")
 print()
 print(json.dumps({{
@@ -64,67 +68,40 @@ def is_setup(cell: NotebookNode) -> bool:
 # -- where outputs come from
 
 
-def fingerprint(node: object) -> object:
-    """Return a syntax tree as nested lists: without places, comments and docstrings; the same on every Python."""
-    if isinstance(node, list):
-        return [fingerprint(item) for item in node]
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = dict(ast.iter_fields(node))
-    if isinstance(node, DEFINITIONS) and ast.get_docstring(node) is not None:
-        fields["body"] = node.body[1:]
-    if isinstance(node, ast.JoinedStr):  # Python 3.12 splits f-strings into more parts, some of them empty
-        fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
-    kept = [(key, value) for key, value in fields.items() if value not in (None, []) and key != "kind"]
-    return [type(node).__name__, *([key, fingerprint(value)] for key, value in kept)]
-
-
 def source_hash(root: Path, book: NotebookNode) -> str:
-    """Hash all that the outputs of a solution come from: code, recorded runs and trained weights."""
-    cells = [cell for cell in code_cells(book) if not is_setup(cell)]
-    trees = [parse(cell.source) for cell in cells]
-    exercises = ",".join(cell.metadata.exercise for cell in cells if "exercise" in cell.metadata)
-    pending = {reference.module for reference in parse_references(exercises)}
-    pending = pending.union(*(imported_modules(root, tree, "") for tree in trees))
-    modules: dict[str, object] = {}
-    while pending:
-        name = pending.pop()
-        tree = module_tree(root, name)
-        modules[name] = fingerprint(tree.body[ast.get_docstring(tree) is not None :])
-        is_package = module_file(root, name).name == "__init__.py"
-        pending |= imported_modules(root, tree, f"{name}.__init__" if is_package else name) - modules.keys()
-    facts = [[fingerprint(tree) for tree in trees], sorted(modules.items())]
-    for reader, pattern in READERS.items():
-        if reader in modules:
-            paths = sorted(path for path in (root / "data").glob(pattern) if may_show(trees, path.stem))
-            facts.append([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in paths])
+    """Hash all that the outputs of a solution come from: what its code says and reaches, records and weights."""
+    trees = [parse(cell.source) for cell in code_cells(book) if not is_setup(cell)]
+    found = reach(root, trees, is_silent)
+    said = [found.pop(Place("", str(number))).says for number in range(len(trees))]
+    facts = [said, sorted({json.dumps(reached.says) for reached in found.values()})]
+    for reader, folder in READERS.items():
+        if any(place.name == reader for place in found):
+            paths = shown_files(root / "data" / folder, trees)
+            facts.append(sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths))
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def may_show(trees: list[ast.Module], record: str) -> bool:
-    """Tell whether cells may show a record: they name its group, the second part of size-group-name-seed."""
-    parts = record.split("-")
-    nodes = (node for tree in trees for node in ast.walk(tree))
-    return len(parts) < 4 or any(isinstance(node, ast.Constant) and node.value == parts[1] for node in nodes)
+def is_silent(place: Place) -> bool:
+    """Tell whether what a place holds cannot change the numbers that a lesson shows."""
+    return any(f"{place.module}.{place.name}".startswith(f"{name}.") for name in SILENT)
 
 
-def imported_modules(root: Path, tree: ast.Module, module: str) -> set[str]:
-    """Return the modules of the package that a tree imports, the package itself included, the checks left out."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = absolute_name(node, module)
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    parts = [name.split(".") for name in names]
-    inside = [part for part in parts if part[0] == PACKAGE and part[1:2] != ["checks"]]
-    around = {".".join(part[:length]) for part in inside for length in range(1, len(part) + 1)}
-    return {name for name in around if module_file(root, name)}
+def shown_files(folder: Path, trees: list[ast.Module]) -> Iterator[Path]:
+    """Yield the records or weights in a folder that cells may show: those of groups that they name, and of no group.
+
+    The group of a run stands in its path, SIZE/GROUP/NAME-SEED.json, or in its name, SIZE-GROUP-NAME-SEED.json.
+    """
+    named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    for path in (path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors")):
+        *folders, name = path.relative_to(folder).parts
+        parts = name.split("-")
+        group = folders[-1] if folders else parts[1] if len(parts) >= 4 else None
+        if group is None or group in named:
+            yield path
 
 
 def carry_outputs(old: NotebookNode, new: NotebookNode) -> None:
-    """Copy outputs, and what they came from, to the cells whose code is, comments aside, what it was."""
+    """Copy outputs, and what they came from, to the cells whose code is, comments and imports aside, what it was."""
 
     def key(cell: NotebookNode) -> str:
         return cell.id if is_setup(cell) else json.dumps(fingerprint(parse(cell.source)))

@@ -1,7 +1,7 @@
 """The teaching notes: minutes, exercises, questions, what to skip and what goes wrong; and two plans.
 
-Minutes are computed from the lessons; what a teacher learns in class is written in `lessons/appendices/teaching.yaml`.
-`appendices` writes the page.
+Minutes are computed from the lessons; what a teacher learns in class is written in `lessons/NN_slug/notes.yaml`, the
+workshop in `docs/teaching.yaml`. `build` writes the page.
 """
 
 import re
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from build import Course, Lesson, LessonCell, LessonError
-from page_parts import lesson_link, read_yaml, table
+from course import Course, Lesson, LessonCell, LessonError
+from pages import lesson_link, read_yaml, table
 
-SOURCE = Path("lessons", "appendices", "teaching.yaml")
+SOURCE = Path("docs", "teaching.yaml")
 WORDS_A_MINUTE = 150
 CELL_MINUTES = 1
 AT_HOME = ("Further reading",)  # sections that take no time in class
-NOTES = ("questions", "skip", "trouble")
+NOTES = ("home", "questions", "skip", "trouble")
 PAGE = """\
 # Teaching notes
 
@@ -82,31 +82,39 @@ class Section:
 
 def teaching_notes_page(course: Course) -> str:
     """Return the page."""
-    notes = read_yaml(course.root / SOURCE)
+    workshop = read_yaml(course.root / SOURCE)["workshop"]
     lessons = {lesson.number: lesson for lesson in course.lessons}
-    if missing := [number for number in lessons if number not in notes["lessons"]]:
-        raise LessonError(f"{SOURCE}: lesson {', '.join(missing)} has no notes")
-    semester, days = notes["semester"], notes["workshop"]["days"]
-    taught = [lessons[entry] for day in days for entry in day if entry in lessons]
-    weekly = sum(lessons[week["lesson"]].minutes for week in semester if week["lesson"] in lessons)
+    notes = {lesson.number: read_notes(course, lesson) for lesson in course.lessons}
+    taught = [lessons[entry] for day in workshop["days"] for entry in day if entry in lessons]
     return PAGE.format(
         words=WORDS_A_MINUTE,
         cells=spent(CELL_MINUTES),
         overview=overview(course),
-        weeks=len(semester),
-        semester_hours=hours(weekly),
-        semester=semester_plan(semester, lessons),
-        days=len(days),
+        weeks=len(lessons),
+        semester_hours=hours(sum(lesson.minutes for lesson in course.lessons)),
+        semester=semester_plan(course, notes),
+        days=len(workshop["days"]),
         workshop_lessons=f"{taught[0].number} to {taught[-1].number}" if taught else "none",
         workshop_hours=hours(sum(lesson.minutes for lesson in taught)),
         workshop="\n\n".join(
-            f"**Day {number}**\n\n{day_plan(day, lessons, notes['workshop']['start'])}"
-            for number, day in enumerate(days, 1)
+            f"**Day {number}**\n\n{day_plan(day, lessons, workshop['start'])}"
+            for number, day in enumerate(workshop["days"], 1)
         ),
-        lessons="\n\n".join(
-            lesson_notes(lesson, notes["lessons"][number]) for number, lesson in lessons.items()
-        ),
+        lessons="\n\n".join(lesson_notes(lesson, notes[lesson.number]) for lesson in course.lessons),
     )
+
+
+def read_notes(course: Course, lesson: Lesson) -> dict:
+    """Read what a teacher should know about a lesson.
+
+    Raises:
+        LessonError: if it is missing or not complete.
+    """
+    path = course.root / "lessons" / lesson.slug / "notes.yaml"
+    notes = read_yaml(path)
+    if surplus := set(NOTES) ^ notes.keys():
+        raise LessonError(f"lessons/{lesson.slug}/notes.yaml has, or lacks: {', '.join(sorted(surplus))}")
+    return notes
 
 
 def overview(course: Course) -> str:
@@ -124,13 +132,11 @@ def overview(course: Course) -> str:
 
 def lesson_notes(lesson: Lesson, notes: dict) -> str:
     """Return the notes on one lesson."""
-    if surplus := set(NOTES) ^ notes.keys():
-        raise LessonError(f"{SOURCE}: lesson {lesson.number} has, or lacks: {', '.join(sorted(surplus))}")
     questions = [f"- *{entry['ask']}* {entry['answer']}" for entry in notes["questions"]]
     parts = (
         f"## {lesson.number} · {lesson.title}",
-        f"{lesson.minutes} minutes. [Exercises](../../notebooks/{lesson.slug}.ipynb), "
-        f"[solved](../../solutions/{lesson.slug}.ipynb).",
+        f"{lesson.minutes} minutes. [Exercises](../notebooks/{lesson.slug}.ipynb), "
+        f"[solved](../solutions/{lesson.slug}.ipynb).",
         section_table(lesson),
         exercise_table(lesson),
         "**Questions that students ask**",
@@ -210,7 +216,7 @@ def skip_list(lesson: Lesson, skip: dict[int, str]) -> str:
     numbered = {part.number: part for part in sections(lesson) if part.number}
     for number, reason in skip.items():
         if number not in numbered:
-            raise LessonError(f"{SOURCE}: lesson {lesson.number} has no section {number} to skip")
+            raise LessonError(f"lessons/{lesson.slug}/notes.yaml: there is no section {number} to skip")
         title = numbered[number].title
         saved += minutes[title]
         lines.append(f"- Section {title.replace('. ', ', *', 1)}* ({spent(minutes[title])}). {reason}")
@@ -225,13 +231,12 @@ def spent(minutes: int) -> str:
 # -- plans
 
 
-def semester_plan(weeks: list[dict], lessons: dict[str, Lesson]) -> str:
+def semester_plan(course: Course, notes: dict[str, dict]) -> str:
     """Return a table: one lesson a week, and what students do at home."""
-    rows = []
-    for number, week in enumerate(weeks, 1):
-        lesson = lessons.get(week["lesson"])
-        what = f"{lesson_link(lesson)} {lesson.title}" if lesson else f"{week['lesson']} (not there yet)"
-        rows.append([number, what, lesson.minutes if lesson else "", week["home"]])
+    rows = [
+        [week, f"{lesson_link(lesson)} {lesson.title}", lesson.minutes, notes[lesson.number]["home"]]
+        for week, lesson in enumerate(course.lessons, 1)
+    ]
     return table(["week", "lesson", "minutes", "at home"], rows)
 
 

@@ -9,22 +9,20 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "lessons"))
-
-import build as builder  # noqa: E402
-from outputs import (  # noqa: E402
+import build as builder
+from course import LessonError, read_course
+from editions import make_notebook
+from outputs import (
     ABSOLUTE_PATH,
-    PACKAGE,
     WIDGET_TEXT,
     WIDGET_VIEW,
     NotebookFailed,
     clean_outputs,
     code_cells,
-    fingerprint,
     source_hash,
 )
-from results import read_runs, results_text  # noqa: E402
+from reach import PACKAGE, fingerprint
+from results import read_runs, results_text
 
 MATHS = '''\
 """Numbers."""
@@ -91,7 +89,7 @@ class Square(Shape):
 '''
 
 PROFILES = '''\
-"""The machine."""
+"""The size of a run."""
 
 import os
 from types import SimpleNamespace
@@ -100,6 +98,10 @@ from types import SimpleNamespace
 def get_profile():
     """Return the profile."""
     return SimpleNamespace(name=os.environ["VIT_COURSE_PROFILE"])
+'''
+
+DEVICE = '''\
+"""The device."""
 
 
 def get_device():
@@ -144,7 +146,7 @@ LESSON = f"""\
 # It is `x` with x² = value. Ümläute and × survive.
 
 # %%
-from vit_course.checks import check
+from vit_course.classroom.checks import check
 
 {EXERCISE}
 # %%
@@ -160,13 +162,16 @@ class TinyCourse:
         self.write("pyproject.toml", '[project.urls]\nRepository = "https://github.com/some/course"\n')
         self.write("vit_course/__init__.py", '"""The package."""\n')
         self.write(
-            "vit_course/checks/__init__.py", "def check(answer):\n    print('right')\n    return answer\n"
+            "vit_course/classroom/checks.py", "def check(answer):\n    print('right')\n    return answer\n"
         )
         self.write("vit_course/maths.py", MATHS)
         self.write("vit_course/shapes.py", SHAPES)
-        self.write("vit_course/profiles.py", PROFILES)
+        self.write("vit_course/classroom/__init__.py", "")
+        self.write("vit_course/classroom/profiles.py", PROFILES)
+        self.write("vit_course/machinery/__init__.py", "")
+        self.write("vit_course/machinery/device.py", DEVICE)
         self.write("vit_course/data.py", DATA)
-        self.write("lessons/01_roots.py", LESSON)
+        self.write("lessons/01_roots/lesson.py", LESSON)
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name
@@ -179,7 +184,7 @@ class TinyCourse:
         self.write(name, text.replace(old, new))
 
     def lesson(self, *cells: str) -> None:
-        self.write("lessons/01_roots.py", FRONT_MATTER + "\n\n".join(cells))
+        self.write("lessons/01_roots/lesson.py", FRONT_MATTER + "\n\n".join(cells))
 
     def build(self) -> list[str]:
         return builder.build(self.root)
@@ -192,8 +197,8 @@ class TinyCourse:
 
     def store_outputs(self) -> None:
         """Give the solution outputs, as if it had been run."""
-        course = builder.read_course(self.root)
-        book = builder.make_notebook(course, course.lessons[0], "solutions")
+        course = read_course(self.root)
+        book = make_notebook(course, course.lessons[0], "solutions")
         for number, cell in enumerate(code_cells(book), 1):
             cell.execution_count = number
             cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"output {number}\n")]
@@ -412,9 +417,9 @@ def test_several_exercises_of_a_cell_have_a_starter_each(course):
 def test_a_starter_that_does_not_fit_is_reported_with_file_and_line(course, starter, words):
     course.write("vit_course/sick.py", SICK)
     course.lesson(MENDING.replace("vit_course.sick:root", starter))
-    with pytest.raises(builder.LessonError, match=words) as error:
+    with pytest.raises(LessonError, match=words) as error:
         course.build()
-    assert str(error.value).startswith("lessons/01_roots.py:10: ")
+    assert str(error.value).startswith("lessons/01_roots/lesson.py:10: ")
 
 
 def test_a_class_has_no_starter(course):
@@ -423,7 +428,7 @@ def test_a_class_has_no_starter(course):
         "maths import root", "shapes import Square"
     )
     course.lesson(square.replace("root = check(root)", "Square = check(Square)"))
-    with pytest.raises(builder.LessonError, match="only a function can have a starter"):
+    with pytest.raises(LessonError, match="only a function can have a starter"):
         course.build()
 
 
@@ -462,7 +467,7 @@ def test_a_cell_can_belong_to_one_edition_alone(course):
 
 
 def test_the_first_cell_has_title_promise_badge_minutes_goals_and_the_way(course):
-    course.write("lessons/02_cubes.py", LESSON.replace("Roots: what grows into a square", "Cubes"))
+    course.write("lessons/02_cubes/lesson.py", LESSON.replace("Roots: what grows into a square", "Cubes"))
     course.build()
     text = course.read("notebooks").cells[0].source
     assert text.startswith("# 01 · Roots: what grows into a square\n\nYou draw roots.\n")
@@ -513,7 +518,7 @@ def test_the_readme_gets_the_lesson_table(course):
         "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | You draw roots. | " in text
     )
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    course.replace("lessons/01_roots.py", "minutes: 5", "minutes: 6")
+    course.replace("lessons/01_roots/lesson.py", "minutes: 5", "minutes: 6")
     assert any(message.startswith("README.md is stale") for message in course.check())
 
 
@@ -526,7 +531,7 @@ def test_a_second_build_changes_nothing(course):
 
 
 def test_files_are_utf8_with_lf_even_where_a_lesson_has_crlf(course):
-    course.write("lessons/01_roots.py", LESSON.replace("\n", "\r\n"))
+    course.write("lessons/01_roots/lesson.py", LESSON.replace("\n", "\r\n"))
     course.build()
     for folder in ("notebooks", "solutions"):
         data = (course.root / folder / "01_roots.ipynb").read_bytes()
@@ -543,7 +548,7 @@ def test_students_notebooks_have_no_outputs(course):
 def test_an_edit_leaves_the_ids_of_other_cells_alone(course):
     course.build()
     before = course.read("notebooks").cells
-    course.replace("lessons/01_roots.py", "print(root(4))", "print(root(9))\n\n# %%\nprint('new')")
+    course.replace("lessons/01_roots/lesson.py", "print(root(4))", "print(root(9))\n\n# %%\nprint('new')")
     course.replace("vit_course/maths.py", "# math has it", "# another way")
     course.build()
     after = course.read("notebooks").cells
@@ -566,7 +571,7 @@ def test_check_names_the_file_the_difference_and_the_command_when_one_character_
     course.build()
     course.replace(f"{folder}/01_roots.ipynb", "What is a root", "What is a rood")
     (message,) = [message for message in course.check() if "outputs" not in message]
-    assert message.startswith(f"{folder}/01_roots.ipynb is stale: run `python lessons/build.py 01`\n")
+    assert message.startswith(f"{folder}/01_roots.ipynb is stale: run `python tools/build.py 01`\n")
     assert "What is a rood" in message and "What is a root" in message
 
 
@@ -581,7 +586,7 @@ def test_check_reports_missing_notebooks_and_those_whose_lesson_is_gone(course):
     course.build()
     (course.root / "notebooks" / "01_roots.ipynb").rename(course.root / "notebooks" / "07_old.ipynb")
     messages = course.check()
-    assert "notebooks/01_roots.ipynb is missing: run `python lessons/build.py 01`" in messages
+    assert "notebooks/01_roots.ipynb is missing: run `python tools/build.py 01`" in messages
     assert "notebooks/07_old.ipynb has no lesson: delete it" in messages
 
 
@@ -611,13 +616,13 @@ def test_outputs_survive_a_build_and_then_nothing_is_stale(course):
 def test_a_changed_cell_loses_its_outputs_and_the_others_keep_theirs(course):
     course.build()
     course.store_outputs()
-    course.replace("lessons/01_roots.py", "print(root(4))", "print(root(9))")
+    course.replace("lessons/01_roots/lesson.py", "print(root(4))", "print(root(9))")
     course.build()
     outputs = outputs_by_source(course.read("solutions"))
     assert outputs.pop("print(root(9))") == []
     assert all(outputs.values())
     (message,) = course.check()
-    assert message.endswith("outputs are stale: run `python lessons/build.py --execute 01`")
+    assert message.endswith("outputs are stale: run `python tools/build.py --execute 01`")
 
 
 def test_code_behind_the_imports_makes_outputs_stale(course):
@@ -638,9 +643,9 @@ def test_code_behind_the_imports_makes_outputs_stale(course):
         ("vit_course/maths.py", '"""Return the square root.', '"""Return the positive square root.'),
         ("vit_course/maths.py", '"""Numbers."""', '"""Numbers and more."""'),
         ("vit_course/data.py", "def load", "x = 1\n\n\ndef load"),
-        ("vit_course/checks/__init__.py", "'right'", "'well done'"),
-        ("lessons/01_roots.py", "print(root(4))", "print(root(4))  # two"),
-        ("lessons/01_roots.py", "## 1. What is a root?", "## 1. What is it?"),
+        ("vit_course/classroom/checks.py", "'right'", "'well done'"),
+        ("lessons/01_roots/lesson.py", "print(root(4))", "print(root(4))  # two"),
+        ("lessons/01_roots/lesson.py", "## 1. What is a root?", "## 1. What is it?"),
     ],
 )
 def test_comments_docstrings_prose_checks_and_other_modules_make_no_output_stale(course, name, old, new):
@@ -688,7 +693,7 @@ def test_a_new_record_of_a_group_that_a_lesson_does_not_name_leaves_it_as_it_is(
 def test_a_solution_without_outputs_is_stale(course):
     course.build()
     (message,) = course.check()
-    assert message.endswith("run `python lessons/build.py --execute 01`")
+    assert message.endswith("run `python tools/build.py --execute 01`")
 
 
 def test_a_fingerprint_is_the_same_on_every_python():
@@ -731,7 +736,7 @@ def test_a_path_of_one_machine_is_told_from_other_slashes(text, is_path):
 @pytest.mark.slow
 def test_execute_runs_the_stale_solution_strictly_and_stores_outputs_and_where_they_come_from(course):
     course.replace(
-        "lessons/01_roots.py",
+        "lessons/01_roots/lesson.py",
         "print(root(4))",
         "import os, sys\nimport vit_course.data\nprint(root(4), os.environ['VIT_COURSE_STRICT'])\n"
         "print('progress', file=sys.stderr)",
@@ -789,16 +794,16 @@ def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course,
     ],
 )
 def test_a_mistake_in_a_lesson_is_reported_with_file_and_line(course, old, new, line, words):
-    course.replace("lessons/01_roots.py", old, new)
-    with pytest.raises(builder.LessonError) as error:
+    course.replace("lessons/01_roots/lesson.py", old, new)
+    with pytest.raises(LessonError) as error:
         course.build()
-    assert str(error.value).startswith(f"lessons/01_roots.py:{line}: ")
+    assert str(error.value).startswith(f"lessons/01_roots/lesson.py:{line}: ")
     assert words in str(error.value)
 
 
 def test_a_readme_without_a_place_for_the_table_is_an_error(course):
     course.write("README.md", "no markers\n")
-    with pytest.raises(builder.LessonError, match=r"README\.md"):
+    with pytest.raises(LessonError, match=r"README\.md"):
         course.build()
 
 
@@ -806,7 +811,7 @@ def test_a_readme_without_a_place_for_the_table_is_an_error(course):
 
 
 def test_the_command_line_writes_checks_and_takes_numbers(course, capsys):
-    course.write("lessons/02_cubes.py", LESSON)
+    course.write("lessons/02_cubes/lesson.py", LESSON)
     assert builder.main(["2"], course.root) == 0
     assert capsys.readouterr().out == "wrote notebooks/02_cubes.ipynb\nwrote solutions/02_cubes.ipynb\n"
     assert builder.main(["--check"], course.root) == 1
@@ -819,7 +824,7 @@ def test_the_command_line_writes_checks_and_takes_numbers(course, capsys):
 
 
 def test_a_course_without_lessons_is_no_error(course):
-    (course.root / "lessons" / "01_roots.py").unlink()
+    (course.root / "lessons" / "01_roots" / "lesson.py").unlink()
     assert course.build() == [] and course.check() == []
 
 

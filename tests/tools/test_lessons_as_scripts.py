@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*/lesson.py"))
 SETTINGS = {
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.parent.name)
 def test_a_lesson_runs_as_a_plain_script(lesson, tmp_path):
     run = subprocess.run(
         [sys.executable, str(lesson)],

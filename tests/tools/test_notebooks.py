@@ -2,22 +2,22 @@
 
 import importlib
 import re
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 
+import build as builder
+from course import Lesson, read_course
+from editions import SOLUTION_MARK
+from excerpts import find_excerpt
+from outputs import ABSOLUTE_PATH, WIDGET_TEXT, code_cells, is_setup, output_texts
+from reach import PACKAGE
 from vit_course.classroom.checks import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "lessons"))
 
-import build as builder  # noqa: E402
-from excerpts import find_excerpt  # noqa: E402
-from outputs import ABSOLUTE_PATH, PACKAGE, WIDGET_TEXT, code_cells, is_setup, output_texts  # noqa: E402
-
-COURSE = builder.read_course(ROOT)
+COURSE = read_course(ROOT)
 COMPARED_STRICTLY = [lesson for lesson in COURSE.lessons if "01" <= lesson.number <= "06"]
 EXERCISES_OF_LESSONS = [
     pytest.param(lesson, reference, id=f"{lesson.number}-{reference}")
@@ -31,7 +31,7 @@ each_strict_lesson = pytest.mark.parametrize("lesson", COMPARED_STRICTLY, ids=la
 each_exercise = pytest.mark.parametrize(("lesson", "reference"), EXERCISES_OF_LESSONS)
 
 
-def read(folder: str, lesson: builder.Lesson) -> nbformat.NotebookNode:
+def read(folder: str, lesson: Lesson) -> nbformat.NotebookNode:
     return nbformat.read(ROOT / folder / f"{lesson.slug}.ipynb", as_version=4)
 
 
@@ -70,10 +70,10 @@ def test_a_students_notebook_holds_no_line_marked_as_solution(lesson):
     student = {cell.id: cell.source for cell in read("notebooks", lesson).cells}
     solved = {cell.source: cell.id for cell in read("solutions", lesson).cells}
     for cell in lesson.cells:
-        marked = {line for line in cell.source.splitlines() if builder.SOLUTION_MARK.search(line)}
+        marked = {line for line in cell.source.splitlines() if SOLUTION_MARK.search(line)}
         if marked and not cell.references:
-            identity = solved[builder.SOLUTION_MARK.sub("", cell.source)]
-            secret = lines_of(builder.SOLUTION_MARK.sub("", "\n".join(marked)))
+            identity = solved[SOLUTION_MARK.sub("", cell.source)]
+            secret = lines_of(SOLUTION_MARK.sub("", "\n".join(marked)))
             open_to_all = lines_of("\n".join(set(cell.source.splitlines()) - marked))
             assert not lines_of(student[identity]) & (secret - open_to_all)
     assert not any("# SOLUTION" in source for source in student.values())
@@ -93,7 +93,7 @@ def test_a_students_notebook_does_not_hold_the_solution_of_an_exercise(lesson, r
 @each_exercise
 def test_every_exercise_has_a_check_whose_reference_is_the_code_that_the_solution_shows(lesson, reference):
     finished = getattr(importlib.import_module(reference.module), reference.name)
-    assert reference.name in EXERCISES, f"vit_course/checks/lesson{lesson.number}.py has no check of it"
+    assert reference.name in EXERCISES, f"lessons/{lesson.slug}/checks.py has no check of it"
     assert EXERCISES[reference.name].reference is finished
 
 

@@ -1,15 +1,16 @@
-"""What the pages of the appendices are made of: links to lessons, tables, the prose of a lesson, and YAML files."""
+"""What generated pages of `docs/` are made of: links to lessons, tables, the prose of a lesson, and YAML files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
-from build import Lesson, LessonError
+
+from course import Lesson, LessonError
 
 
 def lesson_link(lesson: Lesson) -> str:
-    """Return a link from an appendix to a student's notebook, by its number."""
-    return f"[{lesson.number}](../../notebooks/{lesson.slug}.ipynb)"
+    """Return a link from a page of `docs/` to a student's notebook, by its number."""
+    return f"[{lesson.number}](../notebooks/{lesson.slug}.ipynb)"
 
 
 def table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
@@ -23,8 +24,13 @@ def prose(lesson: Lesson) -> str:
     return "\n\n".join(cell.source for cell in lesson.cells if cell.kind == "markdown")
 
 
+def named(path: Path) -> str:
+    """Return the last parts of a path: "docs/glossary.yaml", "lessons/01_patches/notes.yaml"."""
+    return "/".join(path.parts[-3 if path.name == "notes.yaml" else -2 :])
+
+
 def read_yaml(path: Path) -> list | dict:
-    """Read a YAML file of the appendices.
+    """Read a YAML file that a page is made of.
 
     Raises:
         LessonError: if it is missing, or if it is broken, with the line.
@@ -32,7 +38,7 @@ def read_yaml(path: Path) -> list | dict:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise LessonError(f"lessons/appendices/{path.name} is missing") from error
+        raise LessonError(f"{named(path)} is missing") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1
-        raise LessonError(f"lessons/appendices/{path.name}:{line}: {error.problem}") from error
+        raise LessonError(f"{named(path)}:{line}: {error.problem}") from error

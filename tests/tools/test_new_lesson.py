@@ -1,0 +1,103 @@
+"""A new lesson is one folder and one module; what is written first is empty of content and complete in form.
+
+Complete means: both its notebooks are built, its solution runs, its checks load and know their mistakes, the index of
+exercises finds it, and the pages that list lessons list it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import build
+import new_lesson
+from course import LessonError, read_course
+
+ROOT = Path(__file__).resolve().parents[2]
+LAST = read_course(ROOT).lessons[-1].slug
+NUMBER = f"{int(LAST[:2]) + 1:02d}"
+SLUG = "after_the_last"
+NAME = f"mean_square_of_{SLUG}"
+USE_IT = f"""
+from vit_course.classroom.checks import EXERCISES, check, diagnose
+from vit_course.classroom.checks.registry import lesson_part
+assert EXERCISES.homes["{NAME}"] == "{NUMBER}_{SLUG}"
+answers = lesson_part("{NUMBER}", "answers")
+for words, answer in answers.WRONG["{NAME}"]:
+    verdict = diagnose(answer, "{NAME}")
+    assert verdict.kind == "wrong" and words in verdict.message, verdict
+for answer in answers.RIGHT["{NAME}"]:
+    assert diagnose(answer, "{NAME}").kind == "right", answer
+assert check(EXERCISES["{NAME}"].reference) is EXERCISES["{NAME}"].reference
+print("all is there")
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the course with a new lesson in it, built; and what building it changed."""
+    root = tmp_path_factory.mktemp("course")
+    for folder in ("vit_course", "lessons", "docs", "notebooks", "solutions"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data" / "runs", root / "data" / "runs")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, root / name)
+    build.build(root)
+    assert new_lesson.main([NUMBER, SLUG], root) == 0
+    return root, build.build(root)
+
+
+def test_a_new_lesson_changes_the_notebooks_of_its_neighbour_and_the_pages_that_list_lessons(copy):
+    root, changed = copy
+    books = {
+        f"{folder}/{slug}.ipynb"
+        for folder in ("notebooks", "solutions")
+        for slug in (LAST, f"{NUMBER}_{SLUG}")
+    }
+    assert books <= set(changed)
+    assert set(changed) - books <= {"README.md", "docs/teaching_notes.md", "docs/glossary.md"}
+    assert f"{NUMBER}_{SLUG}" in (root / "README.md").read_text(encoding="utf-8")
+    assert f"## {NUMBER} · Title" in (root / "docs" / "teaching_notes.md").read_text(encoding="utf-8")
+
+
+def test_the_checks_of_a_new_lesson_load_and_its_answers_get_their_words(copy, tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(copy[0]), "VIT_COURSE_ANSWERS": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", USE_IT], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert run.stdout.endswith("all is there\n"), run.stderr
+
+
+def test_the_cells_of_a_new_solution_run(copy, tmp_path):
+    book = nbformat.read(copy[0] / "solutions" / f"{NUMBER}_{SLUG}.ipynb", as_version=4)
+    script = tmp_path / "solution.py"
+    sources = [cell.source for cell in book.cells if cell.cell_type == "code"]
+    script.write_text("\n\n".join(sources), encoding="utf-8")
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(copy[0]),
+        "VIT_COURSE_ANSWERS": str(tmp_path),
+        "VIT_COURSE_STRICT": "1",
+    }
+    run = subprocess.run([sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "4.67" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "slug", "words"),
+    [
+        ("14", "more", "lesson 14 is there already: lessons/14_bug_clinic"),
+        ("98", "hybrid", "vit_course/beyond/hybrid.py is there already"),
+        ("7", "more", "give two digits"),
+        ("98", "More", "in lower case"),
+        ("98", "since-2021", "such as 15 since_2021"),
+    ],
+)
+def test_a_number_or_a_name_that_cannot_be_used_is_refused(copy, number, slug, words):
+    with pytest.raises(LessonError, match=words):
+        new_lesson.write_lesson(copy[0], number, slug)

@@ -1,0 +1,232 @@
+"""The two editions of a lesson: the students' notebook, with something to solve, and the solved one."""
+
+import ast
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+
+import nbformat
+from nbformat import NotebookNode
+
+from course import Course, Lesson, LessonCell
+from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
+from outputs import SETUP_TAG
+from reach import PACKAGE, Place, read_package
+
+LEFT_OUT = {"notebooks": "solution-only", "solutions": "student-only"}  # tags of cells, by folder
+SOLUTION_MARK = re.compile(r"[ \t]*# SOLUTION[ \t]*$", re.MULTILINE)
+NOTEBOOK_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+SETUP = """\
+# @title Set up: run this cell first. On Colab it installs the course; elsewhere it does nothing.
+import importlib.util
+import os
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    course = "/content/{name}"
+    if not os.path.isdir(course):
+        subprocess.run(["git", "clone", "--quiet", "--depth=1", "{repository}", course], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", course], check=True)
+    sys.path.insert(0, course)
+    os.chdir(f"{{course}}/notebooks")
+elif not all(map(importlib.util.find_spec, ("vit_course", "torch", "einops"))):
+    print(f"This kernel runs {{sys.executable}}, where the course is not installed.")
+    print("Open the notebooks with `make lab`, or choose the kernel of the course's environment (Kernel menu),")
+    print("or install the course into this one: python -m pip install --editable .  (in the course's folder)")
+"""
+
+
+def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
+    """Build the notebook of a lesson that goes to `folder`, without outputs."""
+    solved, cells, seen, known, exercises = folder == "solutions", [], Counter(), set(), 0
+
+    def add(kind: str, role: str, origin: str, source: str, **metadata) -> None:
+        """Append a cell; its id depends on its role and on the lesson's own text of it, and on nothing else."""
+        seen[role, kind, origin] += 1
+        key = json.dumps([lesson.slug, role, kind, origin, seen[role, kind, origin]])
+        make = getattr(nbformat.v4, f"new_{kind}_cell")
+        cells.append(make(source, id=hashlib.sha256(key.encode()).hexdigest()[:12], metadata=metadata))
+
+    add("markdown", "title", "", title_text(course, lesson, solved))
+    setup = SETUP.format(name=course.repository.rpartition("/")[2], repository=course.repository).strip()
+    add("code", "setup", "", setup, cellView="form", jupyter={"source_hidden": True}, tags=[SETUP_TAG])
+    for cell in lesson.cells:
+        tags = cell.metadata.get("tags", [])
+        if LEFT_OUT[folder] in tags:
+            continue
+        source = cell.source
+        if cell.kind == "code":
+            source = SOLUTION_MARK.sub("", source) if solved else without_solution(lesson, cell)
+        if cell.references:
+            exercises += 1
+            known |= {reference.name for reference in cell.references}
+            add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises))
+            source = with_excerpts(course, lesson, replace(cell, source=source), known, solved)
+        metadata = {key: cell.metadata[key] for key in ("exercise",) if key in cell.metadata}
+        if tags := [tag for tag in tags if tag not in LEFT_OUT.values()]:
+            metadata["tags"] = tags
+        add(cell.kind, "lesson", cell.source, source, **metadata)
+    add("markdown", "next", "", next_text(course, lesson))
+    metadata = {**NOTEBOOK_METADATA, PACKAGE: {"lesson": lesson.slug}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def with_excerpts(course: Course, lesson: Lesson, cell: LessonCell, known: set[str], solved: bool) -> str:
+    """Put the finished sources, or their stubs, in the place of an exercise cell's import lines.
+
+    `known` are the names that exercises of this lesson define by now: those are not imported, so that later
+    exercises use what the student wrote.
+    """
+    lines, imports, shown = cell.source.splitlines(), [], []
+    wanted: dict[str, set[str]] = {}
+    require_import_and_check(course, lesson, cell)
+    for reference in cell.references:
+        try:
+            excerpt = find_excerpt(course.root, reference)
+        except LookupError as error:
+            raise lesson.error(cell.line, error) from error
+        home, names = reference.module, excerpt.names
+        if not solved:
+            home, names = (reference.starter or reference).module, excerpt.stub_names
+        wanted.setdefault(home, set()).update(names - known)
+        shown.append(excerpt.finished if solved else excerpt.stub)
+    for home, names in wanted.items():
+        imports += import_lines(course.root, home, names)
+    asked = {reference.name for reference in cell.references}
+    start = len(lines)
+    for node in reversed(parse(cell.source).body):
+        names = {place.name for place in imported_places(course, node)}
+        if names & asked:
+            imports += [
+                f"from {node.module} import {name}" for name in sorted({a.name for a in node.names} - asked)
+            ]
+            start = node.lineno - 1
+            del lines[start : node.end_lineno]
+    before = "\n".join([*lines[:start], *dict.fromkeys(imports)]).strip()
+    return "\n\n\n".join(filter(None, [before, *shown, "\n".join(lines[start:]).strip("\n")]))
+
+
+def imported_places(course: Course, node: ast.AST) -> set[Place]:
+    """Return what a `from` statement imports from the package: where it is defined, whatever passes it on."""
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    package = read_package(course.root)
+    return {place for a in node.names if (place := package.follow(node.module, a.name))}
+
+
+def require_import_and_check(course: Course, lesson: Lesson, cell: LessonCell) -> None:
+    """Insist that an exercise cell imports what it asks for, and checks it."""
+    nodes = list(ast.walk(parse(cell.source)))
+    imported = {place for node in nodes for place in imported_places(course, node)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "check"]
+    checked = {ast.unparse(argument) for call in calls for argument in call.args}
+    for module, name in ((reference.module, reference.name) for reference in cell.references):
+        if Place(module, name) not in imported:
+            raise lesson.error(cell.line, f"this exercise needs a line `from {module} import {name}`")
+        if name not in checked:
+            raise lesson.error(cell.line, f"this exercise needs a line `{name} = check({name})`")
+
+
+def without_solution(lesson: Lesson, cell: LessonCell) -> str:
+    """Replace each run of lines that end in `# SOLUTION` by one line that asks for the student's code."""
+    lines = cell.source.splitlines()
+    functions = [node for node in ast.walk(parse(cell.source)) if isinstance(node, FUNCTIONS)]
+    for start, stop in reversed(solution_runs(lines)):
+        indent = re.match(" *", lines[start])[0]
+        in_function = any(node.body[0].lineno <= start + 1 <= node.end_lineno for node in functions)
+        statement = "raise NotImplementedError  " if in_function else "pass  " if indent else ""
+        lines[start:stop] = [f"{indent}{statement}# your code here"]
+    try:
+        ast.parse("\n".join(lines))
+    except SyntaxError as error:
+        raise lesson.error(
+            cell.line, f"without its lines `# SOLUTION` this cell breaks: {error.msg}"
+        ) from error
+    return "\n".join(lines)
+
+
+def solution_runs(lines: list[str]) -> list[tuple[int, int]]:
+    """Return (start, stop) of each run of marked lines; it goes on over blank lines, but not out of a function."""
+    runs: list[tuple[int, int]] = []
+    for number in (number for number, line in enumerate(lines) if SOLUTION_MARK.search(line)):
+        start, stop = runs[-1] if runs else (0, 0)
+        leaves_block = lines[start].startswith(" ") and not lines[number].startswith(" ")
+        if runs and not leaves_block and not any(map(str.strip, lines[stop:number])):
+            runs[-1] = (start, number + 1)
+        else:
+            runs.append((number, number + 1))
+    return runs
+
+
+# -- the texts that every notebook has
+
+
+def badge(course: Course, lesson: Lesson) -> str:
+    """Return the badge that opens the student's notebook in Colab."""
+    repository = course.repository.removeprefix("https://github.com/")
+    page = f"https://colab.research.google.com/github/{repository}/blob/main/notebooks/{lesson.slug}.ipynb"
+    return f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({page})"
+
+
+def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
+    """Return the first cell: title, promise, badge, minutes, goals and the way through the course."""
+    other = f"[the solved notebook](../solutions/{lesson.slug}.ipynb)"
+    if solved:
+        other = f"**solved**; [the exercises are here](../notebooks/{lesson.slug}.ipynb)"
+    return "\n\n".join(
+        (
+            f"# {lesson.number} · {lesson.title}",
+            lesson.promise,
+            f"{badge(course, lesson)} · {lesson.minutes} minutes · {other}",
+            "**After this lesson you can**",
+            "\n".join(f"- {goal}" for goal in lesson.goals),
+            "**Roadmap**",
+            roadmap(course, lesson),
+        )
+    )
+
+
+def roadmap(course: Course, lesson: Lesson) -> str:
+    """Return the parts of the course as a list, with this lesson and its two neighbours in their places.
+
+    Not every lesson stands in it, so a new one changes the notebooks of its neighbours alone.
+    """
+    here, lines = course.lessons.index(lesson), []
+    near = course.lessons[max(here - 1, 0) : here + 2]
+    for part, lessons in groupby(course.lessons, key=lambda stop: stop.part):
+        names = [(stop, f"{stop.number} {stop.title.partition(':')[0]}") for stop in lessons if stop in near]
+        stops = [
+            f"**{name} (you are here)**" if stop is lesson else f"[{name}]({stop.slug}.ipynb)"
+            for stop, name in names
+        ]
+        lines.append(f"- {part}" + ": " * bool(stops) + " · ".join(stops))
+    return "\n".join(lines)
+
+
+def exercise_text(lesson: Lesson, cell: LessonCell, number: int) -> str:
+    """Return the cell before an exercise: number, names, difficulty, minutes, and hints and solution folded."""
+    names = ", ".join(f"`{name}`" for reference in cell.references for name in str(reference).split(", "))
+    difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
+    solution = f"[The solved notebook](../solutions/{lesson.slug}.ipynb) has one."
+    folds = {"Hint 1": cell.metadata["hint"], "Hint 2": cell.metadata["hint2"], "Solution": solution}
+    return "\n\n".join(
+        (
+            f"**Exercise {int(lesson.number)}.{number} · {names}** · "
+            f"difficulty {difficulty} · {cell.metadata['minutes']} minutes",
+            *(f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in folds.items()),
+        )
+    )
+
+
+def next_text(course: Course, lesson: Lesson) -> str:
+    """Return the last cell: where to go from here."""
+    for stop in course.lessons[course.lessons.index(lesson) + 1 :]:
+        return f"**Next:** [{stop.number} · {stop.title}]({stop.slug}.ipynb)"
+    return "This is the last lesson so far."

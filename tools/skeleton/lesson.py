@@ -1,0 +1,46 @@
+# ---
+# title: "Title: what this lesson is about"
+# promise: "You do something, and you see what comes of it."
+# part: "PART"
+# minutes: 45
+# goals:
+#   - "Say what nobody could say before this lesson."
+# ---
+
+# %% [markdown]
+# ## 1. Which question would a student ask?
+#
+# Begin with it. Show before naming, one new idea in each section.
+
+# %%
+from vit_course.classroom import check
+
+# %% [markdown]
+# Ask for a guess before the next cell answers. The exercise refers to the finished code: signature, docstring and
+# solution are taken from `vit_course/beyond/SLUG.py`.
+
+# %% exercise="vit_course.beyond.SLUG:mean_square_of_SLUG" difficulty=1 minutes=5 hint="A first step." hint2="A nearer step."
+from vit_course.beyond.SLUG import mean_square_of_SLUG
+
+mean_square_of_SLUG = check(mean_square_of_SLUG)
+
+# %%
+print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A question that the lesson has answered?</summary>
+#
+# Its answer, and why.
+#
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# What holds, in one sentence.
+#
+# ## Further reading
+#
+# - Who found it, *In which paper* (year): what to look for in it.

@@ -1,7 +1,47 @@
-"""What nbval should not compare: warnings and progress on stderr, and drawings whose bytes differ by version."""
+"""How nbval runs the notebooks: which outputs are compared, and that solutions must be right.
+
+One call runs both editions of all lessons. The outputs of solutions 01 to 06 are the same on every machine with the
+PyTorch that made them (another one draws other random numbers), so there they are compared; VIT_COURSE_COMPARE=0 compares
+none. All other notebooks must run.
+"""
+
+import json
+import os
+from importlib.metadata import version
+
+import pytest
+
+
+def made_with_this_torch(path):
+    """Tell whether the outputs of a notebook come from the PyTorch that is installed, up to the last number."""
+    made = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("vit_course", {}).get("torch", "")
+    return made.split(".")[:2] == version("torch").split(".")[:2]
+
+
+def is_compared(path):
+    """Tell whether the outputs of a notebook are compared."""
+    comparable = path.parent.name == "solutions" and "01" <= path.name[:2] <= "06"
+    return comparable and os.environ.get("VIT_COURSE_COMPARE") != "0" and made_with_this_torch(path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path, parent):
+    """Set up each notebook for its edition."""
+    collected = yield
+    for book in collected or []:
+        if file_path.suffix == ".ipynb":
+            book.compare_outputs = is_compared(file_path)
+            start, strict = book.setup, str(int(file_path.parent.name == "solutions"))
+
+            def setup(start=start, strict=strict):
+                os.environ["VIT_COURSE_STRICT"] = strict  # a kernel takes its environment from here
+                start()
+
+            book.setup = setup
+    return collected
 
 
 def pytest_itemcollected(item):
-    """Tell the notebook of a collected cell what to leave out when it compares outputs."""
+    """Leave out what differs by machine: warnings and progress on stderr, drawings whose bytes differ by version."""
     if hasattr(item.parent, "skip_compare"):
         item.parent.skip_compare = {*item.parent.skip_compare, "stderr", "image/svg+xml"}

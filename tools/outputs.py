@@ -25,7 +25,10 @@ from reach import PACKAGE, Place, fingerprint, reach
 
 READERS = {"load_records": "runs", "load_trained": "checkpoints"}
 """Functions that read recorded runs or trained weights, and the folder below `data/` where these lie."""
-SILENT = (f"{PACKAGE}.classroom.checks", f"{PACKAGE}.classroom.doctor", f"{PACKAGE}.machinery.paths")
+SILENT = tuple(
+    f"{PACKAGE}.{name}"
+    for name in ("classroom.checks", "classroom.doctor", "machinery.console", "machinery.paths")
+)
 """Modules and folders that cannot change the numbers of a lesson."""
 SETUP_TAG = "setup"
 ABSOLUTE_PATH = re.compile(
@@ -38,7 +41,7 @@ SETTINGS = {"VIT_COURSE_STRICT": "1", "VIT_COURSE_DATA": "shapes10", "VIT_COURSE
 DEFAULT_PROFILE = "cpu"
 PROBE = f"""
 import importlib.metadata, json, sys
-from {PACKAGE}.classroom.profiles import get_profile
+from {PACKAGE}.machinery.profiles import get_profile
 from {PACKAGE}.machinery.device import get_device
 data = sys.modules.get("{PACKAGE}.data")
 print()

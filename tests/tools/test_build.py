@@ -167,7 +167,7 @@ class TinyCourse:
         self.write("vit_course/maths.py", MATHS)
         self.write("vit_course/shapes.py", SHAPES)
         self.write("vit_course/classroom/__init__.py", "")
-        self.write("vit_course/classroom/profiles.py", PROFILES)
+        self.write("vit_course/machinery/profiles.py", PROFILES)
         self.write("vit_course/machinery/__init__.py", "")
         self.write("vit_course/machinery/device.py", DEVICE)
         self.write("vit_course/data.py", DATA)

@@ -19,7 +19,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.weekly  # the solutions run the same code on every push
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.parent.name)
 def test_a_lesson_runs_as_a_plain_script(lesson, tmp_path):
     run = subprocess.run(

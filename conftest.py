@@ -1,8 +1,8 @@
 """How nbval runs the notebooks: which outputs are compared, and that solutions must be right.
 
 One call runs both editions of all lessons. The outputs of solutions 01 to 06 are the same on every machine with the
-PyTorch that made them (another one draws other random numbers), so there they are compared; VIT_COURSE_COMPARE=0 compares
-none. All other notebooks must run.
+PyTorch that made them (another one draws other random numbers), so there they are compared; VIT_COURSE_COMPARE=0
+compares none. All other notebooks must run.
 """
 
 import json

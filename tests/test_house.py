@@ -179,6 +179,13 @@ def test_the_five_files_of_the_model_hold_at_most_400_lines_of_code():
     assert sum(map(lines_of_code, texts)) <= 400
 
 
+def test_every_file_of_the_package_is_readable_in_one_sitting():
+    lines = {path: lines_of_code(path.read_text(encoding="utf-8")) for path in python_files(PACKAGE)}
+    long = {module_name(path) for path, count in lines.items() if count > 300 and "checks" not in path.parts}
+    assert long <= {f"{PACKAGE}.classroom.plots", f"{PACKAGE}.train"}
+    assert sum(count for path, count in lines.items() if path.parent == ROOT / PACKAGE) <= 4250
+
+
 @pytest.mark.parametrize("word", ["rel_pos", "entry_positions", "layer_pos", "pos_embed_at"])
 def test_the_model_and_the_lessons_that_build_it_know_only_the_papers_positions(word):
     paths = [ROOT / PACKAGE / f"{name}.py" for name in MODEL]

@@ -25,7 +25,10 @@ from reach import PACKAGE, Place, fingerprint, reach
 
 READERS = {"load_records": "runs", "load_trained": "checkpoints"}
 """Functions that read recorded runs or trained weights, and the folder below `data/` where these lie."""
-SILENT = (f"{PACKAGE}.classroom.checks", f"{PACKAGE}.classroom.doctor", f"{PACKAGE}.machinery.paths")
+SILENT = tuple(
+    f"{PACKAGE}.{name}"
+    for name in ("classroom.checks", "classroom.doctor", "machinery.console", "machinery.paths")
+)
 """Modules and folders that cannot change the numbers of a lesson."""
 SETUP_TAG = "setup"
 ABSOLUTE_PATH = re.compile(

@@ -3,6 +3,8 @@
 import ast
 import graphlib
 import io
+import json
+import os
 import re
 import subprocess
 import sys
@@ -177,6 +179,13 @@ def test_the_five_files_of_the_model_hold_at_most_400_lines_of_code():
     assert sum(map(lines_of_code, texts)) <= 400
 
 
+def test_every_file_of_the_package_is_readable_in_one_sitting():
+    lines = {path: lines_of_code(path.read_text(encoding="utf-8")) for path in python_files(PACKAGE)}
+    long = {module_name(path) for path, count in lines.items() if count > 300 and "checks" not in path.parts}
+    assert long <= {f"{PACKAGE}.classroom.plots", f"{PACKAGE}.train"}
+    assert sum(count for path, count in lines.items() if path.parent == ROOT / PACKAGE) <= 4250
+
+
 @pytest.mark.parametrize("word", ["rel_pos", "entry_positions", "layer_pos", "pos_embed_at"])
 def test_the_model_and_the_lessons_that_build_it_know_only_the_papers_positions(word):
     paths = [ROOT / PACKAGE / f"{name}.py" for name in MODEL]
@@ -191,7 +200,10 @@ def test_the_model_and_the_lessons_that_build_it_know_only_the_papers_positions(
 @pytest.fixture
 def small_model():
     torch.manual_seed(0)
-    return VisionTransformer(16, 4, 3, 5, embed_dim=24, depth=3, num_heads=2, attn_drop_rate=0.5)
+    model = VisionTransformer(16, 4, 3, 5, embed_dim=24, depth=3, num_heads=2, attn_drop_rate=0.5)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)  # the head of a new model is zero, and hides all before it
+    return model
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -220,7 +232,7 @@ def test_to_return_the_attention_costs_no_operation_more_than_the_model_has(smal
 def test_in_evaluation_the_result_is_the_same_with_the_attention_and_without(small_model):
     images = torch.randn(2, 3, 16, 16)
     logits, _ = small_model.eval()(images, return_attention=True)
-    torch.testing.assert_close(logits, small_model(images), rtol=0, atol=1e-6)
+    torch.testing.assert_close(logits, small_model(images), rtol=1e-4, atol=1e-4)
 
 
 def test_in_training_the_attention_is_that_before_dropout(small_model):
@@ -246,7 +258,8 @@ plots.show
 after = dict(matplotlib.rcParams), settings()
 changed = sorted(key for key in after[0] if after[0][key] != before[0].get(key))
 loaded = lambda: sorted(name for name in sys.modules if name.startswith("lessons"))
-facts = {"changed": changed + ["torch"] * (before[1] != after[1]), "loaded": loaded()}
+changed += ["torch"] * (before[1] != after[1])
+facts = {"home": sys.modules["vit_course.classroom"].__file__, "changed": changed, "loaded": loaded()}
 from vit_course.patches import count_patches
 check(count_patches)
 print(json.dumps(facts | {"after": loaded()}))
@@ -256,9 +269,6 @@ print(json.dumps(facts | {"after": loaded()}))
 @pytest.fixture(scope="module")
 def first_cell(tmp_path_factory):
     """What the first cell of a lesson loads and changes, in a process of its own, and what one check loads then."""
-    import json
-    import os
-
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -266,7 +276,9 @@ def first_cell(tmp_path_factory):
     }
     run = subprocess.run([sys.executable, "-c", FIRST_CELL], env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout.splitlines()[-1])
+    facts = json.loads(run.stdout.splitlines()[-1])
+    assert Path(facts["home"]).is_relative_to(ROOT)
+    return facts
 
 
 def test_the_first_cell_of_a_lesson_loads_no_check(first_cell):
@@ -330,9 +342,10 @@ def test_no_function_has_more_than_60_lines_of_code():
 # -- law 9: a record says which code made it
 
 
-def test_a_record_says_which_code_made_it():
-    from vit_course.experiments import run
+def test_a_record_says_which_code_made_it(tmp_path, monkeypatch):
+    from vit_course.experiments import released, run
 
+    monkeypatch.setattr(released, "QUEUE", tmp_path)
     config = TrainConfig(epochs=1, batch_size=32, quiet=True)
     experiment = run.Experiment("house", "linear", "cpu", "linear", config)
     record = run.run_experiment(experiment, shapes10(train=64, test=32))

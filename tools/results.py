@@ -10,10 +10,12 @@ NAMES = {"vit": "ViT", "resnet": "ResNet"}
 
 
 def read_runs(root: Path, group: str) -> list[dict]:
-    """Read the recorded runs of a group: the GPU's where there are any, else the CPU's."""
-    for size in ("gpu", "cpu"):
-        paths = sorted((root / "data" / "runs").glob(f"{size}-{group}-*.json"))
-        if paths:
+    """Read the recorded runs of a group: those in folders first, the GPU's where there are any, else the CPU's."""
+    sizes = ("gpu", "cpu")
+    for pattern in [f"{size}/{group}/*.json" for size in sizes] + [
+        f"{size}-{group}-*.json" for size in sizes
+    ]:
+        if paths := sorted((root / "data" / "runs").glob(pattern)):
             return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return []
 

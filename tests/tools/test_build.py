@@ -678,14 +678,17 @@ def test_a_new_record_makes_only_lessons_stale_that_show_records(course, module,
     assert "outputs are stale" in message
 
 
-def test_a_new_record_of_a_group_that_a_lesson_does_not_name_leaves_it_as_it_is(course):
+@pytest.mark.parametrize("record", ["cpu-ladder-plain-seed0.json", "gpu/ladder/plain-seed0.json"])
+def test_a_new_record_of_a_group_that_a_lesson_does_not_name_leaves_it_as_it_is(course, record):
     course.write("vit_course/experiments.py", "def load_records(group):\n    return []\n")
     course.lesson("# %%\nfrom vit_course.experiments import load_records\nprint(load_records('ladder'))")
     course.build()
     course.store_outputs()
     course.write("data/runs/cpu-masked-colours-1-seed0.json", "{}")
     assert course.check() == []
-    course.write("data/runs/cpu-ladder-plain-seed0.json", "{}")
+    course.write("data/runs/cpu/masked/ladder-seed0.json", "{}")
+    assert course.check() == []
+    course.write(f"data/runs/{record}", "{}")
     (message,) = course.check()
     assert "outputs are stale" in message
 
@@ -870,6 +873,9 @@ def test_results_of_a_gpu_come_before_those_of_a_cpu(tmp_path):
     for size in ("cpu", "gpu"):
         (runs / f"{size}-comparison-vit-seed0.json").write_text(json.dumps({"size": size}))
     assert [run["size"] for run in read_runs(tmp_path, "comparison")] == ["gpu"]
+    (runs / "cpu" / "comparison").mkdir(parents=True)
+    (runs / "cpu" / "comparison" / "vit-seed0.json").write_text(json.dumps({"size": "new"}))
+    assert [run["size"] for run in read_runs(tmp_path, "comparison")] == ["new"]
 
 
 def test_without_records_the_readme_says_so(tmp_path):

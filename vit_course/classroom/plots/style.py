@@ -30,7 +30,7 @@ def course_style() -> Iterator[None]:
 
     Only the course's settings are put back: a notebook's backend may change others when the first figure appears.
     """
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
     from matplotlib import rcParams
 
     lines = cycler(color=PALETTE, linestyle=LINE_STYLES * 2)

@@ -1,28 +1,18 @@
 """The results table of the README, from the recorded runs in `data/runs/`. `build` writes it."""
 
-import json
 import re
 from pathlib import Path
 from statistics import mean, stdev
+
+from vit_course.experiments.records import load_records
 
 TABLE = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NAMES = {"vit": "ViT", "resnet": "ResNet"}
 
 
-def read_runs(root: Path, group: str) -> list[dict]:
-    """Read the recorded runs of a group: those in folders first, the GPU's where there are any, else the CPU's."""
-    sizes = ("gpu", "cpu")
-    for pattern in [f"{size}/{group}/*.json" for size in sizes] + [
-        f"{size}-{group}-*.json" for size in sizes
-    ]:
-        if paths := sorted((root / "data" / "runs").glob(pattern)):
-            return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    return []
-
-
 def results_text(root: Path) -> str:
     """Return the table of the comparison of lesson 08 in Markdown, with all that is needed to read it."""
-    runs = read_runs(root, "comparison")
+    runs = load_records("comparison", runs=root / "data" / "runs")
     if not runs:
         return "No comparison is recorded yet, so there is no number here.\n"
     lines = ["| model | parameters | GFLOP a picture | TFLOP of training | minutes | test accuracy |"]

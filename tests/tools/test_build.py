@@ -22,7 +22,8 @@ from outputs import (
     source_hash,
 )
 from reach import PACKAGE, fingerprint
-from results import read_runs, results_text
+from results import results_text
+from vit_course.experiments.records import load_records
 
 MATHS = '''\
 """Numbers."""
@@ -872,10 +873,10 @@ def test_results_of_a_gpu_come_before_those_of_a_cpu(tmp_path):
     runs.mkdir(parents=True)
     for size in ("cpu", "gpu"):
         (runs / f"{size}-comparison-vit-seed0.json").write_text(json.dumps({"size": size}))
-    assert [run["size"] for run in read_runs(tmp_path, "comparison")] == ["gpu"]
+    assert [run["size"] for run in load_records("comparison", runs=runs)] == ["gpu"]
     (runs / "cpu" / "comparison").mkdir(parents=True)
     (runs / "cpu" / "comparison" / "vit-seed0.json").write_text(json.dumps({"size": "new"}))
-    assert [run["size"] for run in read_runs(tmp_path, "comparison")] == ["new"]
+    assert [run["size"] for run in load_records("comparison", runs=runs)] == ["new"]
 
 
 def test_without_records_the_readme_says_so(tmp_path):

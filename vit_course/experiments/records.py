@@ -54,17 +54,18 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def load_records(group: str, size: str | None = None) -> list[dict[str, Any]]:
+def load_records(group: str, size: str | None = None, runs: Path | None = None) -> list[dict[str, Any]]:
     """Read the recorded runs of a group: the GPU's where there are any, else the CPU's, or those of `size`.
 
-    Every record says what produced it: see "machine", "data", "config", "versions" and "code".
+    Every record says what produced it: see "machine", "data", "config", "versions" and "code". `runs` is another
+    folder than `data/runs`.
 
     Raises:
         ValueError: if one is damaged; the message names it.
     """
     sizes = (size,) if size else SIZES[::-1]
     for pattern in [f"{one}/{group}/*.json" for one in sizes] + [f"{one}-{group}-*.json" for one in sizes]:
-        if paths := sorted(RUNS.glob(pattern)):
+        if paths := sorted((runs or RUNS).glob(pattern)):
             return [read_record(path) for path in paths]
     return []
 

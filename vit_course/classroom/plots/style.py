@@ -30,8 +30,8 @@ def course_style() -> Iterator[None]:
 
     Only the course's settings are put back: a notebook's backend may change others when the first figure appears.
     """
-    from matplotlib.rcsetup import cycler
     from matplotlib import rcParams
+    from matplotlib.rcsetup import cycler
 
     lines = cycler(color=PALETTE, linestyle=LINE_STYLES * 2)
     before = {name: rcParams[name] for name in [*SETTINGS, "axes.prop_cycle"]}

@@ -41,6 +41,14 @@ class Mirror(BaseHTTPRequestHandler):
             return self.answer(404 if kind == "missing" else 416, b"no")
         if kind == "portal":
             return self.answer(200, b"<html>Please log in</html>")
+        if kind == "nothing":
+            return self.answer(204, b"", length=None)
+        if kind == "packed":
+            return self.answer(200, content, {"Content-Encoding": "gzip", "Connection": "close"}, length=None)
+        if kind == "bad_length":
+            return self.answer(200, content, {"Content-Length": "many"}, length=None)
+        if kind == "endless_page":
+            return self.answer(200, b"<p>Log in</p>" * 30_000, {"Connection": "close"}, length=None)
         if kind == "redirect":
             return self.answer(302, b"", {"Location": "/good/" + ARCHIVE})
         if kind == "longer":
@@ -59,11 +67,15 @@ class Mirror(BaseHTTPRequestHandler):
         if length:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        sent = body[: len(body) // 2] if kind in ("cut", "hanging") else body
+        share = {"cut": 0.5, "hanging": 0.5, "dripping": 0.01}.get(kind, 1)
+        sent = body[: int(share * len(body))]
         for i in range(0, len(sent), 50_000):
             self.wfile.write(sent[i : i + 50_000])
             if kind == "slow":
                 time.sleep(0.05)
+        while kind == "dripping" and not self.server.closing.wait(0.01):
+            self.wfile.write(body[len(sent) : len(sent) + 1])
+            sent = body[: len(sent) + 1]
         if kind == "hanging":
             self.wfile.flush()
             self.server.closing.wait(20)
@@ -214,7 +226,10 @@ def test_complete_part_of_a_killed_download_needs_no_server(tmp_path):
     assert_only_the_archive_is_there(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["portal", "changed", "missing"])
+@pytest.mark.parametrize(
+    "kind",
+    ["portal", "changed", "missing", "nothing", "packed", "bad_length", "endless_page", "wrong", "longer"],
+)
 def test_server_with_another_file_does_not_spoil_what_has_arrived(server, tmp_path, kind):
     part_of(tmp_path, CONTENT[:HALF])
     fetch(server, tmp_path, kind, "good")
@@ -233,6 +248,9 @@ def test_server_with_another_file_does_not_spoil_what_has_arrived(server, tmp_pa
         ("hanging", "timed out"),
         ("portal", "its file has 26 bytes, the real one has 1,000,000"),
         ("longer", "bytes, the real one has 1,000,000"),
+        ("nothing", "it answers 204, without the file"),
+        ("packed", "packed once more (gzip)"),
+        ("bad_length", "its file has many bytes, the real one has 1,000,000"),
     ],
 )
 def test_failing_mirror_says_one_line_and_the_next_is_used(server, tmp_path, capsys, kind, reason):
@@ -253,6 +271,65 @@ def test_wrong_file_leaves_nothing_behind(server, tmp_path, kind):
     with pytest.raises(ConnectionError):
         fetch(server, tmp_path, kind)
     assert not (tmp_path / ARCHIVE).exists() and not part_of(tmp_path).exists()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Judge the speed of a mirror after a quarter of a second."""
+    monkeypatch.setattr(download, "WINDOW", 0.25)
+
+
+def test_dripping_server_is_left_for_the_next_one_which_goes_on(server, tmp_path, capsys, impatient):
+    fetch(server, tmp_path, "dripping", "good")
+    assert "it sends " in capsys.readouterr().out
+    kept = int(server.requests[-1][1].removeprefix("bytes=").rstrip("-"))
+    assert 10_000 <= kept < 20_000
+    assert_only_the_archive_is_there(tmp_path)
+
+
+def test_the_last_server_may_be_slow(server, tmp_path, impatient, monkeypatch):
+    monkeypatch.setattr(download, "FLOOR", 1e12)
+    fetch(server, tmp_path, "missing", "slow")
+    assert_only_the_archive_is_there(tmp_path)
+
+
+def test_a_malformed_address_does_not_cost_what_has_arrived(server, tmp_path, capsys):
+    part_of(tmp_path, CONTENT[:HALF])
+    download_cifar10(tmp_path, urls=["htp:nowhere", "http://[::1", server.url("good")], **EXPECTED)
+    assert server.requests == [("good", f"bytes={HALF}-")]
+    assert capsys.readouterr().out.count("No luck with") == 2
+
+
+@pytest.mark.parametrize("kind", ["nothing", "packed", "bad_length", "endless_page", "longer", "wrong"])
+def test_what_has_arrived_is_kept_as_the_message_says(server, tmp_path, kind):
+    part = part_of(tmp_path, CONTENT[:HALF])
+    with pytest.raises(ConnectionError, match="What has arrived is kept"):
+        fetch(server, tmp_path, kind)
+    if kind != "wrong":  # this one claims to go on with our file: only its sum tells that it does not
+        assert part.read_bytes() == CONTENT[:HALF]
+    assert not list(tmp_path.glob("*.anew"))
+
+
+def test_an_intact_archive_in_a_folder_that_cannot_be_written_is_found(tmp_path, monkeypatch):
+    (tmp_path / ARCHIVE).write_bytes(CONTENT)
+    monkeypatch.setattr(download, "FileLock", lambda path: pytest.fail("nothing needs a lock here"))
+    assert download_cifar10(tmp_path, urls=["http://127.0.0.1:9/"], **EXPECTED) == tmp_path / ARCHIVE
+
+
+def test_a_file_system_without_locks_is_no_obstacle(server, tmp_path, monkeypatch):
+    class NoLock:
+        def __init__(self, path):
+            pass
+
+        def acquire(self):
+            raise NotImplementedError("FileSystem does not appear to support flock")
+
+        def release(self):
+            pass
+
+    monkeypatch.setattr(download, "FileLock", NoLock)
+    fetch(server, tmp_path, "good")
+    assert_only_the_archive_is_there(tmp_path)
 
 
 def test_hanging_server_is_given_up_after_the_timeout(server, tmp_path):

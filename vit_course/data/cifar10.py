@@ -10,10 +10,12 @@ import hashlib
 import os
 import pickle
 import tarfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -46,20 +48,26 @@ MIRRORS = (
     # The official host comes last: it serves about 60 kB/s since June 2026.
     "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
 )
-BLOCK = 1 << 16  # bytes read at once: one second of the slowest host
+BLOCK = 1 << 16  # bytes read at most at once
+FLOOR, WINDOW = 100_000, 20.0
+"""A mirror that sends fewer bytes a second, over so many seconds, is left for the next one; the last one never is."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class NotTheArchive(ValueError):
+    """A file that was expected to be the official one is another."""
+
+
 def verify_archive(path: Path, size: int = ARCHIVE_SIZE, md5: str = ARCHIVE_MD5) -> None:
-    """Raise a ValueError that says what is wrong unless the file has exactly this size in bytes and this md5."""
+    """Raise a `NotTheArchive` that says what is wrong unless the file has exactly this size in bytes and this md5."""
     if path.stat().st_size != size:
-        raise ValueError(f"{path.name} has {path.stat().st_size:,} bytes, the real one has {size:,}")
+        raise NotTheArchive(f"{path.name} has {path.stat().st_size:,} bytes, the real one has {size:,}")
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() != md5:
-        raise ValueError(f"{path.name} has md5 {digest.hexdigest()}, the real one has {md5}")
+        raise NotTheArchive(f"{path.name} has md5 {digest.hexdigest()}, the real one has {md5}")
 
 
 def _open(url: str, start: int, timeout: float) -> HTTPResponse:
@@ -77,40 +85,75 @@ def _open(url: str, start: int, timeout: float) -> HTTPResponse:
     return response
 
 
-def _fetch(url: str, part: Path, size: int, timeout: float) -> None:
-    """Bring `part` to `size` bytes, going on where it ends. An answer that cannot be the file leaves it as it is."""
+def _first_byte(response: HTTPResponse, start: int, size: int) -> int:
+    """Tell where in the file an answer begins: at `start` as asked, or at 0. One that cannot be the file is refused."""
+    headers = response.headers
+    if getattr(response, "status", None) not in (200, 206, None):  # a file on a disk has none
+        raise ConnectionError(f"it answers {response.status}, without the file")
+    if encoding := headers.get("Content-Encoding"):
+        raise ConnectionError(f"it sends the file packed once more ({encoding})")
+    content_range = headers.get("Content-Range")
+    if content_range not in (None, f"bytes {start}-{size - 1}/{size}"):
+        raise ConnectionError(f"it sends {content_range} of another file")
+    start = 0 if content_range is None else start
+    length = headers.get("Content-Length")
+    if length is not None and not (length.isdigit() and start + int(length) == size):
+        whole = f"{start + int(length):,}" if length.isdigit() else length
+        raise ConnectionError(f"its file has {whole} bytes, the real one has {size:,}")
+    return start
+
+
+def _receive(response: HTTPResponse, file: BinaryIO, size: int, floor: float) -> None:
+    """Append what arrives to a file, up to `size` bytes; leave a server slower than `floor` bytes a second."""
+    since, arrived = time.monotonic(), 0
+    with tqdm(total=size, initial=file.tell(), unit="B", unit_scale=True, desc=ARCHIVE) as bar:
+        while file.tell() <= size and (block := response.read1(BLOCK)):
+            file.write(block)
+            bar.update(len(block))
+            arrived += len(block)
+            seconds = time.monotonic() - since
+            if seconds >= WINDOW:
+                if arrived < floor * seconds:
+                    raise ConnectionError(f"it sends {arrived / seconds / 1000:.0f} kB a second only")
+                since, arrived = time.monotonic(), 0
+    if file.tell() < size:
+        raise ConnectionError(f"it stopped after {file.tell():,} of {size:,} bytes")
+
+
+def _fetch(url: str, part: Path, size: int, timeout: float, floor: float) -> Path:
+    """Go on with `part` where it ends; return the file that is complete now.
+
+    A server that sends everything from the start does so into a file beside it: what has arrived is safe from it.
+    """
     start = part.stat().st_size if part.exists() else 0
     if start >= size:
-        return  # nothing to fetch: the caller's verification tells whether it is right
+        return part  # nothing to fetch: the caller's verification tells whether it is right
     with _open(url, start, timeout) as response:
-        content_range = response.headers.get("Content-Range")
-        if content_range is None:
-            start = 0  # this server knows no ranges and sends everything
-        elif content_range != f"bytes {start}-{size - 1}/{size}":
-            raise ConnectionError(f"it sends {content_range} of another file")
-        length = response.headers.get("Content-Length")
-        if length is not None and start + int(length) != size:
-            raise ConnectionError(f"its file has {start + int(length):,} bytes, the real one has {size:,}")
-        bar = tqdm(total=size, initial=start, unit="B", unit_scale=True, desc=ARCHIVE)
-        with bar, part.open("ab" if start else "wb") as file:
-            while file.tell() <= size and (block := response.read(BLOCK)):
-                file.write(block)
-                bar.update(len(block))
-    if part.stat().st_size < size:
-        raise ConnectionError(f"it stopped after {part.stat().st_size:,} of {size:,} bytes")
-
-
-def _fetch_verified(url: str, part: Path, size: int, md5: str, timeout: float) -> None:
-    """Fetch, then check. Bytes kept from an earlier attempt may be the wrong ones: then once more from the start."""
-    resumed = part.exists()
-    try:
-        _fetch(url, part, size, timeout)
-        verify_archive(part, size, md5)
-    except ValueError:
-        part.unlink()
-        if not resumed:
+        beside = _first_byte(response, start, size) != start
+        goal = part.with_suffix(".anew") if beside else part
+        try:
+            with goal.open("wb" if beside else "ab") as file:
+                _receive(response, file, size, floor)
+        except BaseException:
+            if beside:
+                goal.unlink(missing_ok=True)
             raise
-        _fetch_verified(url, part, size, md5, timeout)
+    return goal
+
+
+def _fetch_verified(url: str, part: Path, size: int, md5: str, timeout: float, floor: float) -> None:
+    """Fetch, then verify. Bytes kept from an earlier attempt may be the wrong ones: then once more from the start."""
+    kept = part.exists()
+    goal = _fetch(url, part, size, timeout, floor)
+    try:
+        verify_archive(goal, size, md5)
+    except NotTheArchive:
+        goal.unlink()
+        if goal != part or not kept:
+            raise
+        _fetch_verified(url, part, size, md5, timeout, floor)
+        return
+    os.replace(goal, part)
 
 
 def _by_hand(target: Path, urls: tuple[str, ...] | list[str], size: int, md5: str) -> str:
@@ -121,6 +164,30 @@ def _by_hand(target: Path, urls: tuple[str, ...] | list[str], size: int, md5: st
         + f"on another machine, carry it over (a USB stick will do) and put it into\n    {target.parent.resolve()}\n"
         "It is checked when it is read. Until then the course runs on Shapes-10."
     )
+
+
+def _is_intact(archive: Path, size: int, md5: str, say: bool = False) -> bool:
+    try:
+        verify_archive(archive, size, md5)
+    except NotTheArchive as error:
+        if say:
+            print(f"{error}: downloading it again")
+        return False
+    return True
+
+
+@contextmanager
+def _lock(target: Path) -> Iterator[None]:
+    """Let one of several processes download; the system frees the lock when its holder dies, however that happens."""
+    lock = FileLock(f"{target}.lock")
+    try:
+        lock.acquire()
+    except NotImplementedError:  # some file systems of servers know no locks
+        pass
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def download_cifar10(
@@ -141,7 +208,8 @@ def download_cifar10(
         urls: where from, in this order; else VIT_COURSE_CIFAR10_URL (addresses set apart by spaces), else `MIRRORS`.
         size: expected bytes.
         md5: expected md5, in hexadecimal.
-        timeout: seconds that a server may stay silent before it counts as failed.
+        timeout: seconds that a server may stay silent before it counts as failed. One that sends less than 100 kB a
+            second over 20 seconds is left, too, if there is another.
 
     Returns:
         The path of the archive, verified.
@@ -151,19 +219,17 @@ def download_cifar10(
         OSError: if the folder cannot be written or the disk is full.
     """
     target = resolve_root(root) / ARCHIVE
+    if target.exists() and _is_intact(target, size, md5):  # also in a folder that cannot be written
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(ARCHIVE + ".part")
     urls = urls or os.environ.get("VIT_COURSE_CIFAR10_URL", "").split() or MIRRORS
-    with FileLock(f"{target}.lock"):  # the system frees it when its holder dies, however that happens
-        if target.exists():
-            try:
-                verify_archive(target, size, md5)
-                return target
-            except ValueError as error:
-                print(f"{error}: downloading it again")
+    with _lock(target):
+        if target.exists() and _is_intact(target, size, md5, say=True):
+            return target
         for url in urls:
             try:
-                _fetch_verified(url, part, size, md5, timeout)
+                _fetch_verified(url, part, size, md5, timeout, 0 if url == urls[-1] else FLOOR)
                 os.replace(part, target)
                 return target
             except (OSError, HTTPException, ValueError) as error:

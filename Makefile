@@ -77,6 +77,7 @@ check-code: $(READY)
 	$(call say,tests of the code)
 	$(BIN)/python -m pytest tests -n $(CORES) $(if $(WEEKLY),-m "")
 
+check-notebooks: export VIT_COURSE_FORK := $(if $(filter Linux,$(shell uname -s)),1,0)
 check-notebooks: $(READY)
 	$(call say,notebooks run, with nothing solved and solved, and show what they showed before)
 	@rm -rf build/answers

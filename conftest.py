@@ -24,6 +24,14 @@ def is_compared(path):
     return comparable and os.environ.get("VIT_COURSE_COMPARE") != "0" and made_with_this_torch(path)
 
 
+def pytest_configure(config):
+    """Start kernels as forks where that is asked for."""
+    if os.environ.get("VIT_COURSE_FORK") == "1":
+        from tests.forked_kernels import install
+
+        install()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path, parent):
     """Set up each notebook for its edition."""

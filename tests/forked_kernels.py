@@ -1,0 +1,99 @@
+"""Kernels for nbval that begin with torch imported: each is a fork of one process that has imported it.
+
+Thirty notebooks are run at every push, and in each the imports cost seconds. `install` is called where the variable
+VIT_COURSE_FORK is 1 (the Makefile sets it on Linux); without it kernels start as they always do.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from jupyter_client.provisioning import local_provisioner
+
+PARENT = """
+import json, os, signal, sys
+import einops, ipykernel.kernelapp, ipykernel.zmqshell, matplotlib, numpy, torch
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children, so none is left as a zombie
+for line in sys.stdin:
+    job = json.loads(line)
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        os.environ.clear()
+        os.environ.update(job["env"])
+        os.chdir(job["cwd"])
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        sys.argv = job["argv"]
+        try:
+            ipykernel.kernelapp.launch_new_instance()
+        finally:
+            os._exit(0)
+    try:
+        os.setpgid(pid, pid)
+    except OSError:
+        pass  # the child was faster
+    print(pid, flush=True)
+"""
+parents = []
+
+
+class ForkedKernel:
+    """A kernel as `jupyter_client` handles one: what it needs of `subprocess.Popen`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid):
+        self.pid, self.returncode = pid, None
+
+    def poll(self):
+        """Return None while the kernel lives."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            self.returncode = 0
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Wait for the kernel's end."""
+        until = time.monotonic() + (timeout or 60)
+        while self.poll() is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("kernel", timeout)
+            time.sleep(0.02)
+        return self.returncode
+
+    def send_signal(self, number):
+        """Send a signal."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        """Ask the kernel to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        """End the kernel."""
+        self.send_signal(signal.SIGKILL)
+
+
+def fork_kernel(command, env=None, cwd=None, **options):
+    """Start the kernel of a command `python -m ipykernel_launcher -f FILE`, as a fork."""
+    if not parents:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        parents.append(subprocess.Popen([sys.executable, "-c", PARENT], **pipes))
+    (parent,) = parents
+    job = {"env": dict(env or os.environ), "cwd": str(cwd or os.getcwd()), "argv": command[2:]}
+    parent.stdin.write(json.dumps(job) + "\n")
+    parent.stdin.flush()
+    return ForkedKernel(int(parent.stdout.readline()))
+
+
+def install():
+    """Let `jupyter_client` fork its kernels in this process."""
+    local_provisioner.launch_kernel = fork_kernel

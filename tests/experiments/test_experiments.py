@@ -309,9 +309,15 @@ def test_a_record_is_of_the_run_that_the_code_describes_today(path):
     )
 
 
-@pytest.mark.parametrize("path", sorted(kept_records.RUNS.glob("*/*/*.json")), ids=lambda path: path.stem)
-def test_a_record_in_a_folder_is_of_the_run_that_is_planned_today(path):
-    stem = path.relative_to(kept_records.RUNS).with_suffix("").as_posix()
+IN_FOLDERS = [
+    pytest.param(path, path.relative_to(folder).with_suffix("").as_posix(), id=path.stem)
+    for folder in (kept_records.RUNS, kept_records.RUNS / "waiting")
+    for path in sorted(folder.glob("[cg]pu/*/*.json"))
+]
+
+
+@pytest.mark.parametrize(("path", "stem"), IN_FOLDERS)
+def test_a_record_in_a_folder_is_of_the_run_that_is_planned_today(path, stem):
     assert stem in PLANNED, f"{path} is of no experiment: delete it"
     record = read_record(path)
     assert differences(record, PLANNED[stem]) == [], f"{path} is stale: delete it and run it again"

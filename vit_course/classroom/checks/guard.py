@@ -174,7 +174,9 @@ def untouched() -> Iterator[None]:
         for get, put in (*ALWAYS_RESTORED, *RESTORED_IF_CHANGED):
             with contextlib.suppress(OSError):  # a working directory that somebody deleted
                 stack.callback(put_back, get, put, get(), (get, put) in ALWAYS_RESTORED)
-        stack.callback(put_patched_back, [(owner, functions_of(owner)) for owner in owners()])
+        stack.callback(
+            put_patched_back, [(owner, functions_of(owner), set(vars(owner))) for owner in owners()]
+        )
         stack.enter_context(cpu_as_default())
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
@@ -225,15 +227,19 @@ def functions_of(owner: ModuleType | type) -> dict[str, Any]:
     return {name: v for name, v in list(vars(owner).items()) if callable(v) or isinstance(v, kinds)}
 
 
-def put_patched_back(before: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Put back every function that was replaced or deleted; torch's own wrappers, made on first use, stay."""
-    for owner, functions in before:
+def put_patched_back(before: list[tuple[Any, dict[str, Any], set[str]]]) -> None:
+    """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
+    for owner, functions, names in before:
         for name, old in functions.items():
             new = vars(owner).get(name)
             if new is old or (is_torchs(new) and inspect.unwrap(new) is old):
                 continue
             with contextlib.suppress(AttributeError, TypeError):
                 setattr(owner, name, old)
+        for name in vars(owner).keys() - names if isinstance(owner, type) else ():
+            inherited = any(name in vars(base) for base in owner.__mro__[1:])
+            if inherited and (callable(vars(owner)[name]) or vars(owner)[name] is None):
+                delattr(owner, name)
 
 
 def is_torchs(function: Any) -> bool:

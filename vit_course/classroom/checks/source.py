@@ -42,7 +42,8 @@ def standalone_source(answer: Any, exercise: str = "") -> str:
     """
     notes = Notes(answer, exercise)
     notes.define(answer, answer.__name__)
-    return "from __future__ import annotations\n" * notes.future + "\n".join(notes.lines).lstrip()
+    future = ["from __future__ import annotations"] * notes.future
+    return "\n".join([*future, *dict.fromkeys(notes.imports), *notes.lines]).lstrip()
 
 
 class Notes:
@@ -50,6 +51,7 @@ class Notes:
 
     def __init__(self, answer: Any, exercise: str):
         self.answer, self.exercise = answer, exercise
+        self.imports: list[str] = []
         self.lines: list[str] = []
         self.names: dict[str, Any] = {answer.__name__: answer}
         self.future = False
@@ -70,7 +72,7 @@ class Notes:
         for base in value.__bases__ if inspect.isclass(value) else ():
             if base.__name__ == own_name:  # a subclass that took over the name
                 self.bind(own_name, base)
-        self.lines += [f"import {module}" for module in sorted(imported_by_dots(tree, scope))]
+        self.imports += [f"import {module}" for module in sorted(imported_by_dots(tree, scope))]
         for used in sorted(
             free_names(symtable.symtable(source, own_name, "exec")) & scope.keys() - {own_name}
         ):
@@ -92,15 +94,18 @@ class Notes:
         origin = getattr(value, "__module__", None) or ""
         own_name = getattr(value, "__name__", "")
         if isinstance(value, ModuleType):
-            self.lines.append(f"import {value.__name__}" + (f" as {name}" if name != value.__name__ else ""))
+            self.imports.append(
+                f"import {value.__name__}" + (f" as {name}" if name != value.__name__ else "")
+            )
         elif (text := literal(value)) is not None:
-            self.lines += ["import torch"] * ("torch." in text) + [f"{name} = {text}"]
+            self.imports += ["import torch"] * ("torch." in text)
+            self.lines.append(f"{name} = {text}")
         elif origin.startswith("answers."):  # a part of an earlier lesson, put in place by `use_my_answers`
-            self.lines.append(f"from {home(own_name)} import {own_name} as {name}")
+            self.imports.append(f"from {home(own_name)} import {own_name} as {name}")
         elif origin in ("__main__", self.answer.__module__) and functions_in(value) is not None:
             self.define(value, name)
         else:
-            self.lines.append(import_line(name, value, self.answer.__module__))
+            self.imports.append(import_line(name, value, self.answer.__module__))
 
 
 def own_source(value: Any) -> tuple[str, dict[str, Any]]:
@@ -347,12 +352,15 @@ def import_line(name: str, value: Any, notebook: str) -> str:
         CannotKeep: if no module has it.
     """
     own_name = getattr(value, "__name__", name)
-    loaded = [module for module in list(sys.modules) if module not in ("__main__", notebook)]
-    for module in (*LOOKED_THROUGH, getattr(value, "__module__", None), *loaded):
+    own = [getattr(sys.modules.get(module), "__dict__", {}) for module in ("__main__", notebook)]
+    for module in (*LOOKED_THROUGH, getattr(value, "__module__", None), *list(sys.modules)):
+        known = getattr(sys.modules.get(module), "__dict__", {})
+        if any(known is names for names in own):  # a kernel goes by several names
+            continue
         for attribute in (own_name, name):
-            if module in sys.modules and getattr(sys.modules[module], "__dict__", {}).get(attribute) is value:
+            if known.get(attribute) is value:
                 return f"from {module} import {attribute}" + (f" as {name}" if name != attribute else "")
-    kind = type(value).__name__
     raise CannotKeep(
-        f"it uses `{name}`, a {kind} made outside of it: make it inside, or hand it over as an argument"
+        f"it uses `{name}` ({type(value).__name__}), which was made outside of it: make it inside, or hand it over as "
+        "an argument"
     )

@@ -17,7 +17,7 @@ from vit_course.machinery.paths import LESSONS, ROOT
 def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     """Say in words how a result differs from the wanted one; an empty string if it does not."""
     if isinstance(got, Exception):
-        return f"{type(got).__name__}: {got}"
+        return error_text(got)
     if got is None and want is not None:
         return "your function returned nothing; is the `return` missing?"
     if isinstance(want, Tensor):

@@ -18,7 +18,8 @@ from vit_course.classroom.checks import (
     registry,
     use_my_answers,
 )
-from vit_course.classroom.checks.kept import keep, standalone_source
+from vit_course.classroom.checks.kept import keep
+from vit_course.classroom.checks.source import standalone_source
 from vit_course.machinery.paths import LESSONS
 
 TABLES = [lesson_part(path.parent.name, "answers") for path in sorted(LESSONS.glob("[0-9]*/answers.py"))]

@@ -1,105 +1,176 @@
 """Keep right answers from notebook to notebook: `my_answers` builds the model of them in lesson 06.
 
 An answer is kept as a small Python file in `answers/` (or $VIT_COURSE_ANSWERS): its source, and the imports it needs.
+Where the folder of the course cannot be written, as on a server that many share, it is kept in the home folder.
 """
 
 import ast
-import inspect
-import linecache
+import contextlib
 import os
-import symtable
-import textwrap
-import types
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.checks.diagnosis import diagnose
+from vit_course.classroom.checks.guard import TimeLimit, untouched
+from vit_course.classroom.checks.registry import home
+from vit_course.classroom.checks.source import CannotKeep, call_of_finished, standalone_source
+from vit_course.classroom.checks.words import error_text, explain_error
 from vit_course.classroom.notebook import in_notebook
 from vit_course.machinery.paths import ROOT
 
+MODEL_MODULES = ("patches", "embeddings", "attention", "encoder", "vit")
+FALLBACK = "vit-course-answers"
+"""Folder in the home folder, for where the folder of the course cannot be written."""
+TOLD: set[Path] = set()
+"""The folders that a student has been told of in this process."""
 
-def folder() -> Path:
-    """Return the folder where answers are kept."""
-    return Path(os.environ.get("VIT_COURSE_ANSWERS") or ROOT / "answers")
+
+def folders() -> list[Path]:
+    """Return the folders where answers are kept, the first choice first."""
+    if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
+        return [Path(chosen)]
+    try:
+        return [ROOT / "answers", Path.home() / FALLBACK]
+    except RuntimeError:  # this user has no home
+        return [ROOT / "answers"]
+
+
+def keep_and_tell(name: str, answer: Any) -> str:
+    """Keep a right answer, and return what the student must know of it: nothing, or a line for the verdict."""
+    try:
+        path = keep(name, answer)
+    except CannotKeep as why:
+        before = " The one that was kept before stays." if name in kept_files()[0] else ""
+        return f"\nNot kept for later lessons: {why}.{before}"
+    if path is None or path.parent == folders()[0] or path.parent in TOLD:
+        return ""
+    TOLD.add(path.parent)
+    return f"\nKept in {path.parent}, because the folder of the course cannot be written; lesson 06 looks there too."
 
 
 def keep(name: str, answer: Any) -> Path | None:
-    """Write a right answer to the folder.
+    """Write a right answer to the folder, after checking what would be written.
 
-    None if it is the finished version, goes by another name than the exercise, or has no source to keep.
-    """
-    module = getattr(answer, "__module__", None) or ""
-    if (
-        getattr(answer, "__name__", None) != name
-        or module.startswith("vit_course")
-        or not (in_notebook() or os.environ.get("VIT_COURSE_ANSWERS"))
-    ):
-        return None
-    try:
-        text = standalone_source(answer)
-        folder().mkdir(parents=True, exist_ok=True)
-        path = folder() / f"{name}.py"
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except Exception:  # an answer may be any callable: one that cannot be kept is right all the same
-        return None
-    return path
-
-
-def standalone_source(answer: Any, done: set[str] | None = None) -> str:
-    """Return source that defines an answer by itself: the imports and helpers it uses, then the answer.
+    Returns:
+        The file; None if there is nothing to keep: the finished version, or a program outside a notebook.
 
     Raises:
-        LookupError: if it uses something that cannot be written down, such as a tensor made in the notebook.
+        CannotKeep: if it cannot be written down, or what would be written is not right by itself.
     """
-    done = set() if done is None else done
-    source, scope = own_source(answer)
-    lines = []
-    for name in sorted(free_names(symtable.symtable(source, answer.__name__, "exec"))):
-        if name not in scope or name == answer.__name__ or name in done:
-            continue
-        done.add(name)
-        value = scope[name]
-        origin = getattr(value, "__module__", None)
-        if isinstance(value, types.ModuleType):
-            lines.append(f"import {value.__name__} as {name}")
-        elif isinstance(value, int | float | str | tuple):
-            lines.append(f"{name} = {value!r}")
-        elif origin in ("__main__", answer.__module__) and hasattr(value, "__name__"):
-            lines.append(standalone_source(value, done))
-        elif origin == f"answers.{name}":  # a part of an earlier lesson, put in place by `use_my_answers`
-            lines.append(f"from {home(name)} import {name}")
-        elif origin and hasattr(value, "__name__"):
-            lines.append(f"from {origin} import {value.__name__} as {name}")
-        else:
-            raise LookupError(f"{name} cannot be written down")
-    return "\n".join([*lines, source])
+    module = getattr(answer, "__module__", None) or ""
+    if module.startswith("vit_course") or not (in_notebook() or os.environ.get("VIT_COURSE_ANSWERS")):
+        return None
+    own_name = getattr(answer, "__name__", None)
+    if own_name != name:
+        called = f"is called {own_name!r}" if own_name else f"is a {type(answer).__name__} without a name"
+        raise CannotKeep(f"only a function or class that is called {name} is kept, and this one {called}")
+    try:
+        text = standalone_source(answer, name)
+    except CannotKeep:
+        raise
+    except Exception as error:  # an answer may be any callable
+        raise CannotKeep(f"its source could not be read ({error_text(error)})") from error
+    before = kept_files()[0].get(name)
+    if before and before.read_bytes() == text.encode():
+        return before
+    tried(name, text, f"<{name}.py>")
+    return written(f"{name}.py", text)
 
 
-def free_names(table: symtable.SymbolTable) -> set[str]:
-    """Return the names that a source takes from around it; its local variables are its own."""
-    outermost = table.get_type() == "module"
-    names = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (outermost or s.is_global())}
-    return names.union(*map(free_names, table.get_children()))
+def written(name: str, text: str) -> Path:
+    """Write a file in the first folder that lets us, whole or not at all.
 
-
-def home(name: str) -> str:
-    """Return the module of the finished version of an exercise, or an empty string."""
-    return getattr(EXERCISES[name].reference, "__module__", "") if name in EXERCISES else ""
-
-
-def own_source(answer: Any) -> tuple[str, dict]:
-    """Return the source of a function or class and the names around it; works for notebook cells too.
-
-    A class in a notebook has no file of its own, so it is found in the cell of one of its methods.
+    Raises:
+        CannotKeep: if no folder can be written.
     """
-    function = answer
-    if inspect.isclass(answer):
-        methods = [value for value in vars(answer).values() if inspect.isfunction(value)]
-        if not methods:
-            raise LookupError(f"{answer.__name__} has no method to find its source by")
-        function = methods[0]
-    text = "".join(linecache.getlines(function.__code__.co_filename))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == answer.__name__:
-            return textwrap.dedent(ast.get_source_segment(text, node)) + "\n", function.__globals__
-    raise LookupError(f"no source of {answer.__name__}")
+    reasons = []
+    for folder in folders():
+        part = folder / f".{name}.{os.getpid()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(text, encoding="utf-8", newline="\n")
+            os.replace(part, folder / name)
+            return folder / name
+        except OSError as error:
+            reasons.append(f"{folder} ({error.strerror or type(error).__name__})")
+            with contextlib.suppress(OSError):
+                part.unlink()
+    raise CannotKeep(
+        f"no folder for it can be written: {', '.join(reasons)}. The variable VIT_COURSE_ANSWERS names another"
+    )
+
+
+def kept_files() -> tuple[dict[str, Path], list[Path]]:
+    """Return the files of kept answers by name, the newest of each name, and those of other users."""
+    found, foreign = {}, []
+    for folder in folders():
+        for path in sorted(folder.glob("[!.]*.py")):
+            if not is_mine(path):
+                foreign.append(path)
+            elif path.stem not in found or path.stat().st_mtime >= found[path.stem].stat().st_mtime:
+                found[path.stem] = path
+    return found, foreign
+
+
+def is_mine(path: Path) -> bool:
+    """Tell whether a file belongs to this user: what others left in a shared folder is not run."""
+    return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
+
+
+def tried(name: str, text: str | bytes, file: str) -> Any:
+    """Run the text of a kept answer, check what it defines in the place where it will be used, and return it.
+
+    Raises:
+        CannotKeep: if it does not run, or is not right.
+    """
+    space: dict[str, Any] = {"__name__": f"answers.{name}"}
+    limit = TimeLimit()
+    try:
+        with untouched(), limit:
+            exec(compile(text, file, "exec", dont_inherit=True), space)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
+            raise
+        raise CannotKeep(f"in a file of its own it stops with {explain_error(error)}") from error
+    if name not in space:
+        raise CannotKeep(f"there is no {name} in the file")
+    if call := call_of_finished(ast.parse(text), space, name):
+        raise CannotKeep(
+            f"`{call}` is the finished version itself, and in its place it would call itself for ever"
+        )
+    with in_place(name, space[name]):  # whoever reaches itself through a part of the model is found out here
+        verdict = diagnose(space[name], name)
+    if verdict.kind != "right" and RecursionError.__name__ not in verdict.message:
+        verdict = diagnose(space[name], name)
+    if verdict.kind != "right":
+        raise CannotKeep(f"in a file of its own it is not right: {verdict.message}")
+    return space[name]
+
+
+def is_of_the_model(name: str) -> bool:
+    """Tell whether an exercise is a part of the model of lesson 06."""
+    return home(name).removeprefix("vit_course.") in MODEL_MODULES
+
+
+def put_in_place(name: str, answer: Any) -> None:
+    """Bind an answer under its name in every module of the model that knows the name."""
+    for module in MODEL_MODULES:
+        module = sys.modules.get(f"vit_course.{module}")
+        if module is not None and hasattr(module, name):
+            setattr(module, name, answer)
+
+
+@contextlib.contextmanager
+def in_place(name: str, answer: Any) -> Iterator[None]:
+    """Put a part of the model in its place for as long as the block lasts."""
+    modules = [sys.modules.get(f"vit_course.{module}") for module in MODEL_MODULES if is_of_the_model(name)]
+    before = [(module, getattr(module, name)) for module in modules if hasattr(module, name)]
+    try:
+        if before:
+            put_in_place(name, answer)
+        yield
+    finally:
+        for module, value in before:
+            setattr(module, name, value)

@@ -1,54 +1,50 @@
 """Lesson 06 builds its model of the student's own parts: kept answers take the place of the finished versions."""
 
 import linecache
-import sys
-from pathlib import Path
-from typing import Any
+import textwrap
 
-from vit_course.classroom.checks.kept import folder, home
-from vit_course.classroom.checks.verdict import diagnose
-
-MODEL_MODULES = ("patches", "embeddings", "attention", "encoder", "vit")
+from vit_course.classroom.checks.kept import MODEL_MODULES, is_of_the_model, kept_files, put_in_place, tried
+from vit_course.classroom.checks.registry import EXERCISES, home
+from vit_course.classroom.checks.source import CannotKeep
 
 
 def use_my_answers() -> list[str]:
     """Put the kept answers in the place of the finished versions, in the model's modules of this process.
 
-    Each is checked again first; one that is not right any more is left out. Only what the model is made of
-    is replaced: a `VisionTransformer` built afterwards consists of the student's own parts.
+    Each is checked again first; one that is not right any more is left out, and so are files of other users. Only what
+    the model is made of is replaced: a `VisionTransformer` built afterwards consists of the student's own parts.
 
     Returns:
-        The names of the answers now in use, also printed.
+        The names of the answers now in use, also printed, with those left out and why.
     """
+    files, foreign = kept_files()
+    left_out = {path.stem: "the file belongs to another user" for path in foreign if path.stem not in files}
+    left_out |= {name: unknown(name) for name in files if name not in EXERCISES}
+    parts = sorted(filter(is_of_the_model, files), key=build_order)
+    for name in parts:  # of an earlier call
+        put_in_place(name, EXERCISES[name].reference)
     used = []
-    for path in sorted(folder().glob("*.py"), key=build_order):
-        if home(path.stem).removeprefix("vit_course.") not in MODEL_MODULES:
-            continue
-        namespace: dict[str, Any] = {"__name__": f"answers.{path.stem}"}
-        linecache.checkcache(str(path))
+    for name in parts:
+        linecache.checkcache(str(files[name]))
         try:
-            exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
-        except Exception:  # a file edited by hand may hold anything
-            continue
-        answer = namespace.get(path.stem)
-        if answer is not None and diagnose(answer, path.stem).kind == "right":
-            put_in_place(path.stem, answer)
-            used.append(path.stem)
-    finished = "no kept answer was found, so every part is the finished version"
+            put_in_place(name, tried(name, files[name].read_bytes(), str(files[name])))
+            used.append(name)
+        except (CannotKeep, OSError) as why:
+            left_out[name] = str(why)
+    found = "right by itself" if left_out else "found"
+    finished = f"no kept answer was {found}, so every part is the finished version"
     print(f"Your own parts in this model: {', '.join(used)}." if used else f"Your own parts: {finished}.")
+    for name, why in left_out.items():
+        print(f"Left out: {name}: {textwrap.shorten(why, 300)}")
     return used
 
 
-def build_order(path: Path) -> tuple[int, bool, str]:
+def unknown(name: str) -> str:
+    """Say that a file has not the name of an exercise."""
+    near = EXERCISES.nearest(name)
+    return "there is no exercise of this name" + (f"; did you mean {near}.py?" if near else "")
+
+
+def build_order(name: str) -> tuple[int, bool, str]:
     """Sort parts before what is made of them: by module, functions before classes."""
-    module = home(path.stem).removeprefix("vit_course.")
-    place = MODEL_MODULES.index(module) if module in MODEL_MODULES else len(MODEL_MODULES)
-    return place, path.stem[:1].isupper(), path.stem
-
-
-def put_in_place(name: str, answer: Any) -> None:
-    """Bind an answer under its name in every module of the model that knows the name."""
-    for module in MODEL_MODULES:
-        module = sys.modules.get(f"vit_course.{module}")
-        if module is not None and hasattr(module, name):
-            setattr(module, name, answer)
+    return MODEL_MODULES.index(home(name).removeprefix("vit_course.")), name[:1].isupper(), name

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vit_course.classroom.checks.guard import restart_clock
 from vit_course.classroom.checks.words import explain_error
 
 
@@ -20,6 +21,7 @@ class Unfinished(Exception):
 def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
     """Run an answer on a copy of the case; an error is an outcome too. Notices changed inputs."""
     arguments = copy(case)
+    restart_clock()
     try:
         value = run(answer, *arguments)
     except (Mistake, Unfinished):
@@ -45,6 +47,7 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
 
 def build(answer: type, **options) -> nn.Module:
     """Build a student's module; an error in `__init__` becomes a verdict."""
+    restart_clock()
     try:
         module = answer(**options)
     except NotImplementedError as error:

@@ -1,5 +1,6 @@
 """Which exercises there are, and where their checks lie: in the folder of a lesson, loaded when one is asked for."""
 
+import difflib
 import importlib.util
 import re
 import sys
@@ -55,6 +56,12 @@ class Exercises(Mapping):
             lesson_part(self.homes[name], "checks")
         return self.loaded[name]
 
+    def nearest(self, name: object) -> str:
+        """Return the exercise whose name is most like this one, or an empty string."""
+        plain = {known.replace("_", "").lower(): known for known in self}
+        near = difflib.get_close_matches(str(name).replace("_", "").lower(), plain, n=1)
+        return plain[near[0]] if near else ""
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.homes)
 
@@ -73,6 +80,11 @@ def exercise(reference: Any) -> Callable:
         return verify
 
     return register
+
+
+def home(name: str) -> str:
+    """Return the module of the finished version of an exercise, or an empty string."""
+    return getattr(EXERCISES[name].reference, "__module__", "") if name in EXERCISES else ""
 
 
 def lesson_part(lesson: str, part: str) -> ModuleType:

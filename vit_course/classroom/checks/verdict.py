@@ -1,19 +1,11 @@
 """The verdict on an answer: `check`, the last line of every exercise, and what it shows."""
 
-import inspect
-import io
 import os
-import warnings
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import nn
-
-from vit_course.classroom.checks.kept import keep
-from vit_course.classroom.checks.outcome import Mistake, Unfinished
-from vit_course.classroom.checks.registry import EXERCISES, Exercise
+from vit_course.classroom.checks.diagnosis import Verdict, diagnose
+from vit_course.classroom.checks.kept import keep_and_tell
 from vit_course.classroom.notebook import in_notebook
 
 KINDS = {
@@ -26,15 +18,6 @@ KINDS = {
 
 class CheckFailed(AssertionError):
     """Raised for a wrong or missing answer when VIT_COURSE_STRICT=1."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of a check: kind is "right", "unfinished", "wrong" or "unknown"."""
-
-    kind: str
-    message: str
-    exercise: Exercise | None = None
 
 
 def check(answer: Any, exercise: str | None = None) -> Any:
@@ -54,57 +37,10 @@ def check(answer: Any, exercise: str | None = None) -> Any:
     strict = os.environ.get("VIT_COURSE_STRICT") == "1"
     if strict and verdict.kind != "right":
         raise CheckFailed(verdict.message)
-    say(verdict)
-    if verdict.kind in ("wrong", "unfinished"):
-        return verdict.exercise.reference
     if verdict.kind == "right" and not strict:
-        keep(verdict.exercise.name, answer)
-    return answer
-
-
-def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
-    """Find out whether an answer is right, without printing, without raising, and leaving torch as it was."""
-    name = exercise or getattr(answer, "__name__", type(answer).__name__)
-    if name not in EXERCISES:
-        return Verdict("unknown", f"{name!r} is no exercise of this course; known: {', '.join(EXERCISES)}")
-    task = EXERCISES[name]
-    if not callable(answer):
-        kind = type(answer).__name__
-        return Verdict("wrong", f"give the function or class itself, check({name}), not a {kind}", task)
-    if inspect.isclass(task.reference) and isinstance(answer, nn.Module):
-        return Verdict(
-            "wrong", f"give the class itself, check({name}), not an instance of it, {name}(...)", task
-        )
-    default_dtype = torch.get_default_dtype()
-    try:
-        with (
-            torch.random.fork_rng(devices=[]),
-            torch.enable_grad(),
-            warnings.catch_warnings(),
-            redirect_stdout(io.StringIO()),
-            redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            torch.set_default_dtype(torch.float32)
-            torch.manual_seed(0)
-            task.verify(answer)
-    except Unfinished:
-        return Verdict("unfinished", "the lesson goes on with the finished version", task)
-    except Mistake as mistake:
-        return Verdict("wrong", str(mistake), task)
-    except SystemExit:
-        return Verdict(
-            "wrong",
-            "your code calls exit() or quit(), which ends the whole program: return a value, or raise an error",
-            task,
-        )
-    except Exception as error:  # whatever an answer returns, a check never raises
-        return Verdict(
-            "wrong", f"the check could not read your result: {type(error).__name__}: {error}", task
-        )
-    finally:
-        torch.set_default_dtype(default_dtype)
-    return Verdict("right", "your own version is used from here on", task)
+        verdict = replace(verdict, message=verdict.message + keep_and_tell(verdict.exercise.name, answer))
+    say(verdict)
+    return verdict.exercise.reference if verdict.kind in ("wrong", "unfinished") else answer
 
 
 def say(verdict: Verdict) -> None:

@@ -17,7 +17,7 @@ from vit_course.machinery.paths import LESSONS, ROOT
 def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     """Say in words how a result differs from the wanted one; an empty string if it does not."""
     if isinstance(got, Exception):
-        return f"{type(got).__name__}: {got}"
+        return error_text(got)
     if got is None and want is not None:
         return "your function returned nothing; is the `return` missing?"
     if isinstance(want, Tensor):
@@ -87,16 +87,34 @@ def argument_names(function: Callable, number: int) -> list[str]:
     return names + [f"argument {i + 1}" for i in range(len(names), number)]
 
 
-def explain_error(error: Exception) -> str:
+def explain_error(error: BaseException) -> str:
     """Name an error and the line of the student's code where it arose."""
-    text = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"
+    return error_text(error) + students_line(error)
+
+
+def error_text(error: BaseException, lines: int = 8, characters: int = 600) -> str:
+    """Name an error and give its reason: of a long one the beginning and the end."""
+    try:
+        rows = [row.strip() for row in str(error).splitlines() if row.strip()]
+    except Exception:  # its `__str__` is a student's too
+        rows = []
+    if len(rows) > lines:
+        rows = [*rows[: lines // 2], "...", *rows[-(lines // 2) :]]
+    text = "\n  ".join(rows) or "no message"
+    if len(text) > characters:
+        text = f"{text[: 2 * characters // 3]} ... {text[-characters // 3 :]}"
+    return f"{type(error).__name__}: {text}"
+
+
+def students_line(error: BaseException) -> str:
+    """Return "in your line: ..." for the last line of a student that an error went through, or an empty string."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if "site-packages" not in frame.filename and not is_ours(Path(frame.filename))
     ]
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip() if frames else ""
-    return text + (f"\nin your line: {line}" if line else "")
+    return f"\nin your line: {line}" if line else ""
 
 
 def is_ours(file: Path) -> bool:

@@ -1,0 +1,325 @@
+"""Keeping answers: the one that was checked is what is written, and what cannot be kept is said at once."""
+
+import importlib
+import importlib.util
+import itertools
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from vit_course import attention, patches
+from vit_course.classroom.checks import check, kept, use_my_answers
+from vit_course.classroom.checks.kept import keep, keep_and_tell
+from vit_course.classroom.checks.source import CannotKeep, literal
+
+NUMBER = itertools.count()
+RIGHT = """
+from einops import rearrange
+
+def patchify(images, patch_size):
+    p, q = as_pair(patch_size)
+    grid_size(images.shape[-2:], patch_size)
+    return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=p, q=q)
+"""
+USED = "from vit_course.patches import as_pair, grid_size\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder for answers, and the model's modules as they were when the test is over."""
+    for name in kept.MODEL_MODULES:
+        module = importlib.import_module(f"vit_course.{name}")
+        for known in ("patchify", "split_heads", "PatchEmbed", "merge_heads"):
+            if hasattr(module, known):
+                monkeypatch.setattr(module, known, getattr(module, known))
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path / "answers"))
+    monkeypatch.setattr(kept, "TOLD", set())
+    return tmp_path / "answers"
+
+
+def cell(tmp_path, source, name="patchify"):
+    """Run a text as a module of its own and return what it defines under a name."""
+    path = tmp_path / f"cell{next(NUMBER)}.py"
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+STUB = "def patchify(images, patch_size):\n    raise NotImplementedError\n"
+EMBED = """
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+"""
+KEPT = {
+    "stub above": USED + STUB + RIGHT,
+    "infinity": USED + "NEG = float('-inf')\n" + RIGHT + "    + NEG * 0",
+    "list": USED + "AXES = [0, (1, None)]\n" + RIGHT.replace("grid_size(", "AXES[1][1]; grid_size("),
+    "None": USED + "NOTHING = None\n" + RIGHT.replace("grid_size(", "assert NOTHING is None; grid_size("),
+    "small tensor": USED
+    + "ONE = torch.ones(1, dtype=torch.uint8)\n"
+    + RIGHT.replace("return ", "return ONE * "),
+    "future": "from __future__ import annotations\n"
+    + USED
+    + RIGHT.replace("patch_size):", "patch_size: Unknown):"),
+    "decorated": USED
+    + "import functools\ndef wrapped(f):\n    @functools.wraps(f)\n    def inner(*a):\n        return f(*a)\n"
+    + "    return inner\n"
+    + RIGHT.replace("def patchify", "@wrapped\ndef patchify"),
+    "checked by a decorator": USED
+    + "from vit_course.classroom import check\n"
+    + RIGHT.replace("def patchify", "@check\ndef patchify"),
+    "closure": USED
+    + RIGHT.partition("\n\n")[0]
+    + "\ndef make(factor):\n"
+    + "".join(
+        f"    {line}\n"
+        for line in RIGHT.partition("\n\n")[2].replace("return ", "return factor * ").splitlines()
+    )
+    + "    return patchify\npatchify = make(1)\n",
+    "helper class": USED
+    + "from dataclasses import dataclass\n@dataclass\nclass Size:\n    p: int\n"
+    + RIGHT.replace("grid_size(", "p = Size(p).p\n    grid_size("),
+    "alias of a helper": USED
+    + "def one(x):\n    return x\nsame = one\n"
+    + RIGHT.replace("return ", "return same(1) * "),
+    "lambda": USED + "same = lambda x: x\n" + RIGHT.replace("return ", "return same(1) * "),
+    "function of torch": USED
+    + "from torch import relu\n"
+    + RIGHT.replace("return ", "relu(images); return "),
+    "package by dots": USED
+    + "import einops.layers\nimport einops.layers.torch\n"
+    + RIGHT.replace("grid_size(", "einops.layers.torch.Rearrange; grid_size("),
+}
+KEPT = {name: "import torch\nimport einops\n" + text for name, text in KEPT.items()}
+KEPT["future"] = KEPT["future"].removeprefix("import torch\nimport einops\n")
+
+
+@pytest.mark.parametrize("source", KEPT.values(), ids=KEPT)
+def test_a_right_answer_is_kept_and_used_in_lesson_06(source, tmp_path, folder, capsys):
+    answer = cell(tmp_path, source.replace("    + NEG * 0", ""))
+    assert check(answer) is answer
+    assert "Not kept" not in capsys.readouterr().out
+    assert use_my_answers() == ["patchify"]
+    assert patches.patchify.__module__ == "answers.patchify"
+
+
+@pytest.mark.parametrize("base", ["patches.PatchEmbed", "PatchEmbed"])
+def test_a_subclass_of_the_same_name_is_kept(base, tmp_path, folder):
+    imports = "from vit_course import patches\nfrom vit_course.patches import PatchEmbed\n"
+    source = f"{imports}class PatchEmbed({base}):{EMBED}"
+    assert keep("PatchEmbed", cell(tmp_path, source, "PatchEmbed"))
+    assert use_my_answers() == use_my_answers() == ["PatchEmbed"]
+    assert patches.PatchEmbed.__mro__[2].__module__ == "torch.nn.modules.module"
+
+
+SPLIT = "def split_heads(x, num_heads):\n    {}\n"
+REACHES = {
+    "through the module": "from vit_course import attention\n"
+    + SPLIT.format("return attention.split_heads(x, num_heads)"),
+    "through the package": "import vit_course.attention\n"
+    + SPLIT.format("return vit_course.attention.split_heads(x, num_heads)"),
+    "by another name": "from vit_course.attention import split_heads as done\n"
+    + SPLIT.format("return done(x, num_heads)"),
+    "imported inside": SPLIT.format(
+        "from vit_course.attention import split_heads as done; return done(x, num_heads)"
+    ),
+    "through a helper": "from vit_course import attention\ndef help(x, h):\n    return attention.split_heads(x, h)\n"
+    + SPLIT.format("return help(x, num_heads)"),
+}
+
+
+@pytest.mark.parametrize("source", REACHES.values(), ids=REACHES)
+def test_an_answer_that_calls_the_finished_version_is_right_but_not_kept(source, tmp_path, folder, capsys):
+    answer = cell(tmp_path, source, "split_heads")
+    assert check(answer) is answer
+    assert "finished version itself" in capsys.readouterr().out
+    assert not list(folder.glob("*"))
+
+
+def test_an_answer_that_reaches_itself_in_a_way_that_nobody_reads_off_is_not_kept(tmp_path, folder):
+    source = "from vit_course import attention\n" + SPLIT.format(
+        'return getattr(attention, "split_" + "heads")(x, num_heads)'
+    )
+    with pytest.raises(CannotKeep, match="RecursionError"):
+        keep("split_heads", cell(tmp_path, source, "split_heads"))
+    assert attention.split_heads.__module__ == "vit_course.attention"
+
+
+def test_a_kept_file_that_would_call_itself_for_ever_is_left_out_and_named(folder, capsys):
+    folder.mkdir()
+    (folder / "split_heads.py").write_text(REACHES["through the module"])
+    assert use_my_answers() == []
+    assert "Left out: split_heads: `attention.split_heads` is the finished version" in capsys.readouterr().out
+
+
+REFUSED = {
+    "a model made in the notebook": (
+        "layer = torch.nn.ReLU()\n" + RIGHT.replace("return ", "layer(images); return "),
+        "it uses `layer` (ReLU), which was made outside",
+    ),
+    "an object of the notebook's own class": (
+        "class Own:\n    def f(self):\n        return 1\nown = Own()\n"
+        + RIGHT.replace("return ", "return own.f() * "),
+        "it uses `own` (Own), which was made outside",
+    ),
+    "two things of one name": (
+        "def half(f=1):\n    def inner(x):\n        return f\n    return inner\none = half()\nf = object\n"
+        + RIGHT.replace("return ", "f; return one(1) * "),
+        "two different things that are called `f`",
+    ),
+    "wrapped afterwards": (RIGHT + "patchify = torch.no_grad()(patchify)\n", "wrapped in another function"),
+    "a name that only the notebook has": (
+        RIGHT.replace("grid_size(", "globals()['hidden']; grid_size(") + "hidden = 1\n",
+        "in a file of its own it is not right",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_kept_is_said_at_once(source, words, tmp_path, folder, capsys):
+    answer = cell(tmp_path, "import torch\n" + USED + source)
+    assert check(answer) is answer
+    out = capsys.readouterr().out
+    assert "[right] patchify" in out and "Not kept for later lessons: " in out and words in out
+    assert not list(folder.glob("*"))
+
+
+def test_what_was_kept_before_is_named_when_a_new_answer_cannot_be(tmp_path, folder):
+    assert keep_and_tell("patchify", cell(tmp_path, USED + RIGHT)) == ""
+    answer = cell(tmp_path, "import torch\n" + USED + REFUSED["a model made in the notebook"][0])
+    assert keep_and_tell("patchify", answer).endswith("The one that was kept before stays.")
+
+
+def test_a_source_that_changed_since_it_was_run_is_not_taken_for_the_answer(tmp_path, folder):
+    answer = cell(tmp_path, USED + RIGHT)
+    Path(answer.__code__.co_filename).write_text(USED + RIGHT.replace("p q c", "q p c"))
+    with pytest.raises(CannotKeep, match="was not found"):
+        keep("patchify", answer)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        -0.0,
+        "a",
+        None,
+        True,
+        [1, [2]],
+        (),
+        (3,),
+        {"a": {1, 2}},
+        frozenset(),
+        torch.Size([2]),
+        torch.float16,
+    ],
+)
+def test_a_constant_that_is_written_down_reads_back_as_it_was(value):
+    copy = eval(literal(value))
+    assert copy == value and type(copy) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value", [torch.ones(65), torch.ones(1, requires_grad=True), object(), [object()]], ids=str
+)
+def test_what_is_no_constant_is_not_written_down(value):
+    assert literal(value) is None
+
+
+def test_infinite_numbers_and_tensors_are_written_down():
+    assert eval(literal([float("inf"), float("-inf")])) == [float("inf"), float("-inf")]
+    tensor = torch.tensor([[0.1, float("-inf")]], dtype=torch.float64)
+    assert torch.equal(eval(literal(tensor)), tensor)
+
+
+def read_only_course(monkeypatch, tmp_path):
+    """Set up a course whose folder cannot be written, for root neither: where answers should go lies a file."""
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "answers").write_text("a file")
+    monkeypatch.delenv("VIT_COURSE_ANSWERS")
+    monkeypatch.setattr(kept, "ROOT", tmp_path / "course")
+    monkeypatch.setattr(kept, "in_notebook", lambda: True)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+
+
+def test_where_the_course_cannot_be_written_answers_go_to_the_home_folder_and_this_is_said_once(
+    tmp_path, folder, monkeypatch, capsys
+):
+    read_only_course(monkeypatch, tmp_path)
+    first, again = (cell(tmp_path, USED + RIGHT + end) for end in ("", "    # at the end"))
+    assert f"Kept in {tmp_path / 'home' / 'vit-course-answers'}" in keep_and_tell("patchify", first)
+    assert keep_and_tell("patchify", again) == ""
+    assert use_my_answers() == ["patchify"]
+
+
+def test_a_chosen_folder_that_cannot_be_written_is_named_and_no_other_is_used(tmp_path, folder):
+    folder.write_text("a file")
+    told = keep_and_tell("patchify", cell(tmp_path, USED + RIGHT))
+    assert f"no folder for it can be written: {folder} (" in told
+
+
+def test_the_newest_of_two_kept_answers_is_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "folders", lambda: [tmp_path / "one", tmp_path / "two"])
+    for number, name in enumerate(("two", "one")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "patchify.py").write_text(name)
+        os.utime(tmp_path / name / "patchify.py", (number, number))
+    assert kept.kept_files()[0]["patchify"] == tmp_path / "one" / "patchify.py"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
+def test_answers_of_other_users_are_not_run(tmp_path, folder, monkeypatch, capsys):
+    folder.mkdir()
+    (folder / "patchify.py").write_text(f"open({str(tmp_path / 'was here')!r}, 'w')\n" + USED + RIGHT)
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    assert use_my_answers() == []
+    assert not (tmp_path / "was here").exists()
+    assert "Left out: patchify: the file belongs to another user" in capsys.readouterr().out
+
+
+def test_an_answer_is_written_whole_or_not_at_all(tmp_path, folder, monkeypatch):
+    path = keep("patchify", cell(tmp_path, USED + RIGHT))
+    before = path.read_text()
+
+    def fails(*names):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(CannotKeep):
+        keep("patchify", cell(tmp_path, USED + RIGHT.replace("p, q =", "p = q = 0\n    p, q =")))
+    assert path.read_text() == before
+    assert list(folder.iterdir()) == [path]
+
+
+BROKEN = {
+    "patchify": ("import sys\nsys.exit()\n", "stops with SystemExit"),
+    "PatchEmbed": ("raise KeyboardInterrupt\n", "stops with KeyboardInterrupt"),
+    "unpatchify": ("def unpatchify(:\n", "SyntaxError"),
+    "count_patches": ("", "there is no count_patches in the file"),
+    "split_heads": ("def split_heads(x, h):\n    return x\n", "in a file of its own it is not right: "),
+    "patchfy": ("", "did you mean patchify.py?"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "words"), [(name, *row) for name, row in BROKEN.items()])
+def test_lesson_06_names_what_it_leaves_out_and_why(name, text, words, folder, capsys):
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(text)
+    (folder / "merge_heads.py").write_text(
+        "from einops import rearrange\ndef merge_heads(x):\n    return rearrange(x, 'b h t d -> b t (h d)')\n"
+    )
+    assert use_my_answers() == ["merge_heads"]
+    out = capsys.readouterr().out
+    assert f"Left out: {name}: " in out and words in out
+
+
+def test_a_kept_file_with_a_byte_order_mark_is_used(folder):
+    folder.mkdir()
+    (folder / "patchify.py").write_bytes(b"\xef\xbb\xbf" + (USED + RIGHT).encode())
+    assert use_my_answers() == ["patchify"]

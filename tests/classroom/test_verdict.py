@@ -1,0 +1,267 @@
+"""Whatever an answer does, its check ends, says what happened, and leaves everything as it was."""
+
+import _thread
+import math
+import os
+import random
+import signal
+import threading
+import time
+
+import einops
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from vit_course import attention, patches
+from vit_course.classroom.checks import check, diagnose
+from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
+from vit_course.classroom.checks.words import error_text
+
+
+def wrong(answer):
+    """Return the message of a check of `patchify` that must call the answer wrong."""
+    verdict = diagnose(answer, "patchify")
+    assert verdict.kind == "wrong"
+    return verdict.message
+
+
+@pytest.fixture
+def one_second(monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_CHECK_SECONDS", "0.3")
+
+
+def test_a_loop_that_never_ends_is_stopped_and_named(one_second):
+    def patchify(images, patch_size):
+        while True:
+            try:
+                images = images + 1
+            except Exception:
+                pass
+
+    message = wrong(patchify)
+    assert "still running after 0.3 seconds" in message
+    assert "in your line: " in message
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a sleep cannot be interrupted here")
+def test_a_sleep_is_stopped_too(one_second):
+    start = time.monotonic()
+    assert "still running" in wrong(lambda images, patch_size: time.sleep(60))
+    assert time.monotonic() - start < 20
+
+
+def test_a_loop_that_catches_everything_once_is_stopped_the_next_time(one_second):
+    def patchify(images, patch_size):
+        for _ in range(2):
+            try:
+                while True:
+                    pass
+            except BaseException:
+                pass
+        while True:
+            pass
+
+    assert "still running" in wrong(patchify)
+
+
+def test_the_limit_is_for_one_call_and_not_for_the_whole_check(monkeypatch):
+    calls = []
+
+    def patchify(images, patch_size):
+        calls.append(images)
+        time.sleep(0.1)
+        return patches.patchify(images, patch_size)
+
+    monkeypatch.setenv("VIT_COURSE_CHECK_SECONDS", "0.5")
+    assert diagnose(patchify).kind == "right"
+    assert len(calls) > 5
+
+
+def test_the_limit_stops_no_code_but_a_students(monkeypatch):
+    monkeypatch.setattr("vit_course.classroom.checks.guard.is_students", lambda file: False)
+    with TimeLimit(0.05):
+        time.sleep(0.3)
+
+
+def test_a_limit_that_runs_out_at_the_end_does_not_stop_other_code():
+    before = signal.getsignal(signal.SIGINT)
+    for _ in range(40):
+        try:
+            with TimeLimit(0.05):
+                end = time.monotonic() + 0.05
+                while time.monotonic() < end:
+                    pass
+        except OutOfTime:
+            pass
+        for _ in range(100):
+            math.sqrt(2)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not [thread for thread in threading.enumerate() if "look_at_the_clock" in thread.name]
+
+
+def test_the_users_ctrl_c_stays_ctrl_c():
+    def patchify(images, patch_size):
+        _thread.interrupt_main()
+        while True:
+            pass
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        diagnose(patchify)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_checks_work_outside_the_main_thread():
+    kinds = []
+    thread = threading.Thread(target=lambda: kinds.append(diagnose(patches.patchify).kind))
+    thread.start()
+    thread.join()
+    assert kinds == ["right"]
+
+
+class Stop(BaseException):
+    """What an answer may raise that is no `Exception`."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, Stop("no more"), StopIteration])
+def test_whatever_an_answer_raises_becomes_a_verdict(error):
+    def patchify(images, patch_size):
+        raise error
+
+    name = getattr(error, "__name__", "Stop")
+    message = wrong(patchify)
+    assert name in message and "raise error" in message
+
+
+def test_a_long_error_is_shortened_and_keeps_its_beginning_and_its_end():
+    def patchify(images, patch_size):
+        raise ValueError("first" + 100_000 * "x" + "last")
+
+    message = wrong(patchify)
+    assert "first" in message and "last" in message and len(message) < 2000
+    rows = error_text(ValueError("\n".join(map(str, range(1000))))).splitlines()
+    assert len(rows) < 12 and rows[0] == "ValueError: 0" and rows[-1] == "  999"
+
+
+def test_a_huge_message_of_a_check_is_shortened():
+    assert (
+        len(diagnose(type("patchify", (), {"__call__": None, "__repr__": None}), "patchify").message) < 5000
+    )
+    assert len(wrong(lambda images, patch_size: [images] * 100_000)) < 5000
+
+
+def test_an_error_of_many_lines_keeps_its_reason():
+    def patchify(images, patch_size):
+        return einops.rearrange(images, "b c (h p) w -> b (h w) (p c)", p=17)
+
+    assert "can't divide axis" in wrong(patchify) or "Could not infer sizes" in wrong(patchify)
+
+
+def test_an_error_that_cannot_be_printed_is_named():
+    class Mute(Exception):
+        def __str__(self):
+            raise TypeError
+
+    def patchify(images, patch_size):
+        raise Mute
+
+    assert "Mute: no message" in wrong(patchify)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("pachify", "patchify"), ("patch_embed", "PatchEmbed")])
+def test_a_name_that_is_almost_an_exercise_gets_a_proposal(typed, meant, capsys):
+    check(lambda x: x, typed)
+    assert f"did you mean '{meant}'?" in capsys.readouterr().out
+
+
+def test_a_default_device_does_not_make_right_answers_wrong():
+    def patchify(images, patch_size):
+        assert torch.zeros(1).device.type == "cpu"
+        return patches.patchify(images, patch_size)
+
+    torch.set_default_device("meta")
+    try:
+        assert diagnose(patchify).kind == "right"
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+    with torch.device("meta"):
+        assert diagnose(patchify).kind == "right"
+        assert torch.zeros(1).device.type == "meta"
+    assert torch.zeros(1).device.type == "cpu"
+
+
+def test_random_numbers_of_an_answer_are_the_same_in_every_check_and_none_are_taken():
+    drawn = []
+
+    def patchify(images, patch_size):
+        drawn.append((random.random(), np.random.rand(), torch.rand(1).item()))
+        return images
+
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    wrong(patchify)
+    number = len(drawn)
+    wrong(patchify)
+    assert drawn[:number] == drawn[number:]
+    assert states == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+
+
+CHANGES = {
+    "working directory": (os.getcwd, lambda: os.chdir("/")),
+    "default dtype": (torch.get_default_dtype, lambda: torch.set_default_dtype(torch.float64)),
+    "default device": (torch.get_default_device, lambda: torch.set_default_device("meta")),
+    "deterministic mode": (
+        torch.are_deterministic_algorithms_enabled,
+        lambda: torch.use_deterministic_algorithms(True),
+    ),
+    "anomaly mode": (torch.is_anomaly_enabled, lambda: torch.autograd.set_detect_anomaly(True)),
+    "grad mode": (torch.is_grad_enabled, lambda: torch.set_grad_enabled(False)),
+    "threads": (torch.get_num_threads, lambda: torch.set_num_threads(torch.get_num_threads() + 1)),
+    "function of torch": (lambda: F.softmax, lambda: setattr(F, "softmax", None)),
+    "deleted function": (lambda: getattr(torch, "relu", None), lambda: delattr(torch, "relu")),
+    "method of a tensor": (lambda: torch.Tensor.view, lambda: setattr(torch.Tensor, "view", None)),
+    "method of a layer": (
+        lambda: torch.nn.Linear.forward,
+        lambda: setattr(torch.nn.Linear, "forward", lambda self, x: x),
+    ),
+    "function of the course": (lambda: patches.as_pair, lambda: setattr(patches, "as_pair", None)),
+    "method of the course": (
+        lambda: attention.MultiHeadAttention.forward,
+        lambda: setattr(attention.MultiHeadAttention, "forward", None),
+    ),
+    "built-in function": (lambda: sum, lambda: setattr(__builtins__, "sum", max))
+    if not isinstance(__builtins__, dict)
+    else (lambda: __builtins__["sum"], lambda: __builtins__.update(sum=max)),
+}
+
+
+@pytest.mark.parametrize(("read", "change"), CHANGES.values(), ids=CHANGES)
+def test_what_an_answer_changes_is_put_back(read, change):
+    def patchify(images, patch_size):
+        change()
+        return images
+
+    before = read()
+    wrong(patchify)
+    assert read() == before
+
+
+def test_to_put_everything_back_takes_less_than_20_ms():
+    def seconds():
+        start = time.perf_counter()
+        with untouched():
+            pass
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(10)) < 0.02
+
+
+def test_a_seed_for_a_gpu_that_nobody_used_yet_stays(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    torch.manual_seed(1234)
+    diagnose(patches.patchify)
+    assert seeds[-1] == 1234

@@ -1,0 +1,248 @@
+"""What runs a student's code without letting it out: a time limit, and everything it changed put back afterwards."""
+
+import _thread
+import builtins
+import contextlib
+import inspect
+import io
+import math
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import einops
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vit_course.classroom.checks.words import is_ours
+
+SECONDS = 20.0
+"""How long one call of an answer may take; $VIT_COURSE_CHECK_SECONDS says another number, 0 for no limit."""
+
+ALWAYS_RESTORED = ((random.getstate, random.setstate), (np.random.get_state, np.random.set_state))
+RESTORED_IF_CHANGED = (
+    (os.getcwd, os.chdir),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    (
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        lambda mode: torch.use_deterministic_algorithms(mode[0], warn_only=mode[1]),
+    ),
+)
+STANDARD = Path(os.__file__).parent
+"""Python's own library; installed packages may lie in it too."""
+PATCHABLE = (builtins, math, random, einops, torch, torch.linalg, nn, F, nn.init, Tensor)
+
+
+class OutOfTime(BaseException):
+    """An answer took longer than the limit. No `Exception`, so that no `except Exception` hides it."""
+
+
+class TimeLimit:
+    """A limit for each call of an answer within a `with` block, and the memory of a Ctrl-C that came from the user.
+
+    A thread looks at the clock and sends the main thread the signal of Ctrl-C; the handler of this class raises
+    `OutOfTime` if a student's code is running just then. A real Ctrl-C goes where it would go without the limit. There
+    is no limit outside the main thread, nor while one call into compiled code lasts.
+    """
+
+    running: "TimeLimit | None" = None
+
+    def __init__(self, seconds: float | None = None):
+        self.seconds = seconds_allowed() if seconds is None else seconds
+        self.stopped_by_user = False
+        self.asked = False
+        self.over = threading.Event()
+
+    def __enter__(self) -> "TimeLimit":
+        self.outer, TimeLimit.running = TimeLimit.running, self
+        self.frame = sys._getframe(1)
+        self.installed = threading.current_thread() is threading.main_thread()
+        self.restart()
+        if self.installed:
+            self.before = signal.signal(signal.SIGINT, self.on_interrupt)
+            self.watch = threading.Thread(target=self.look_at_the_clock, daemon=True)
+            self.watch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        TimeLimit.running = self.outer
+        if not self.installed:
+            return
+        self.watch.join()
+        patience = time.monotonic() + 1
+        while self.asked and time.monotonic() < patience:  # a signal on its way must not arrive in other code
+            time.sleep(0.001)
+        signal.signal(signal.SIGINT, signal.default_int_handler if self.before is None else self.before)
+
+    def restart(self) -> None:
+        """Count the time from now: another call of the answer begins."""
+        self.start = time.monotonic()
+
+    def look_at_the_clock(self) -> None:
+        """Ask the main thread to stop once the time is up, and again while it does not."""
+        while self.seconds > 0 and not self.over.wait(
+            max(0.05, self.start + self.seconds - time.monotonic())
+        ):
+            if time.monotonic() >= self.start + self.seconds and not self.asked:
+                self.asked = True
+                if hasattr(signal, "pthread_kill"):  # wakes `sleep` too
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                else:
+                    _thread.interrupt_main()
+
+    def on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Tell the clock from the user, and stop a student's code alone."""
+        if self.asked:
+            self.asked = False
+            if not self.over.is_set() and self.is_in_students_code(frame):
+                raise OutOfTime
+            return
+        self.stopped_by_user = True
+        if callable(self.before):
+            self.before(number, frame)
+        elif self.before != signal.SIG_IGN:
+            raise KeyboardInterrupt
+
+    def is_in_students_code(self, frame: FrameType | None) -> bool:
+        """Tell whether a call from within this block leads through code of a student."""
+        while frame is not None and frame is not self.frame:
+            if is_students(Path(frame.f_code.co_filename)):
+                return True
+            frame = frame.f_back
+        return False
+
+
+def seconds_allowed() -> float:
+    """Return the time limit for one call of an answer in seconds."""
+    try:
+        return float(os.environ.get("VIT_COURSE_CHECK_SECONDS") or SECONDS)
+    except ValueError:
+        return SECONDS
+
+
+def is_students(file: Path) -> bool:
+    """Tell whether a file holds a student's code: a cell, a script, an answer that was kept."""
+    installed = {"site-packages", "dist-packages"} & set(file.parts) or STANDARD in file.parents
+    return not installed and not is_ours(file)
+
+
+def restart_clock() -> None:
+    """Count the time limit, if there is one, from now on."""
+    if TimeLimit.running:
+        TimeLimit.running.restart()
+
+
+@contextlib.contextmanager
+def untouched() -> Iterator[None]:
+    """Run the block as in a fresh process, in silence, and put back what it changed.
+
+    Put back are: the random states of Python, numpy and torch (CPU and CUDA); torch's default dtype and device, grad
+    mode, deterministic mode, anomaly mode and number of threads; the recursion limit; the working directory; warning
+    filters, stdout and stderr; functions and classes replaced in torch, einops, math, builtins and this package, and
+    methods replaced in their classes. Not put back: environment variables, files, and objects changed in place.
+    """
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with (
+        contextlib.ExitStack() as stack,
+        torch.random.fork_rng(devices=list(gpus)),
+        torch.enable_grad(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        if (
+            not gpus
+        ):  # a seed given now waits for the first use of a GPU: there, too, the seed from before counts
+            stack.callback(lambda: torch.cuda.manual_seed_all(torch.initial_seed()))
+        for get, put in (*ALWAYS_RESTORED, *RESTORED_IF_CHANGED):
+            with contextlib.suppress(OSError):  # a working directory that somebody deleted
+                stack.callback(put_back, get, put, get(), (get, put) in ALWAYS_RESTORED)
+        stack.callback(
+            put_patched_back, [(owner, functions_of(owner), set(vars(owner))) for owner in owners()]
+        )
+        stack.enter_context(cpu_as_default())
+        warnings.simplefilter("ignore")
+        torch.set_default_dtype(torch.float32)
+        for seed in (torch.manual_seed, random.seed, np.random.seed):
+            seed(0)
+        yield
+
+
+def put_back(get: Any, put: Any, value: Any, always: bool) -> None:
+    """Give a setting its old value; one that refuses must not keep the others from theirs."""
+    with contextlib.suppress(Exception):
+        if always or get() != value:
+            put(value)
+
+
+@contextlib.contextmanager
+def cpu_as_default() -> Iterator[None]:
+    """Make new tensors on the CPU, and afterwards where they were made before."""
+    before = torch.get_default_device()
+    if before.type != "cpu":
+        torch.set_default_device(None)
+    try:
+        with contextlib.ExitStack() as stack:
+            if (
+                torch.get_default_device().type != "cpu"
+            ):  # the check stands in a block `with torch.device(...)`
+                stack.enter_context(torch.device("cpu"))
+            yield
+    finally:
+        if torch.get_default_device() != before:
+            torch.set_default_device(None if before.type == "cpu" else before)
+
+
+def owners() -> list[Any]:
+    """Return the modules and classes whose functions an answer might replace."""
+    modules = [m for name, m in list(sys.modules.items()) if m and name.partition(".")[0] == "vit_course"]
+    found = {id(owner): owner for owner in (*PATCHABLE, *modules)}
+    for module in (nn, *modules):
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and value.__module__.startswith(("torch.nn", "vit_course")):
+                found[id(value)] = value
+    return list(found.values())
+
+
+def functions_of(owner: ModuleType | type) -> dict[str, Any]:
+    """Return the functions, classes and methods of a module or class by name."""
+    kinds = (staticmethod, classmethod, property)
+    return {name: v for name, v in list(vars(owner).items()) if callable(v) or isinstance(v, kinds)}
+
+
+def put_patched_back(before: list[tuple[Any, dict[str, Any], set[str]]]) -> None:
+    """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
+    for owner, functions, names in before:
+        for name, old in functions.items():
+            new = vars(owner).get(name)
+            if new is old or (is_torchs(new) and inspect.unwrap(new) is old):
+                continue
+            with contextlib.suppress(AttributeError, TypeError):
+                setattr(owner, name, old)
+        for name in vars(owner).keys() - names if isinstance(owner, type) else ():
+            inherited = any(name in vars(base) for base in owner.__mro__[1:])
+            if inherited and (callable(vars(owner)[name]) or vars(owner)[name] is None):
+                delattr(owner, name)
+
+
+def is_torchs(function: Any) -> bool:
+    """Tell whether a function was written in torch."""
+    code = getattr(function, "__code__", None)
+    return code is not None and Path(torch.__file__).parent in Path(code.co_filename).parents

@@ -32,7 +32,7 @@ for name, num_tokens in [("pixels of 224x224", 224 * 224), ("patches of 16x16", 
     print(f"{name:18} {num_tokens:6,} tokens, {table:13,} weights in one table, {table * 4 / 1e6:9,.1f} MB")
 
 # %% [markdown]
-# 50,176 tokens would need ten gigabytes for *one* table of *one* head. 196 tokens need a sixth of a megabyte.
+# 50,176 tokens would need ten gigabytes for *one* table of *one* head. 196 tokens need about a seventh of a megabyte.
 # The Vision Transformer (ViT) therefore cuts the image into squares of P x P pixels, the **patches**, and makes each
 # patch one token. This is the title of the paper: *an image is worth 16x16 words*.
 #
@@ -128,8 +128,9 @@ plots.show(figure, "Six recognisable pieces of the portrait, from the upper left
 # Before the fast version, the honest one: two loops that walk over the image in reading order, left to right and then
 # down. `images[:, :, y : y + p1, x : x + p2]` cuts one patch out of every image of the batch.
 #
-# Inside a patch, the paper's order is **(row, column, channel)**: the three colours of one pixel stand side by side. So
-# each piece (B, C, P, P) is turned to (B, P, P, C) and then flattened.
+# Inside a patch, our order is **(row, column, channel)**: the three colours of one pixel stand side by side. So each
+# piece (B, C, P, P) is turned to (B, P, P, C) and then flattened. (The paper states no order. Its notation P²·C, in
+# section 3.1, suggests this one, and the authors' weights are stored as (P, P, C, D).)
 #
 # **Fill in the loop (about 8 minutes).** The two `for` lines are there; cut, turn and keep one patch inside them, and join
 # all patches at the end. The check is the same as for the fast version that follows, and if you would rather go on, leave
@@ -252,8 +253,8 @@ plots.show(figure, "Left the portrait, right the same 49 patches in random order
 # ## 5. From a patch to a token: why `nn.Linear`?
 #
 # A patch is a row of P·P·C numbers: 48 for P = 4 and three channels. The Transformer works with tokens of width D, and D
-# is our choice (192 in the small models here, 768 in ViT-B). One matrix E, the same for every patch, takes the one to
-# the other. This is the first half of equation 1 of the paper:
+# is our choice (192 in the small models here, 768 in the paper's Base model). One matrix E, the same for every patch,
+# takes the one to the other. This is the first half of equation 1 of the paper:
 #
 # $$[\,x_p^1 E;\; x_p^2 E;\; \cdots;\; x_p^N E\,], \qquad E \in \mathbb{R}^{(P^2 C) \times D}$$
 #
@@ -425,19 +426,23 @@ for attempt in [lambda: count_patches((30, 32), 4), lambda: embed(torch.rand(1, 
 # %% [markdown]
 # ## Check yourself
 #
-# **1.** An image of 64x64 pixels, P = 8. How many patches? (a) 8 (b) 64 (c) 512
+# **1.** An image of 64x64 pixels, P = 8. A program sets `num_patches = (64 // 8) ** 2` and then makes a token for each
+# of `num_patches ** 2` patches. How many patches are there? (a) 8 (b) 64 (c) 4,096
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** 64. The grid is 8 x 8. (a) is the number along one side: W/P, not H·W/P². (c) divides by P only: 64·64/8.
+# **(b)** 64. The grid is 8 x 8. (a) is the number along one side: W/P, not H·W/P². (c) is what the program makes: its
+# number is a square already, and it squares it once more.
 #
 # </details>
 #
-# **2.** P goes from 16 to 8, the image stays. How does the table of attention weights of one head grow? (a) 2 times (b) 4 times (c) 16 times
+# **2.** Somebody writes: "The embedding matrix of the ViT has the shape (N, D, P²)." What is its shape? (a) (N, D, P²),
+# a matrix for each patch (b) (P², D) for a colour picture (c) (P²·C, D), one for all patches
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** N grows 4 times, and the table is N x N. (a) is how the rows of the grid grow, (b) is how N grows.
+# **(c)** Each patch is a row of P²·C numbers, and the same E multiplies them all. (a) would learn an edge anew at each
+# place, and would fit one size of picture only. (b) leaves out the channels.
 #
 # </details>
 #

@@ -492,6 +492,16 @@ print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test
 #
 # This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
 #
+# **Your next step.** There are more ways to make one vector of many. Write one of them in place of the mean, and train
+# the model of section 6 with it, with two learning rates:
+#
+# - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
+#   weights of a mean (Hassani et al., 2021, as "sequence pooling").
+# - **Generalised mean** (GeM; Radenović et al., 2018): the p-th root of the mean of p-th powers, for numbers above 0.
+#   p = 1 is the mean, and a large p is close to the maximum. p can be learned.
+# - **Weighted layers**: a learned mixture of the CLS tokens of *all* layers, not of the last alone (for text: Peters et
+#   al., 2018).
+#
 # ## Check yourself
 #
 # **1.** A picture has 64 patches, D = 192. What enters the encoder? (a) (B, 64, 193) (b) (B, 65, 192)

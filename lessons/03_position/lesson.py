@@ -254,10 +254,11 @@ plots.show(
 )
 
 # %% [markdown]
-# Read it so: the small map in row 2, column 5 shows how similar each of the 64 positions is to position (2, 5). On the left
-# you see a bright place with arms along its row and its column. On the right, each position is like itself alone. The paper
-# shows such maps of a *trained* model (Figure 7, centre): neighbours have become similar, and rows and columns appear, learned
-# from pictures. Lesson 09 shows them for trained models of this course.
+# Read it so: the small map in row 2, column 5 shows how similar each of the 64 positions is to position (2, 5). On the
+# left you see a bright place with arms along its row and its column. On the right, each position is like itself alone.
+# The paper shows such maps of a *trained* model (Figure 7, centre): neighbours have become similar, and rows and
+# columns appear, learned from pictures. How the maps look also depends on how a model was trained (appendix D.4, Figure
+# 10). Lesson 09 shows them for trained models of this course.
 #
 # Look at the scale on the left: even far corners are rather similar, because most waves are much longer than a grid of 8.
 # Move the temperature.
@@ -297,9 +298,10 @@ print("2-D     ", f"{sum(p.numel() for p in LearnedPosition2d((8, 8), 192).param
 print("relative", f"{sum(p.numel() for p in RelativePosition(65, 64).parameters()):6,} in each layer")
 
 # %% [markdown]
-# Here are the **paper's numbers** (Table 8; not ours): ViT-B/16, accuracy on ImageNet from 5 labelled images per class, with
-# a linear classifier on the model's output. Positions were added at the input (the *stem*), or before every layer with tables
-# of their own, or before every layer with one shared table.
+# Here are the **paper's numbers** (Table 8; not ours). The model is ViT-B/16: the paper's size Base, with patches of
+# 16x16. The accuracy is that on ImageNet from 5 labelled images per class, with a linear classifier on the model's
+# output. Positions were added at the input (the *stem*), or before every layer with tables of their own, or before
+# every layer with one shared table.
 
 # %%
 table_8 = {
@@ -322,8 +324,9 @@ plots.show(
 # patches gets.
 #
 # What it does *not* show: which kind is best. Differences of .3 points, one number each, without a spread over repeated
-# runs, are no ranking. Nor does it say that the kind never matters. This is one task and one grid of 14x14
-# patches. The authors suspect that so small a grid is easy to learn in any way. Lesson 10 measures it on 8x8 grids.
+# runs, are no ranking. Nor does it say that the kind never matters. This is one task and one grid of 14x14 patches. The
+# authors suspect that so small a grid is easy to learn in any way. Lesson 10 measures it in our small models, whose
+# grids are smaller still. Read there which grid was used.
 #
 # ## 7. A larger picture: where do the new positions come from?
 #

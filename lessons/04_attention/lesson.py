@@ -181,7 +181,8 @@ print("columns sum to", [f"{s:.2f}" for s in table.sum(dim=-2)])
 #   looks at all keys alike, 0 if it sees a single one. (The unit is called nat.)
 # - the **gradient** that reaches the scores through the softmax, for a typical query (the median).
 #
-# The third way, the root of D, is a popular mistake: D is the width of the whole token, not of a head. We take D = 12·d, as in ViT-B.
+# The third way, the root of D, is a popular mistake: D is the width of the whole token, not of a head. We take D =
+# 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
 
 # %%
 widths = [4, 16, 64, 256, 1024]
@@ -230,18 +231,21 @@ plots.show(
 # A softmax gives each token one set of weights, so one kind of question. But an eye may want to know about the other eye,
 # *and* about the skin around it. One weighted mean would blend both answers into one vector.
 #
-# So the width D is cut into h slices of d = D/h numbers. Each slice is a **head**: a small attention with its own queries,
-# keys, values and T x T table.
+# So a layer has h small attentions, its **heads**. Each head has three matrices of its own, D x d with d = D/h, and a
+# T x T table of its own. It reads the *whole* token, all D numbers, through its matrices. The token is never cut.
 #
-#     one token, D = 6       [ a a | b b | c c ]       h = 3 heads, d = 2
+# What is cut is what the matrices make. Put the h query matrices side by side: together they are one matrix D x D. It
+# gives each token D numbers of q, and slice i of them is the query of head i. With k and v it is the same.
 #
-#     head 0: (T, 2)  the a of every token  -> attends ->  (T, 2)
-#     head 1: (T, 2)  the b of every token  -> attends ->  (T, 2)   -> side by side: (T, 6)
-#     head 2: (T, 2)  the c of every token  -> attends ->  (T, 2)
+#     q of one token, D = 6       [ a a | b b | c c ]       h = 3 heads, d = 2
 #
-# In shapes: (B, T, D) becomes (B, h, T, d). Then the matrix products work on the last two axes, for all images and all
-# heads at once. A bare `view` or `reshape` gives this shape too, and it is wrong, for the reason you know from lesson 01:
-# it moves nothing. To see it, write into every number the token that it belongs to.
+#     head 0: (T, 2)  the a of every q, k, v  -> attends ->  (T, 2)
+#     head 1: (T, 2)  the b of every q, k, v  -> attends ->  (T, 2)   -> side by side: (T, 6)
+#     head 2: (T, 2)  the c of every q, k, v  -> attends ->  (T, 2)
+#
+# In shapes: q, k and v are (B, T, D) and become (B, h, T, d). Then the matrix products work on the last two axes, for
+# all images and all heads at once. A bare `view` or `reshape` gives this shape too, and it is wrong, for the reason you
+# know from lesson 01: it moves nothing. To see it, write into every number of q the token that it belongs to.
 
 # %%
 origin = torch.arange(4).repeat_interleave(6).reshape(1, 4, 6).float()  # (B, T, D), token t is full of t
@@ -262,12 +266,13 @@ plots.show(
 )
 
 # %% [markdown]
-# With the bare view, head 0 attends from token 0 to token 0. Tokens 2 and 3 do not reach it at all. Training still runs, and
-# the model is only worse. Nobody tells you.
+# With the bare view, head 0 attends from token 0 to token 0. Tokens 2 and 3 do not reach it at all. Every shape is
+# right, so a training would run. Nothing tells you.
 #
-# **Your task.** Write `split_heads` and its exact inverse `merge_heads`. Head 0 gets the first d numbers of every token, head 1
-# the next d, and so on. Begin `split_heads` with `check_heads(x.shape[-1], num_heads)`: it raises a clear `ValueError` when h does
-# not divide D.
+# **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D): in the layer on q,
+# k and v, in the cell below on the tokens of section 1, to try them. Head 0 gets the first d numbers of every row, head
+# 1 the next d, and so on. Begin `split_heads` with `check_heads(x.shape[-1], num_heads)`: it raises a clear
+# `ValueError` when h does not divide D.
 
 # %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
 from vit_course.attention import merge_heads, split_heads
@@ -287,6 +292,9 @@ print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 # **In.** h heads need h query matrices, h key matrices and h value matrices, each D x d. Side by side they are one matrix,
 # D x 3D. So there is one `nn.Linear(D, 3 * D)` for everything, called `qkv`. One large product is faster than 3·h small ones. The
 # result is cut into q, k and v, in this order, D numbers each. The order is a convention, but trained weights depend on it.
+#
+# Some programs write the heads as a list of modules: an `nn.ModuleList` of h attentions, each with three `nn.Linear(D,
+# d)`. That is the paper's appendix A to the letter. With the same numbers in the matrices it gives the same result.
 
 # %%
 torch.manual_seed(0)
@@ -359,9 +367,10 @@ print("its weights, difference below 1e-5: ", (table - their_table).abs().max().
 # %% [markdown]
 # The weights go over one to one: `in_proj` is `qkv`, `out_proj` is `proj`. In lesson 06 you copy those of a whole ViT.
 #
-# PyTorch's function never writes down the T x T table: it is a **fused kernel**, one program on the chip that works through
-# the keys in pieces. Less memory, more speed, but no weights to look at. So the finished version in `vit_course` uses the
-# fused kernel, unless somebody asks for the attention.
+# PyTorch's function gives the result alone. Where it can, it runs a **fused kernel**: one program on the chip that
+# works through the keys in pieces and never writes down the T x T table. That needs less memory, and there are no
+# weights to look at. (Where no fused kernel fits the inputs, the function falls back on a version that does write the
+# table.) The finished version in `vit_course` uses this function, unless somebody asks for the attention.
 #
 # ## 8. What does it cost?
 #
@@ -403,8 +412,11 @@ plots.show(
 )
 
 # %% [markdown]
-# Two lessons from this picture. With 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes over fast
-# when patches shrink or pictures grow. The tables also need memory, h·T² numbers of 4 bytes per image and layer. With the 12 heads of ViT-B:
+# Two lessons from this picture. With 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes
+# over fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12):
+# the quadratic part begins to show only for the largest models on the largest pictures.
+#
+# The tables also need memory, h·T² numbers of 4 bytes per image and layer. With the 12 heads of the paper's model Base:
 
 # %%
 for what, num_tokens in [
@@ -469,9 +481,10 @@ plots.show(
 # maps come in lesson 09. Here nothing is trained: we *choose* the matrices by hand, so that we know what each head should look
 # for, and then run **your** layer on a photo.
 #
-# The photo is cut into 28 x 28 = 784 patches. Each token has D = 256 numbers, four slices of 64. We fill the slices with four
-# descriptions of the patch: its mean colour, its brightness, its detail (how much its pixels differ), and its place (the
-# sin-cos table of lesson 03). `direction` makes each description a vector of length 1, so that similar patches have a large product.
+# The photo is cut into 28 x 28 = 784 patches. Each token has D = 256 numbers. We write four descriptions of the patch
+# into them, 64 numbers each: its mean colour, its brightness, its detail (how much its pixels differ), and its place
+# (the sin-cos table of lesson 03). `direction` makes each description a vector of length 1, so that similar patches
+# have a large product.
 
 # %%
 from vit_course.embeddings import sincos_2d
@@ -497,6 +510,7 @@ print("tokens:", tuple(photo_tokens.shape))
 
 # %% [markdown]
 # The matrices are as plain as they can be: queries and keys are the tokens themselves, so every patch looks for patches *like itself*.
+# Slice i of q and k is then description i of the token. Trained matrices mix all numbers of a token into each slice.
 # The queries are also multiplied by a sharpness per head: the larger it is, the pickier the softmax.
 
 # %%
@@ -625,7 +639,8 @@ plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
 #
 # - A query asks, keys answer, values are handed over: softmax(q kᵀ / sqrt(d)) v.
 # - Each query spreads a weight of 1 over the keys: softmax along the last axis.
-# - Heads are slices of the width. Splitting needs an axis to be moved, and $W_O$ mixes the slices again.
+# - Each head reads the whole token through its own matrices: its slice of q, k and v. Splitting needs an axis to be
+#   moved, and $W_O$ mixes what the heads found.
 # - The table costs T² per head. T grows with the square of the image side.
 #
 # ## Further reading

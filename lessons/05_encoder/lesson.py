@@ -168,7 +168,8 @@ print(f"{norms[1].max() / norms[1].min():.1f}")
 # more than that.
 #
 # The paper's curve is **GELU**: x times the probability that a standard normal number is below x. It looks like ReLU,
-# max(0, x), with a soft corner.
+# max(0, x), with a soft corner. (The authors' code computes it by an approximation with a tanh, which differs by less
+# than .001. We use the exact curve.)
 
 # %%
 x = torch.linspace(-4, 3, 141, requires_grad=True)
@@ -186,9 +187,9 @@ plots.show(
 )
 
 # %% [markdown]
-# The slope is what a unit learns from. If a ReLU unit is below 0 for *every* token, its slope is 0 for every token:
-# it gets no gradient, so it never comes back. It is a **dead unit**. Suppose one bad step has pushed all units down by
-# 1.5:
+# The slope is what a unit learns from. If a ReLU unit is below 0 for *every* token, its slope is 0 for every token: its
+# own weights get no gradient. It is a **dead unit**. (It can come back only if earlier layers, which still move, change
+# what it receives.) Suppose one bad step has pushed all units down by 1.5:
 
 # %%
 torch.manual_seed(0)
@@ -208,7 +209,8 @@ for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
 # **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p. No unit can
 # rely on one other unit. Where does it go? The paper says (appendix B.1): after every dense layer *except* the qkv
 # projections, and right after adding positions. In a block these are three places: after $W_O$ in the attention, after
-# `fc1` with its GELU, and after `fc2`.
+# `fc1` with its GELU, and after `fc2`. Its p is .1 for training on ImageNet and ImageNet-21k, and 0 on JFT, its largest
+# set of pictures (Table 3).
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
 
@@ -235,6 +237,11 @@ print(f"parameters: MLP {mlp_size:,}, attention {attention_size:,}: {mlp_size / 
 # %% [markdown]
 # Attention moves information *between* tokens, the MLP works *inside* each. Two thirds of a block's parameters are in
 # the MLP.
+#
+# The paper draws a conclusion from this (section 3.1): in a ViT, only the MLP layers are local and translationally
+# equivariant. *Local* means that a result depends on one place alone. *Equivariant* means that a patch that moves takes
+# its result along. Self-attention is global: each token reads all others. In a CNN every layer is local and
+# equivariant.
 #
 # ## 4. How does the gradient reach the first layer?
 #
@@ -478,6 +485,9 @@ plots.show(
 # optimiser Adam moves every weight by about the same amount, so in post-norm the same step in the late layers changes the
 # result more. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
 #
+# This law for the last layer is that of Xiong et al. Their curves *over the layers* look different from ours: in their
+# translation model pre-norm is level, and post-norm grows towards the last layer.
+#
 # The real test is learning. Each stack gets 32 pictures to learn by heart, with Adam at full speed from the first step. A
 # loss of ln 10 = 2.3 means guessing.
 
@@ -591,13 +601,13 @@ for act in (nn.GELU, nn.ReLU):
 #
 # </details>
 #
-# **2.** A classmate writes `x = self.norm1(x); x = x + self.attn(x)`. What is wrong? (a) nothing (b) the norm is missing (c) the stream
-# itself is normed
+# **2.** A text writes equation 2 as z' = MSA(LN(z) + z). What is wrong? (a) nothing, a sum may be put anywhere (b) the
+# residual is inside, so attention replaces the stream (c) this is post-norm
 #
 # <details><summary>Answer</summary>
 #
-# **(c)** The residual comes from the normed tokens, so the old stream is lost. (a): shapes and training look fine, which is what
-# makes this bug common. (b): there is a norm, but its result has replaced x.
+# **(b)** The plus must stand *behind* MSA: MSA(LN(z)) + z. Here no road leads around the attention, and the old content
+# is lost, as in section 4. (a): a sum before a layer is another function. (c): post-norm is LN(MSA(z) + z).
 #
 # </details>
 #
@@ -610,11 +620,13 @@ for act in (nn.GELU, nn.ReLU):
 #
 # </details>
 #
-# **4.** Where is there no dropout in the paper? (a) after fc2 (b) after the qkv projections (c) after adding positions
+# **4.** A model makes a single `nn.LayerNorm(D)` and uses it in front of every attention, in front of every MLP and at
+# the end. (a) fine, a norm is a norm (b) an error (c) all places share one γ and one β
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** It is the one exception among the dense layers. (a) and (c) both have it.
+# **(c)** Each place has its own scale and shift to learn, and the paper's model has 2L + 1 layer norms. (a) is true of
+# the mean and the variance only. (b): every shape fits, and it trains.
 #
 # </details>
 #

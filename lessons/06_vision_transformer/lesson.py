@@ -142,8 +142,9 @@ print("logits of picture 0:", logits[0].tolist())
 #
 # - **Pre-training** (the first, long training on a large data set): one hidden layer with tanh, then a linear layer. In our
 #   class: `representation_size=...`, which fills `pre_logits`.
-# - **Fine-tuning** (the second, short training on your own data): the head is thrown away. A single linear layer takes its
-#   place, weight and bias **set to zero**.
+# - **Fine-tuning** (the second, short training on your own data): the head is thrown away. A single linear layer takes
+#   its place, weight and bias **set to zero**. The authors give a reason (appendix B.1.1): to remove the *whole* head
+#   and start from one zero layer was "a little more robust" than to draw its last layer anew.
 #
 # **Your task.** Write `init_head`. It changes the layer that it is given, *in place*, and returns it. The head must still be
 # able to learn.
@@ -162,9 +163,10 @@ for num_classes in (2, 10, 1000):
     print(f"K = {num_classes:4}: loss {loss:.4f}, ln K {math.log(num_classes):.4f}")
 
 # %% [markdown]
-# Zeros have a second use. The gradient that goes back into the body passes through the weight of the head. If this weight
-# is zero, the body gets no gradient at the first step. So in its first step a new, ignorant head cannot push a pre-trained body around.
-# The head itself does get a gradient, so from the second step on both learn.
+# Zeros have a second use. (The argument is ours.) The gradient that goes back into the body passes through the weight
+# of the head. If this weight is zero, the body gets no gradient at the first step. So in its first step a new, ignorant
+# head cannot push a pre-trained body around. The head itself does get a gradient, so from the second step on both
+# learn.
 
 # %%
 init_head(model.head)
@@ -462,6 +464,26 @@ else:
 # %% [markdown]
 # (The photo shows an officer. ImageNet has no class "person", but it has "military uniform".)
 #
+# ### The same parts under other names
+#
+# Many tutorials explain one PyTorch version, `models/modeling.py` of jeonsworld/ViT-pytorch. It is the same model. Only
+# the names differ:
+#
+# | ours | theirs |
+# |---|---|
+# | `img_size`, `embed_dim`, `depth`, `num_heads` as arguments | `img_size`, and a `config` with `hidden_size`, `transformer["num_layers"]`, `transformer["num_heads"]`, `transformer["mlp_dim"]` |
+# | `patch_embed.proj`, `cls_token`, `pos_embed` | `transformer.embeddings`: `patch_embeddings`, `cls_token`, `position_embeddings` |
+# | `blocks[i]`: `norm1`, `attn`, `norm2`, `mlp` | `transformer.encoder.layer[i]`: `attention_norm`, `attn`, `ffn_norm`, `ffn` |
+# | `attn.qkv`, one matrix; `attn.proj` | `attn.query`, `attn.key`, `attn.value`; `attn.out` |
+# | `norm`, `head` | `transformer.encoder.encoder_norm`, `head` |
+# | `init_head` | `zero_head=True`, which acts when weights are loaded |
+# | `return_attention=True` | `vis=True`, when the model is made |
+#
+# Two habits of theirs surprise people. `num_classes` is 21,843 if you say nothing: the classes of ImageNet-21k, on
+# which the weights were trained. And the loss is computed *inside* `forward`: with labels it returns (loss, attention),
+# without them (logits, attention). Ours returns logits, and the training loop computes the loss. There is no hidden
+# tanh layer.
+#
 # ## 8. What happens to one picture on its way?
 #
 # A **hook** is a function that PyTorch calls each time a module has run, with the module's input and output. With hooks you
@@ -575,9 +597,10 @@ plots.show(
 )
 
 # %% [markdown]
-# With the profile `cpu` or `gpu` the Vision Transformer is clearly ahead, on Shapes-10 and on real pictures (`smoke` stops
-# far too early). Why? The linear classifier has one weight for each pixel and class. A star that moves by a few pixels meets
-# other weights. So it cannot learn "a star, wherever it stands", and the ViT can.
+# In the run stored in `solutions/`, on Shapes-10 with the profile `cpu`, the Vision Transformer is far ahead. Is it in
+# yours? (`smoke` stops far too early.) Why could it be? The linear classifier has one weight for each pixel and class.
+# A star that moves by a few pixels meets other weights. So it cannot learn "a star, wherever it stands", and the ViT
+# can.
 #
 # Which classes are confused? The rows of the next table are the true classes, the columns are the answers. A perfect model
 # has numbers on the diagonal alone.
@@ -607,9 +630,9 @@ print(
 # %% [markdown]
 # Look at the most frequent mistake. Would you make it too?
 #
-# **Your next step.** Change one thing and run the training again: 1 or 6 blocks (`VIT_SIZES["Nano"] | {"depth": 6}`), 3 or 20 epochs,
-# half of the pictures. Before each run, write down what you expect. Then compare. In lesson 07 you will train models
-# like this one much better, without a change in the model itself.
+# **Your next step.** Change one thing and run the training again: 1 or 6 blocks (`VIT_SIZES["Nano"] | {"depth": 6}`), 3
+# or 20 epochs, half of the pictures. Before each run, write down what you expect. Then compare. Lesson 07 changes the
+# *training*, and leaves the model as it is.
 #
 # ## Check yourself
 #
@@ -654,9 +677,9 @@ print(
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** Rounding and other kernels cause differences near 0.000001. 0.03 is a mistake, such as a wrong scale or a position that
-# has moved. Another eps or another GELU gives even less, a few millionths here: still tens of times the rounding, as the
-# damages above show.
+# **(b)** Rounding and other kernels cause differences near 0.000001. 0.03 is a mistake, such as a wrong scale or a
+# position that has moved. Another eps, or the tanh approximation of GELU (lesson 05), gives far less, a few millionths
+# here: still tens of times the rounding, as the eps above shows.
 #
 # </details>
 #

@@ -179,7 +179,10 @@ plots.show(
 # step is exactly 0. Three bugs are common. A warm-up stays at 0 for a whole epoch. A cosine is counted in epochs,
 # where the code calls it once a step. The last step is not at the minimum.
 #
-# The paper trained on ImageNet with η = 0.003, a cosine, and 10,000 warm-up steps, at 4,096 pictures a step (appendix B.1).
+# The paper trained on ImageNet with η = 0.003, a cosine, and 10,000 warm-up steps, at 4,096 pictures a step (appendix
+# B.1, Table 3). Its optimiser is Adam, for the ResNets too (section 4.1; appendix D.1 compares it with SGD). On
+# ImageNet it adds weight decay .3, dropout .1 and clipping at 1, for 300 epochs. On JFT, 300 million pictures, it takes
+# decay .1, no dropout, and a rate that falls in a straight line.
 #
 # **Your task.** Write `learning_rate`. It must work for `warmup_steps` = 0 too.
 
@@ -203,8 +206,10 @@ plots.show(
 # %% [markdown]
 # ## 4. Which weights should shrink?
 #
-# **Weight decay** multiplies weights in each step by 1 - η·λ, a number a little below 1. λ is the decay, here .05. It keeps
-# a model from building on huge weights, which learning by heart needs.
+# **Weight decay** multiplies weights in each step by 1 - η·λ, a number a little below 1. λ is the decay, here .05. It
+# keeps a model from building on huge weights, which learning by heart needs. Where a norm follows the layer, this
+# argument fails: the norm undoes the size of the weights. There decay acts on the *effective* learning rate: a step of
+# the same length turns small weights further than large ones.
 #
 # This makes sense for weight *matrices*. A bias only shifts. The scale of a norm should sit near 1, not 0. And the CLS token and the
 # positions are inputs rather than weights. So these get no decay. Many programs use a short rule, "decay what has at least two axes".
@@ -248,7 +253,9 @@ for group in groups:
 # $$\tilde{x} = \lambda x_i + (1 - \lambda) x_j \qquad\qquad \tilde{y} = \lambda y_i + (1 - \lambda) y_j$$
 #
 # λ is a number in 0..1, another one for each picture, and j is a random partner. (It is not the λ of section 4; both
-# names are usual.) In CutMix, λ is the share of the area that stays.
+# names are usual.) λ is drawn from a *Beta distribution*, Beta(α, α). With α = 1 every share is equally likely. With α
+# = .8, as in our recipes, shares near 0 and 1 are somewhat more likely than halves. In CutMix, λ is the share of the
+# area that stays, and α is 1.
 #
 # Three known mistakes: blending uint8 pictures, which loses fractions or fails; targets mixed with another partner than the pictures; and a CutMix
 # rectangle that sticks out of the picture, covers *less* than it was drawn for, and still counts in full.
@@ -335,13 +342,17 @@ if runs:
 # %% [markdown]
 # How to read this table:
 #
-# - **Is it more than luck?** A test of n pictures has noise of its own: with accuracy p about √(p(1 - p)/n). For p =
-#   .8 and n = 10,000 this is .4 points. Of a difference between two runs, take twice the root of the sum of both
-#   squares for noise: the next cell does. Another seed (the same run with other random numbers) adds noise of its own,
-#   which one seed cannot show. Where a step has several seeds, the cell takes their spread if it is larger.
-# - **The training accuracy tells why.** Far above the test accuracy: overfitting, and a stronger augmentation can help. *Below* it: the augmented
-#   pictures are harder than real ones and the model has not finished learning. An even harder training can then lose; more epochs or a
-#   larger model help.
+# - **Is it more than luck?** A test of n pictures has noise of its own: with accuracy p about √(p(1 - p)/n). For p = .8
+#   and n = 10,000 this is .4 points. Of a difference between two runs, take twice the root of the sum of both squares
+#   for noise: the next cell does. Another seed (the same run with other random numbers) adds noise of its own, which
+#   one seed cannot show. Where a step has several seeds, the cell takes their spread if it is larger. It is a rough
+#   rule: all runs are scored on the *same* test pictures, so the noise of the test does not shrink with more seeds.
+#   Lesson 10 has a better rule.
+# - **The training accuracy needs care.** It is counted on the pictures as they were trained on. In the plain step these
+#   are the stored ones, and far above the test accuracy means overfitting. Augmented pictures are harder than real
+#   ones, and a blend of MixUp or CutMix has no single right answer. Then the training accuracy may lie *below* the test
+#   accuracy to the very end, in a model that overfits and in one that does not. Only the *unaugmented* training
+#   pictures, scored in evaluation mode, would tell.
 # - **A ladder belongs to its budget.** A step that loses in ten epochs can win in three hundred.
 
 # %%
@@ -366,6 +377,9 @@ for step, found in list(runs.items())[-1:]:
           "overfitting" if gap > 3 else "not overfitting: longer or larger would be the next thing to try")  # fmt: skip
 
 # %% [markdown]
+# Do not trust the last line of that cell too far. It takes the last step, which need not be the best one. And if that
+# step has MixUp or CutMix in it, "not overfitting" does not follow.
+#
 # What others report for CIFAR-10, trained from nothing (read from their papers and repositories; most of them give the best epoch
 # on the *test set*):
 #
@@ -374,12 +388,14 @@ for step, found in list(runs.items())[-1:]:
 # | UvA course notebook | small ViT | | 75.6 % |
 # | kentaroy47 | 6 blocks, D = 512 | 200 / 500 / 1000 | 80 / 85 / 89 % |
 # | ViT-CIFAR (omihub777) | 7 blocks, D = 384, P = 4 | 200 | 90.9 % |
-# | ViT-Lite-7/4 | 7 blocks, D = 256, P = 4 | 200 | 91.4 % |
+# | ViT-Lite-7/4 (repository Compact-Transformers) | 7 blocks, D = 256, P = 4 | 200 | 91.4 % |
 # | SPT_LSA_ViT, its plain ViT | 9 blocks, D = 192, P = 4 | 300 | 93.6 % |
-# | ResNet-18 | the opponent of lesson 08 | 200 | 95.7 % |
+# | ResNet-18 (repository kuangliu/pytorch-cifar, its code of today) | the opponent of lesson 08 | 200 | 95.7 % |
 #
-# The good ones share a recipe: AdamW near .001, decay .05, warm-up and cosine, RandAugment with erasing, MixUp and CutMix, smoothing .1,
-# drop path .1, patches of 4 pixels, and much patience. A weak recipe costs ten points.
+# The good ones share a recipe: AdamW near .001, decay .05, warm-up and cosine, RandAugment with erasing, MixUp and
+# CutMix, smoothing .1, drop path .1, patches of 4 pixels, and much patience. What is the recipe alone worth? This table
+# cannot say: its rows differ in model, epochs and recipe at once. (The README of kuangliu/pytorch-cifar lists 93.0 %
+# for the same ResNet-18 with an older schedule. That is a comparison of recipes.)
 #
 # One warning. If you look at the test accuracy after every epoch and report the best, the test set has chosen the epoch. It is then no
 # test any more. Here the *last* epoch is reported, choices are made on validation pictures, and the test set is used once.
@@ -465,8 +481,10 @@ for step, found in runs.items():
     print(f"recorded, {step:12}: {pictures / r['seconds']:9,.0f} images/s on {r['machine']}")
 
 # %% [markdown]
-# The share stays below 100 %: norms, GELU and softmax do little arithmetic and wait for memory. If one counts this traffic too, an
-# epoch of Ti/4 cannot take less than about .3 s on that large GPU. A width of D = 192 is narrow.
+# The share stays below 100 %: norms, GELU and softmax do little arithmetic and wait for memory. One can count this
+# traffic too. A program that runs kernel after kernel, and writes each result to memory, then needs about .3 s for an
+# epoch of Ti/4 on that large GPU. This is computed, not measured (`benchmarks/floors.py`). Fused kernels write less, so
+# they can go below it. A width of D = 192 is narrow.
 #
 # ## 8. Your own run
 #
@@ -689,13 +707,13 @@ print("\n" + inspect.getsource(broken_runs.run))
 #
 # ## Check yourself
 #
-# **1.** Training accuracy 62 %, test accuracy 71 %, with MixUp. What do you do first? (a) look for a leak of test pictures (b) train longer
-# (c) add stronger augmentation
+# **1.** Training accuracy 62 %, test accuracy 71 %, with MixUp. Does this model overfit? (a) no, training is below test
+# (b) nobody knows yet: score the training pictures without MixUp (c) yes, test pictures have leaked into the training
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** Blended pictures are harder than the real ones of the test, so this order is normal, and the model is still learning. (a) is a
-# good thought when pictures are *not* augmented. (c) makes an unfinished training even harder.
+# **(b)** Blended pictures are harder than the real ones of the test, so this order is normal, and it says nothing about
+# overfitting. (a) compares two kinds of pictures. (c) is a good thought when pictures are *not* augmented.
 #
 # </details>
 #
@@ -747,7 +765,8 @@ print("\n" + inspect.getsource(broken_runs.run))
 # | `learning_rate` | step 0: peak/w; step w - 1: peak; last step: 0 |
 # | decay | λ on weight matrices; 0 on norms, biases, CLS token, positions |
 #
-# - Few inductive biases: the pictures must teach what a convolution is born with. A recipe makes few pictures go a long way.
+# - Few inductive biases: the pictures must teach what a convolution is born with. A recipe should make few pictures go a
+#   long way. Whether it does depends on the budget: read it off the ladder.
 # - Each step has its price. Harder training needs more epochs.
 # - Report the last epoch, on a test set used once, with data, machine and spread.
 # - Look at curves, at mistakes and at confidence, not at one number.

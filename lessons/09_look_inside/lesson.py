@@ -301,7 +301,8 @@ explore(trained, shapes.test_images[:8], names, *stats)
 #
 # A map of the last layer says which *tokens* are read. But by then each token is a mixture of many patches. **Attention
 # rollout** (Abnar and Zuidema, 2020) follows the mixtures back to the patches. Two simplifications: the heads are
-# averaged, and the residual stream keeps as much of a token as attention brings in.
+# averaged, and the residual stream keeps as much of a token as attention brings in. The paper's attention maps are made
+# in this way (Figures 6 and 14, appendix D.8).
 #
 # $$\tilde{A}_\ell = \tfrac{1}{2}\,\bar{A}_\ell + \tfrac{1}{2}\,I, \qquad R = \tilde{A}_L\,\tilde{A}_{L-1} \cdots \tilde{A}_1$$
 #
@@ -448,7 +449,7 @@ for name, (distances, to_cls) in measured.items():
 # ## 8. What does the paper's Figure 7 say, and what not?
 #
 # The right panel of Figure 7 is this plot for a ViT-L: 24 layers of 16 heads, pictures 224 pixels wide. The paper reads
-# three things from it and from its appendix D.7.
+# three things from it and from its appendix D.7, where Figure 11 shows the plot again.
 #
 # - In the *lowest* layers heads differ most: some stay local, **some attend to most of the picture already**.
 # - The distance **grows** with depth. In the upper half most heads look far.

@@ -116,9 +116,16 @@ from vit_course.experiments.statistics import compare_seeds
 compare_seeds = check(compare_seeds)
 
 # %% [markdown]
-# Why three, and not two? Because s is only an estimate. From two or three seeds it is often far too small, by luck. Do
-# not believe it, count it: 20,000 times we compare two settings that are equal, and ask how often a rule calls one of
-# them better.
+# Other rules look strict and are not. "All three seeds of a are above all three of b": for equal settings this happens
+# in one case of ten, in one direction or the other. And no rule of this kind names a cause. It says that a and b
+# differ, and you must know what else differs between them.
+#
+# One part of chance stays hidden. All runs of a table are scored on the same test pictures, and often all seeds train
+# on the same subset too. What another draw of pictures would change, their spread does not show.
+#
+# Why three errors, and not two? Because s is only an estimate. From two or three seeds it is often far too small, by
+# luck. Do not believe it, count it: 20,000 times we compare two settings that are equal, and ask how often a rule calls
+# one of them better.
 #
 # The third line is a better estimate. In one table all rows scatter about alike. So take *one* s for the whole table:
 # the root of the mean of the rows' variances s². It is called the **pooled** standard deviation. Here it comes from
@@ -630,6 +637,11 @@ if shape:
 # %% [markdown]
 # Look at the seconds as well. Layers wait for each other, so a deep model can be slow even if the operations are few.
 #
+# The paper asked in another way (appendix D.2, Figure 8). It starts from 8 layers, D = 1024, MLP 2048 and P = 32, and
+# makes one of them larger at a time. More layers brought most, up to 64 of them, with less gain after 16. More width
+# brought least. Smaller patches helped too, without a single parameter more. There the number of parameters grows; here
+# it is fixed. So the two answer different questions, and need not agree.
+#
 # **What would change this conclusion?** Each shape may want its own learning rate: section 5 again. The width of a head
 # changes along with D. And a deep model may need more epochs.
 #
@@ -814,7 +826,7 @@ else:
 #
 # ## Further reading
 #
-# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendices D.3 and D.4, Table 8.
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendices D.2 to D.4, Figures 8 to 10, Table 8.
 # - Bouthillier et al., *Accounting for Variance in Machine Learning Benchmarks* (2021): where the spread comes from.
 # - Dodge et al., *Show Your Work: Improved Reporting of Experimental Results* (2019): the effort of a search belongs
 #   into the report.

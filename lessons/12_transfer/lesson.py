@@ -107,7 +107,9 @@ pretrained = pretrained.cpu()
 # | head | (K, D) and (K) | new, all zero |
 #
 # Our model has no hidden tanh layer. A model trained as in the paper has one: there the head has a hidden layer in
-# pre-training (lesson 06), and is a single linear layer in fine-tuning. Why zero? Write it first, then you will see.
+# pre-training (lesson 06), and is a single linear layer in fine-tuning. The authors found it "a little more robust" to
+# remove both layers and start from one zero layer than to draw the last one anew (appendix B.1.1). Why could zero help?
+# Write it first, then you will see.
 #
 # **Your task.** Write `replace_head`. It changes the model in place.
 
@@ -552,6 +554,10 @@ else:
 # %% [markdown]
 # How to read it:
 #
+# - *The budget.* The pre-trained runs took more steps in all. A start from nothing that trains for as many steps would
+#   be the fair control. Without it, a part of each gain may be training time.
+# - *The seeds.* If the caption names one seed for the subset, all seeds saw the same pictures, and the spread leaves
+#   out which pictures were drawn. "In every pair of seeds" happens by chance in one case of ten (lesson 08).
 # - *Left end.* Few labels: here pre-training should be worth most. Is it?
 # - *Right end.* With all labels the start from nothing may catch up. Then pre-training has saved time, and no more.
 # - *Shapes-10 against nine classes.* Both are pre-training. The closer the first task is to the second, the better it
@@ -644,11 +650,13 @@ else:
 #
 # </details>
 #
-# **3.** You call `model.eval()` and train. What learns? (a) everything (b) the head (c) nothing
+# **3.** Somebody writes: "In fine-tuning the body is frozen, and the new head alone is trained." What is this? (a)
+# fine-tuning, as in the paper (b) a linear probe (c) what `model.eval()` does
 #
 # <details><summary>Answer</summary>
 #
-# **(a)** `eval` switches dropout off. It freezes nothing, so (b) and (c) are wrong: only `requires_grad` decides what learns.
+# **(b)** In the paper's fine-tuning (section 3.2, appendix B.1.1) *all* weights learn, body and head. (c): `eval`
+# switches dropout off. It freezes nothing: only `requires_grad` decides what learns.
 #
 # </details>
 #
@@ -661,12 +669,13 @@ else:
 #
 # </details>
 #
-# **5.** From 224 to 384 pixels with P = 16, what changes? (a) the patch embedding E (b) the number of positions (c) the width D
+# **5.** From 224 to 384 pixels with P = 16. What is interpolated so that the weights fit? (a) the *picture*, down to
+# 224 (b) the position embeddings, from 14x14 to 24x24 (c) the patch embedding E
 #
 # <details><summary>Answer</summary>
 #
-# **(b)** 14x14 patches become 24x24. (a): E reads one patch, and the patch keeps its size. (c): D is a choice of the model and
-# has nothing to do with the picture.
+# **(b)** More patches need more positions. (a) would throw away the detail for which one takes larger pictures. (c): E
+# reads one patch, and the patch keeps its size.
 #
 # </details>
 #

@@ -16,6 +16,9 @@
 # A colleague sends you a small Vision Transformer. "It trains without an error and the loss falls. But the accuracy is poor. Do I need
 # a bigger model?" Look at the patient before you answer. Its code stays closed for now.
 #
+# The patient is made up, its bugs are not. Each was found in code, in an exercise or in an explanation of the ViT that
+# somebody had published: in repositories, in public courses and in blog posts. We name the mistakes, not their authors.
+#
 # The pictures are Shapes-10 with 16x16 pixels, P = 4, so N = 16 patches. There are K = 10 classes.
 
 # %%

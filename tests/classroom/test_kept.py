@@ -225,7 +225,9 @@ def test_a_constant_that_is_written_down_reads_back_as_it_was(value):
 
 
 @pytest.mark.parametrize(
-    "value", [torch.ones(65), torch.ones(1, requires_grad=True), object(), [object()]], ids=lambda value: type(value).__name__
+    "value",
+    [torch.ones(65), torch.ones(1, requires_grad=True), object(), [object()]],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_constant_is_not_written_down(value):
     assert literal(value) is None

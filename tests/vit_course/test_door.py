@@ -65,7 +65,7 @@ def test_without_a_command_all_of_them_are_listed(arguments, capsys):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("trian", "there is no command 'trian': did you mean train?\n"),
+        ("trainn", "there is no command 'trainn': did you mean train?\n"),
         ("experiment", "there is no command 'experiment': did you mean experiments?\n"),
         ("xyz", "there is no command 'xyz'\n"),
     ],

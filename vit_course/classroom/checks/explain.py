@@ -8,17 +8,18 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import isclose, log, pi, prod, sqrt
 from numbers import Real
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.outcome import Unfinished, copy, first_of, is_float, outcome
+from vit_course.classroom.checks.outcome import Mistake, Unfinished, copy, first_of, is_float, outcome
 from vit_course.classroom.checks.words import argument_names, difference
 
 AXES = {
@@ -43,6 +44,9 @@ AXES = {
     "values": ("value", "values"),
 }
 """What one entry along an axis is and several are, by the letters of the docstrings."""
+
+PATIENCE = 0.4
+"""Seconds after which no further calls are tried."""
 
 Slip = tuple[str, Callable[[Tensor], Tensor]]
 """Words for a slip, and what it makes of a tensor."""
@@ -69,6 +73,17 @@ class Trial:
     want: Sequence[Any]
     wrong: Sequence[int]
     ready: Callable | None = None
+    until: float = field(default_factory=lambda: perf_counter() + PATIENCE)
+
+    def call(self, function: Callable, case: tuple) -> Any:
+        """Return the outcome of one call more.
+
+        Raises:
+            TimeoutError: if calls have taken so long that a student would wait.
+        """
+        if perf_counter() > self.until:
+            raise TimeoutError
+        return outcome(self.run, function, case)
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,7 @@ class Result:
 
     @property
     def right(self) -> bool:
+        """Whether the numbers agree."""
         return same(self.got, self.want)
 
 
@@ -94,6 +110,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> str:
     """
     looks = (
         other_default,
+        values_swapped,
         unused_arguments,
         unused_weights,
         partial(in_results, looks=SURE),
@@ -103,9 +120,8 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> str:
         partial(in_results, looks=VAGUE),
     )
     try:
-        got = [trial.got[i] for i in trial.wrong]
-        if got[0] is None or any(agree(g, trial.want[i]) for i, g in zip(trial.wrong, got, strict=True)):
-            return ""  # nothing was returned, or the numbers are right and their type is not: that is said elsewhere
+        if any(wrong_kind(trial.got[i], trial.want[i]) for i in trial.wrong):
+            return ""  # that is said elsewhere
     except Exception:
         return ""
     for look in looks:
@@ -138,6 +154,21 @@ def in_results(trial: Trial, looks: Sequence[Callable]) -> str:
     return ""
 
 
+def values_swapped(trial: Trial) -> str:
+    """Notice several values that are right and stand in another order."""
+    n = len(trial.want[0]) if isinstance(trial.want[0], tuple | list) else 0
+    if not 1 < n < 5 or not all(
+        isinstance(v, tuple | list) and len(v) == n for v in (*trial.got, *trial.want)
+    ):
+        return ""
+    if all(as_tensor(want) is not None for want in trial.want):  # several numbers: a result like others
+        return ""
+    for order in itertools.permutations(range(n)):
+        if all(agree(got, [want[k] for k in order]) for got, want in zip(trial.got, trial.want, strict=True)):
+            return f"your values stand in another order: you return the values {listed(str(k + 1) for k in order)}"
+    return ""
+
+
 def results(
     got: Sequence, want: Sequence, arguments: Sequence[dict], shapes: Sequence[tuple]
 ) -> list[Result]:
@@ -150,7 +181,11 @@ def results(
             ending = next(
                 (axes[1:] for axes in shapes if axes[0] == "..." and len(axes) <= other.ndim + 1), ()
             )
-            axes = axes or ("",) * (other.ndim - len(ending)) + ending
+            known = given.get("axes", {}).items()
+            alike = (a for name, a in known if given[name].shape == other.shape and len(a) == other.ndim)
+            axes = axes or (
+                ("",) * (other.ndim - len(ending)) + ending if ending else next(alike, ("",) * other.ndim)
+            )
             paired.append(Result(one, other, given, ("values",) if isinstance(right, tuple | list) else axes))
         elif not isinstance(mine, Exception) and not (mine is None and right is None):
             return []
@@ -165,7 +200,7 @@ def explain_numbers(given: list[Result], looks: Sequence[Callable]) -> str:
     distinct = len(torch.cat([r.want[~r.want.isnan()] for r in wrong]).unique())
     scalar = all(r.want.numel() == r.got.numel() == 1 for r in given)
     if distinct < 3 or (scalar and len(wrong) < 3):
-        looks = [look for look in looks if look is shape]
+        looks = [look for look in looks if look in (shape, axes_moved)]
     elif scalar:
         looks = [look for look in looks if look in SCALAR]
     else:
@@ -189,21 +224,24 @@ def first_fit(given: list[Result], slips: Iterable[Slip], back: bool = False) ->
 def undefined(given: list[Result]) -> str:
     """Notice nan and infinity."""
     if all(r.right or (not r.got.isfinite().all() and r.want.isfinite().all()) for r in given):
-        return "some of your numbers are nan or infinite: look for a division by 0, an overflow, a root or log of 0 or less"
+        return (
+            "some of your numbers are nan or infinite: look for a division by 0, an overflow, a negative root"
+        )
     return ""
 
 
 def shape(given: list[Result]) -> str:
     """Explain results of another shape by their numbers."""
     wrong = [r for r in given if not r.right]
-    if any(r.got.shape == r.want.shape for r in wrong):
+    if all(r.got.shape == r.want.shape for r in wrong):
         return ""
     names, most = axis_names(given), max(r.got.ndim for r in wrong)
-    return (
-        first_fit(given, too_little(names))
-        or first_fit(given, too_much(names, most), back=True)
-        or first_fit(given, other_order(names))
-    )
+    return first_fit(given, too_little(names)) or first_fit(given, too_much(names, most), back=True)
+
+
+def axes_moved(given: list[Result]) -> str:
+    """Explain results whose axes stand in another order."""
+    return first_fit(given, other_order(axis_names(given)))
 
 
 def too_little(names: list[tuple[str, str]]) -> Iterator[Slip]:
@@ -254,7 +292,7 @@ def too_much(names: list[tuple[str, str]], axes: int) -> Iterator[Slip]:
             joined = f"axes {i - 1} and {i} of your result should be one, that of the {names[i - 1][1]}"
             yield joined, lambda x, i=i: x.flatten(i - 1, i)
     for i, j in itertools.combinations(range(axes), 2):
-        crossed = f"axes {i} and {j} of your result pair everything with everything: the wanted numbers are its diagonal"
+        crossed = f"axes {i} and {j} of your result pair everything with everything: wanted is the diagonal"
         yield crossed, lambda x, i=i, j=j: x.diagonal(dim1=i, dim2=j).movedim(-1, i)
 
 
@@ -262,7 +300,7 @@ def shape_alone(given: list[Result]) -> str:
     """Name the axis that is missing, or the order in which the axes seem to stand, where the numbers tell nothing."""
     wrong, names = [r for r in given if not r.right], axis_names(given)
     n = len(names)
-    if n > 5 or any(r.got.shape == r.want.shape for r in wrong):
+    if n > 5 or names == [AXES["values"]] or any(r.got.shape == r.want.shape for r in wrong):
         return ""
     found = [
         f"the axis of the {names[i][1]} (axis {i}) is missing"
@@ -360,12 +398,15 @@ def term(given: list[Result]) -> str:
             much = [m / prod(s[name] for name in chosen) for m, s in zip(missing, sizes, strict=True)]
             plain = isclose(4 * much[0], round(4 * much[0]), rel_tol=1e-6)
             if plain and all(isclose(m, much[0], rel_tol=1e-6) for m in much):
-                product = " · ".join(([] if abs(much[0]) == 1 else [f"{abs(much[0]):.4g}"]) + list(chosen))
-                r = given[0]
-                return (
-                    f"{product} is {'missing' if much[0] > 0 else 'too much'}: in the smallest case {float(r.want):.6g} is "
-                    f"wanted, yours is {float(r.got):.6g}, and {abs(missing[0]):.6g} is the difference"
-                )
+                powers = [
+                    name + "²³"[n - 2] * (n > 1)
+                    for name in dict.fromkeys(chosen)
+                    for n in [chosen.count(name)]
+                ]
+                product = " · ".join([f"{abs(much[0]):.4g}"] * (abs(much[0]) != 1) + powers)
+                want, got = (f"{float(x):.6g}" for x in (given[0].want, given[0].got))
+                how = "missing" if much[0] > 0 else "too much"
+                return f"{product} is {how}: {want} is wanted in the smallest case, yours is {got}"
     return ""
 
 
@@ -471,14 +512,10 @@ def made_of_arguments(given: list[Result]) -> str:
     letters = wrong[0].arguments.get("axes", {})
     for name in tensors_of(given):
         for a in range(min(argument(r, name).ndim for r in wrong)):
-            along = (
-                AXES.get(letters.get(name, ())[a : a + 1][0], ("", f"axis {a}"))[1]
-                if letters.get(name)
-                else f"axis {a}"
-            )
             for words, reduce in reductions:
                 if all(same(reduce(argument(r, name), a), r.got) for r in wrong):
-                    return f"your result is {words} of `{name}` over the {along}".replace("the axis", "axis")
+                    many = AXES.get(next(iter(letters.get(name, ())[a : a + 1]), ""), ("", ""))[1]
+                    return f"your result is {words} of `{name}` along axis {a}" + f", the {many}" * bool(many)
     for one, other in itertools.permutations(tensors_of(given), 2):
         for words, join in joins:
             try:
@@ -494,8 +531,10 @@ def off_by_lines(given: list[Result]) -> str:
     wrong = [r for r in given if not r.right]
     if any(r.got.shape != r.want.shape for r in given) or any(len(r.want.unique()) < 4 for r in wrong):
         return ""
+    if any(len(r.got.unique()) < 4 for r in wrong):
+        return ""
     if fitted(given, lambda r: (r.got * r.want).sum() / (r.want * r.want).sum(), torch.mul):
-        return "the numbers are right up to a factor: the same for all numbers of one result, another for another result"
+        return "the numbers are right up to a factor: the same within a result, another for another result"
     if fitted(given, lambda r: (r.got - r.want).mean(), torch.add):
         return "all numbers of one result are off by the same amount, those of another result by another"
     for i, (_, many) in enumerate(names := axis_names(given)):
@@ -506,7 +545,7 @@ def off_by_lines(given: list[Result]) -> str:
             (r.got * r.want).sum(a, True) / (r.want * r.want).sum(a, True).clamp(min=1e-30) for r in given
         ]
         if all(same(r.got, r.want * share) for r, share in zip(given, shares, strict=True)):
-            return f"the {many} have the right proportions to each other, but each such line is off by a factor of its own"
+            return f"the {many} have the right proportions, but each such line is off by a factor of its own"
         if all(same(r.got, r.want + (r.got - r.want).mean(a, True)) for r in given):
             return f"the {many} of one line are all off by the same amount, those of another line by another"
     return ""
@@ -521,8 +560,7 @@ def elsewhere(given: list[Result]) -> str:
         return ""
     names = axis_names(given)
     return (
-        first_fit(given, other_order(names))
-        or first_fit(given, turned(names))
+        first_fit(given, turned(names))
         or reshaped(given, names)
         or slices_moved([r for r in given if not r.right], names)
         or first_fit(given, in_turns(given, names))
@@ -532,7 +570,7 @@ def elsewhere(given: list[Result]) -> str:
 def misplaced(given: list[Result]) -> str:
     """Notice that all numbers are the right ones."""
     if all(map(rearranged, given)) and all(len(r.want.unique()) > 3 for r in given if not r.right):
-        return "all numbers are the right ones, but they stand in wrong places: nothing is miscalculated, something is reordered"
+        return "all numbers are the right ones, but they stand in wrong places: they are reordered, not miscalculated"
     return ""
 
 
@@ -574,14 +612,14 @@ def turned(names: list[tuple[str, str]]) -> Iterator[Slip]:
 
 
 def reshaped(given: list[Result], names: list[tuple[str, str]]) -> str:
-    """Find a `reshape` where axes should have moved: of an argument, or of the result with its axes in another order."""
+    """Find a `reshape` where axes should have moved: of an argument, or of the result with its axes reordered."""
     for name in tensors_of(given):
         if all(same(r.got.flatten(), argument(r, name).flatten()) for r in given):
             return f"your numbers are those of `{name}` in the same order: `reshape` and `view` alone move nothing"
     for p in itertools.permutations(range(len(names))) if len(names) < 6 else ():
         if all(same(r.got.flatten(), r.want.permute(p).flatten()) for r in given):
             return (
-                f"your numbers stand in the order of the axes ({in_order(names, p)}) and have only been given the wanted "
+                f"your numbers stand in the order ({in_order(names, p)}) and have only been given the wanted "
                 "shape: `reshape` moves nothing, so bring the axes into their order first"
             )
     return ""
@@ -641,7 +679,7 @@ def in_turns(given: list[Result], names: list[tuple[str, str]]) -> Iterator[Slip
 
 
 def part(given: list[Result]) -> str:
-    """Notice that the first or last slice along an axis is the only one that is right, or wrong, in every wrong case."""
+    """Notice that the first or last slice along an axis is the only right or wrong one, in every wrong case."""
     wrong, names = [r for r in given if not r.right], axis_names(given)
     if len(wrong) < 2 or any(r.got.shape != r.want.shape for r in given) or names[:1] == [AXES["values"]]:
         return ""
@@ -672,7 +710,18 @@ def cut(r: Result, axis: int, start: int, length: int) -> Result:
 
 SCALAR = (factor, offset, term, other_function)
 """What may explain single numbers, the simplest first."""
-SURE = (undefined, shape, factor, offset, term, of_arguments, other_function, elsewhere, made_of_arguments)
+SURE = (
+    undefined,
+    axes_moved,
+    shape,
+    factor,
+    offset,
+    term,
+    of_arguments,
+    other_function,
+    elsewhere,
+    made_of_arguments,
+)
 """What leaves nothing open; `term` is for single numbers alone."""
 VAGUE = (shape_alone, part, off_by_lines, misplaced)
 """What narrows the search alone."""
@@ -705,7 +754,7 @@ def varies(trial: Trial) -> str:
 def second(trial: Trial, function: Callable, i: int) -> Any:
     """Return the result of a second call on a case: of one module, where a class is the answer."""
     if trial.ready is None:
-        return outcome(trial.run, function, trial.cases[i])
+        return trial.call(function, trial.cases[i])
     options, *inputs = trial.cases[i]
     module = trial.ready(function, options).eval()
     return [outcome(lambda f, *x: f(*x), module, tuple(inputs)) for _ in range(2)][1]
@@ -716,9 +765,20 @@ def unused_arguments(trial: Trial) -> str:
     if any(isinstance(trial.got[i], Exception) for i in trial.wrong):
         return ""
     order = [*trial.wrong, *(i for i in range(len(trial.cases)) if i not in trial.wrong)]
-    tried = order[:3] if trial.ready else order
-    names = [name for name, *_ in places(trial, trial.cases[order[0]])]
-    unused = listed(f"`{name}`" for name in names if unchanged_by(trial, name, tried))
+    tried = order[:2] if trial.ready else order
+    names = dict.fromkeys(name for i in tried for name, *_ in places(trial, trial.cases[i]))
+    defaults = {
+        n: p.default for n, p in (signature(trial.reference) | signature(calling(trial.reference))).items()
+    }
+
+    def explains(name: str) -> bool:  # an argument left to its default cannot be what makes a case wrong
+        left = [
+            next((v for n, v, _ in places(trial, trial.cases[i]) if n == name), defaults[name])
+            for i in trial.wrong
+        ]
+        return not any(not isinstance(v, Tensor) and v == defaults[name] for v in left)
+
+    unused = listed(f"`{name}`" for name in names if explains(name) and unchanged_by(trial, name, tried))
     return f"your result does not change with {unused}, but it should" if unused else ""
 
 
@@ -727,13 +787,16 @@ def unchanged_by(trial: Trial, name: str, tried: Sequence[int]) -> bool:
     telling = 0
     for i in tried:
         for case in other_values(trial, trial.cases[i], name):
-            if isinstance(mine := outcome(trial.run, trial.answer, case), Exception):
+            if isinstance(mine := trial.call(trial.answer, case), Exception):
                 return False
             if difference(mine, trial.got[i]):
                 return False
-            want = outcome(trial.run, trial.reference, case)
-            telling += not isinstance(want, Exception) and bool(difference(want, trial.want[i]))
-    return telling > 1
+            want = trial.call(trial.reference, case)
+            if not isinstance(want, Exception) and difference(want, trial.want[i]):
+                telling += min(
+                    3, getattr(first_of(want), "numel", int)() or 1
+                )  # one number may agree by chance
+    return telling > 2
 
 
 def places(trial: Trial, case: tuple) -> list[tuple[str, Any, Callable[[Any], tuple]]]:
@@ -765,24 +828,32 @@ def other_values(trial: Trial, case: tuple, name: str) -> list[tuple]:
         ]
         return [change(v) for v in shuffled] + [change(v * 1.5 + 0.25) for v in shuffled[:1] if is_float(v)]
     found = [v for other in trial.cases for n, v, _ in places(trial, other) if n == name]
+    found += [p.default for n, p in signature(trial.reference).items() if n == name]
     if isinstance(value, bool):
         found.append(not value)
     elif isinstance(value, Real) and not trial.ready:
         found += [value * 2, value + 1]
     found = [v for v in found if type(v) is type(value) and v != value]
-    return [change(v) for i, v in enumerate(found) if v not in found[:i]][:5]
+    return [change(v) for i, v in enumerate(found) if v not in found[:i]][: 2 if trial.ready else 5]
 
 
 def unused_weights(trial: Trial) -> str:
     """Name the weights of a module that do not change its result, though they change the wanted one."""
-    i = trial.wrong[0]
-    if trial.ready is None or isinstance(trial.got[i], Exception):
+    shapes = [tuple(getattr(first_of(v), "shape", ())) for v in (*trial.got, *trial.want)]
+    if trial.ready is None or shapes[: len(trial.got)] != shapes[len(trial.got) :]:
         return ""
-    options, *inputs = trial.cases[i]
-    mine, finished = (
-        still_weights(trial.ready(f, options).eval(), inputs) for f in (trial.answer, trial.reference)
-    )
-    unused = [f"`{name}`" for name, still in mine.items() if still and finished.get(name) is False]
+    unused, mine = None, {}
+    for options, *inputs in (trial.cases[i] for i in trial.wrong[:3]):
+        if perf_counter() > trial.until:
+            return ""
+        modules = (trial.ready(f, options).eval() for f in (trial.answer, trial.reference))
+        mine, finished = (still_weights(module, inputs) for module in modules)
+        still = [
+            f"`{name}`" for name, same_result in mine.items() if same_result and finished.get(name) is False
+        ]
+        unused = still if unused is None else [name for name in unused if name in still]
+        if not unused:
+            return ""
     if not unused or len(unused) == len(mine):
         return ""
     shown = listed(unused[:4] + ["others"] * (len(unused) > 4))
@@ -796,8 +867,10 @@ def still_weights(module: nn.Module, inputs: Sequence) -> dict[str, bool]:
         before = first_of(module(*copy(tuple(inputs)))).double()
         for name, weight in module.named_parameters():
             kept = weight.clone()
-            weight.copy_(kept * 1.5 + torch.linspace(0.2, 0.5, kept.numel()).reshape(kept.shape))
-            found[name] = same(first_of(module(*copy(tuple(inputs)))).double(), before)
+            found[name] = True
+            for scale in (1, -1):
+                weight.copy_(kept + scale * torch.linspace(0.2, 0.5, kept.numel()).reshape(kept.shape))
+                found[name] &= same(first_of(module(*copy(tuple(inputs)))).double(), before)
             weight.copy_(kept)
     return found
 
@@ -808,8 +881,8 @@ def simpler_input(trial: Trial) -> str:
         changed = [change(case) for case in trial.cases]
         if [case is not None for case in changed] != [i in trial.wrong for i in range(len(changed))]:
             continue
-        wanted = [outcome(trial.run, trial.reference, changed[i]) for i in trial.wrong]
-        mine = [outcome(trial.run, trial.answer, changed[i]) for i in trial.wrong]
+        wanted = [trial.call(trial.reference, changed[i]) for i in trial.wrong]
+        mine = [trial.call(trial.answer, changed[i]) for i in trial.wrong]
         if any(isinstance(want, Exception) for want in wanted):
             continue
         if not any(difference(got, want) for got, want in zip(mine, wanted, strict=True)):
@@ -829,7 +902,7 @@ def simpler(trial: Trial) -> Iterator[tuple[str, Callable[[tuple], tuple | None]
         return change
 
     yield (
-        "right for tensors whose numbers lie in memory in order, wrong for others, such as `transpose` and `permute` give",
+        "right for tensors whose numbers lie in memory in order, wrong for others, as `transpose` and `permute` give",
         tensors(lambda x: not x.is_contiguous(), Tensor.contiguous),
     )
     for dtype in (torch.float64, torch.float16, torch.uint8):
@@ -859,21 +932,34 @@ def at_default(trial: Trial, name: str, default: Any, case: tuple) -> tuple | No
 
 def one_kind_of_input(trial: Trial) -> str:
     """Name the property that all right cases have and no wrong one, if there is exactly one."""
-    properties = [
-        ("right for squares, wrong wherever height and width differ", square),
-        ("right where heights and widths are even, wrong where one is odd", even),
-        ("", lambda trial, case: first_picture(trial, case) is None),
-        ("", lambda trial, case: not any(is_float(v) and v.dtype != torch.float32 for v in case)),
-    ]
     right = [i not in trial.wrong for i in range(len(trial.cases))]
-    found = [words for words, test in properties if [test(trial, case) for case in trial.cases] == right]
-    return found[0] if len(found) == 1 and any(right) and len(right) > 2 else ""
+
+    def separates(test: Callable) -> bool:
+        return any(right) and [test(trial, case) for case in trial.cases] == right
+
+    names = {name for case in trial.cases for name, *_ in places(trial, case)}
+    squares = {f"`{name}` is a square": partial(square, only=name) for name in names}
+    overall = {"height and width are equal": square}
+    others = {
+        "heights and widths are even": even,
+        "1": lambda trial, case: first_picture(trial, case) is None,
+        "2": lambda trial, case: not any(is_float(v) and v.dtype != torch.float32 for v in case),
+    }  # the last two are told by `simpler_input`, if they are true; here they only make others doubtful
+    chosen = overall if separates(square) else squares
+    found = [words for words, test in (chosen | others).items() if separates(test)]
+    return (
+        f"right where {found[0]}, wrong elsewhere"
+        if len(found) == 1 and len(found[0]) > 1 and len(right) > 2
+        else ""
+    )
 
 
-def square(trial: Trial, case: tuple) -> bool | None:
-    """Tell whether height and width agree in all pictures and pairs of a case; None if it has none."""
+def square(trial: Trial, case: tuple, only: str = "") -> bool | None:
+    """Tell whether height and width agree in all pictures and pairs of a case, or in one; None if it has none."""
     letters, sides = argument_axes(trial.reference), []
     for name, value, _ in places(trial, case):
+        if only not in ("", name):
+            continue
         if isinstance(value, Tensor) and letters.get(name, ())[-2:] == ("H", "W"):
             sides.append(tuple(value.shape[-2:]))
         elif isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, int) for v in value):
@@ -893,34 +979,42 @@ def even(trial: Trial, case: tuple) -> bool | None:
 # Defaults
 
 
-def default_astray(answer: Callable, reference: Callable) -> tuple[str, str]:
-    """Return the name of the first argument whose default is missing or another one, and words for it; or two ""."""
+def default_astray(answer: Callable, reference: Callable) -> tuple[list[str], str]:
+    """Return the arguments without their default, or the first with another one, and words for it; else [] and ""."""
     mine = signature(answer)
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine.values()):
-        return "", ""
+        return [], ""
+    missing, other = {}, ([], "")
     for place, (name, parameter) in enumerate(signature(reference).items()):
         own = mine.get(name) or next(itertools.islice(mine.values(), place, None), None)
         if own is None or parameter.default is parameter.empty:
             continue
-        if own.default is own.empty:
-            return (
-                name,
-                f"`{name}` has no default: keep that of the docstring's signature, {parameter.default!r}",
-            )
         both = [tuple(d) if isinstance(d, list) else d for d in (own.default, parameter.default)]
-        if both[0] != both[1] and None not in both:
-            return (
-                name,
+        if own.default is own.empty:
+            missing[f"`{name}`"] = f"{parameter.default!r}"
+        elif both[0] != both[1] and None not in both and not other[1]:
+            other = (
+                [name],
                 f"the default of `{name}` should be {parameter.default!r}; yours is {own.default!r:.60}",
             )
-    return "", ""
+    if not missing:
+        return other
+    have, those = ("have no defaults", "those") if len(missing) > 1 else ("has no default", "that")
+    keep = f"keep {those} of the docstring's signature, {listed(missing.values())}"
+    return [name.strip("`") for name in missing], f"{listed(missing)} {have}: {keep}"
+
+
+def demand_defaults(answer: Callable, reference: Callable) -> None:
+    """Demand the defaults of the finished version's signature, of an answer that is right otherwise."""
+    if words := default_astray(answer, reference)[1]:
+        raise Mistake(f"all results are right, but {words}")
 
 
 def other_default(trial: Trial) -> str:
     """Explain answers that are wrong where an argument is left to its default, and there alone."""
-    name, words = default_astray(trial.answer, trial.reference)
-    left = [name not in named_arguments(trial.reference, case) for case in trial.cases]
-    return words if name and left == [i in trial.wrong for i in range(len(left))] else ""
+    names, words = default_astray(trial.answer, trial.reference)
+    left = [not named_arguments(trial.reference, case).keys() >= set(names) for case in trial.cases]
+    return words if names and left == [i in trial.wrong for i in range(len(left))] else ""
 
 
 # Two known mistakes
@@ -932,14 +1026,12 @@ def two_at_once(trial: Trial, mistakes: Sequence[tuple[Callable, str]]) -> str:
         return ""
     known = []
     for mistaken, message in mistakes:
-        theirs = [outcome(trial.run, mistaken, case) for case in trial.cases]
+        theirs = [trial.call(mistaken, case) for case in trial.cases]
         if not any(isinstance(value, Exception) for value in theirs):
             known.append((message, theirs))
     pairs = itertools.combinations(known, 2)
     found = {(a, b) for (a, one), (b, other) in pairs if a != b and together(trial, one, other)}
-    found |= (
-        {} if found else {(message, slip) for message, theirs in known if (slip := slip_after(trial, theirs))}
-    )
+    found = found or {(words, slip) for words, theirs in known if (slip := slip_after(trial, theirs))}
     if len(found) != 1:
         return ""
     first, then = found.pop()
@@ -984,7 +1076,7 @@ def slip_after(trial: Trial, theirs: list) -> str:
     ]
     if len(given) < len(trial.cases) or sum(told) < 2:
         return ""
-    return explain_numbers(given, (factor, offset, shape, elsewhere))
+    return explain_numbers(given, (axes_moved, factor, offset, shape, elsewhere))
 
 
 # Numbers, sizes and names
@@ -1013,10 +1105,19 @@ def agree(got: Any, want: Any) -> bool:
     return mine is not None and right is not None and same(mine, right)
 
 
+def wrong_kind(got: Any, want: Any) -> bool:
+    """Tell whether nothing, or no number where one is wanted, was returned, or right numbers of a wrong type."""
+    if isinstance(got, Exception):
+        return False
+    return got is None or agree(got, want) or (as_tensor(got) is None and as_tensor(want) is not None)
+
+
 def same(a: Tensor, b: Tensor) -> bool:
     """Tell whether two tensors have one shape and, up to rounding, the same numbers."""
     if a.shape != b.shape:
         return False
+    if a.numel() == 1 and float(a).is_integer() and float(b).is_integer():  # counts are exact
+        return float(a) == float(b)
     scale = float(b[b.isfinite()].abs().max()) if b.isfinite().any() else 0.0
     return torch.allclose(a, b, rtol=1e-4, atol=2e-5 * min(scale, 1.0), equal_nan=True)
 
@@ -1034,7 +1135,8 @@ def times(value: float) -> str:
     if words := next((words for number, words in named.items() if isclose(value, number, rel_tol=1e-4)), ""):
         return words
     fraction = Fraction(value).limit_denominator(256)
-    plain = fraction.denominator > 1 and isclose(value, fraction, rel_tol=1e-5)
+    simple = abs(fraction.numerator) == 1 or fraction.denominator < 10 or fraction.denominator > 254
+    plain = simple and fraction.denominator > 1 and isclose(value, fraction, rel_tol=1e-5)
     return f"{fraction} of" if plain else f"{value:.4g} times"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vit_course.classroom.checks.explain import demand_defaults
 from vit_course.classroom.checks.kept import keep
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES, Exercise
@@ -88,6 +89,7 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
             torch.set_default_dtype(torch.float32)
             torch.manual_seed(0)
             task.verify(answer)
+            demand_defaults(answer, task.reference)
     except Unfinished:
         return Verdict("unfinished", "the lesson goes on with the finished version", task)
     except Mistake as mistake:

@@ -329,11 +329,11 @@ def under_shift_errors(model, images, labels, stats, shifts=(0, 1)):
     return {s: 1 - evaluate(model, shift(images, s), labels, stats)[0] for s in shifts}
 
 
-def under_shift_sorted(model, images, labels, stats, shifts=(0, 1)):
+def under_shift_sorted(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 8)):
     return {s: evaluate(model, shift(images, s), labels, stats)[0] for s in sorted(shifts)}
 
 
-def under_shift_loop(model, images, labels, stats, shifts=(0, 1)):
+def under_shift_loop(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 8)):
     found = {}
     for pixels in shifts:
         accuracy, _ = evaluate(model, shift(images, pixels), labels, stats)
@@ -342,7 +342,7 @@ def under_shift_loop(model, images, labels, stats, shifts=(0, 1)):
 
 
 @torch.no_grad()
-def under_shift_by_hand(model, images, labels, stats, shifts=(0, 1)):
+def under_shift_by_hand(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 8)):
     model.eval()
     found = {}
     for pixels in shifts:
@@ -354,7 +354,7 @@ def under_shift_by_hand(model, images, labels, stats, shifts=(0, 1)):
     return found
 
 
-def under_shift_tensors(model, images, labels, stats, shifts=(0, 1)):
+def under_shift_tensors(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 8)):
     model.eval()
     right = [model(normalize(shift(images, s), *stats)).argmax(dim=-1) == labels for s in shifts]
     return dict(zip(shifts, (r.float().mean() for r in right), strict=True))

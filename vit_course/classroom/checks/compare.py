@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vit_course.classroom.checks.explain import Trial, explain, varies
 from vit_course.classroom.checks.outcome import (
     Mistake,
     build,
@@ -34,6 +35,7 @@ def compare(
     mistakes: Mistakes = (),
     run: Callable | None = None,
     same_dtype: bool = True,
+    ready: Callable | None = None,
 ) -> None:
     """Compare an answer with the finished version on every case, smallest first.
 
@@ -44,6 +46,7 @@ def compare(
         mistakes: pairs (wrong implementation, message to the student), the likeliest first.
         run: turns (function or class, *case) into the value to compare; by default calls it.
         same_dtype: whether the type of the numbers must agree too.
+        ready: where classes are compared, makes the module that `run` calls, of a class and the options of a case.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -55,11 +58,18 @@ def compare(
     wrong = [i for i in range(len(cases)) if difference(got[i], want[i], same_dtype)]
     if not wrong:
         return
+    trial = Trial(run, answer, reference, cases, got, want, wrong, ready)
+    if words := varies(trial):
+        raise Mistake(words)
     for mistaken, message in mistakes:
         if explains(mistaken, run, cases, got, want):
             raise Mistake(message)
-    first = wrong[0]
-    where = f"on {describe(reference, cases[first])}" + (" (smaller inputs are right)" if first else "")
+    first, reason = wrong[0], explain(trial, mistakes)
+    where = (
+        (f"{reason}\n" if reason else "")
+        + f"on {describe(reference, cases[first])}"
+        + (" (smaller inputs are right)" if first else "")
+    )
     if isinstance(got[first], Exception):
         raise Mistake(f"{where}, your code stopped with {explain_error(got[first])}")
     raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}")
@@ -117,7 +127,7 @@ def compare_modules(
     def run(module_class: type, options: dict, *inputs: Any) -> Any:
         return ready(module_class, options).eval()(*inputs)
 
-    compare(answer, reference, cases, mistakes, run)
+    compare(answer, reference, cases, mistakes, run, ready=ready)
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from vit_course.classroom.checks.explain import demand_defaults
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES, Exercise
@@ -47,6 +48,7 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     try:
         with untouched(), limit:
             task.verify(answer)
+            demand_defaults(answer, task.reference)
     except Unfinished:
         return Verdict("unfinished", "the lesson goes on with the finished version", task)
     except BaseException as error:  # whatever an answer does, a check never raises

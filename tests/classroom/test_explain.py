@@ -1,0 +1,525 @@
+"""The explainer of answers that no known mistake explains, on made-up exercises."""
+
+import math
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from vit_course.classroom.checks import diagnose
+from vit_course.classroom.checks.compare import compare, compare_modules
+from vit_course.classroom.checks.explain import default_astray, demand_defaults
+from vit_course.classroom.checks.outcome import Mistake
+from vit_course.experiments import probes
+from vit_course.patches import patchify
+
+
+def explanation(answer, reference, cases, mistakes=(), compared=compare):
+    """Return what is said before the smallest differing input."""
+    with pytest.raises(Mistake) as caught:
+        compared(answer, reference, cases, mistakes)
+    before, found, _ = f"\n{caught.value}".partition("\non ")
+    return before.strip() if found else str(caught.value)
+
+
+def tokens(x):
+    """Keep tokens, in a way of their own.
+
+    Args:
+        x: (B, T, D).
+
+    Returns:
+        (B, T, D).
+    """
+    return x.sin() + 0.1 * x
+
+
+def heads(x, num_heads):
+    """Split.
+
+    Args:
+        x: (B, T, D).
+        num_heads: number of heads h.
+
+    Returns:
+        (B, h, T, d).
+    """
+    return x.unflatten(2, (num_heads, -1)).transpose(1, 2).contiguous()
+
+
+def attention(x):
+    """Weigh.
+
+    Args:
+        x: (B, T, D).
+
+    Returns:
+        (B, T, T).
+    """
+    return (x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]).softmax(-1)
+
+
+def pooled(x, scale=2.0, mode="mean"):
+    """Pool.
+
+    Args:
+        x: (B, T, D).
+        scale: factor.
+        mode: "mean" or "max".
+
+    Returns:
+        (B, D).
+    """
+    return scale * (x.mean(1) if mode == "mean" else x.amax(1))
+
+
+def biased(x, weight, bias):
+    """Scale and shift.
+
+    Args:
+        x: (B, T, D).
+        weight: (D,).
+        bias: (D,).
+
+    Returns:
+        (B, T, D).
+    """
+    return x * weight + bias
+
+
+def drawn(*shapes):
+    torch.manual_seed(0)
+    return [(torch.randn(shape),) for shape in shapes]
+
+
+TOKENS = drawn((1, 3, 4), (2, 5, 6), (3, 4, 8))
+HEADS = [(x, n) for (x,), n in zip(drawn((1, 2, 4), (2, 5, 6), (2, 3, 12)), (2, 3, 4), strict=True)]
+POOLED = [(x, *more) for (x,), more in zip(TOKENS, [(), (3.0,), (0.5, "max")], strict=True)]
+BIASED = [(x, torch.rand(x.shape[2]) + 1, torch.randn(x.shape[2])) for (x,) in TOKENS]
+
+
+def then(change):
+    return lambda x: change(tokens(x))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda y: y[0],
+            ("the axis of the pictures is lost: yours is the result of the first picture alone"),
+        ),
+        (lambda y: y[:1].clone() if len(y) > 1 else y, "yours is the result of the first picture alone"),
+        (lambda y: y.mean(1), "you average over the tokens; that axis should stay"),
+        (lambda y: y.sum(0, True) if len(y) > 1 else y, "you add up the pictures; that axis should stay"),
+        (
+            lambda y: y.squeeze(),
+            "where the axis of the pictures has length 1 it is lost: `squeeze` takes away such an axis",
+        ),
+        (
+            lambda y: y.flatten(1),
+            "the axes of the tokens and of the numbers of a token are joined into one; they should be two",
+        ),
+        (lambda y: y[:, 1:], "the first token is missing"),
+        (lambda y: y[:, :, :-1], "the last number of a token is missing"),
+        (lambda y: y[:, None], "there is one axis too many, of length 1 (axis 1)"),
+        (lambda y: torch.cat([y, y[:, :1]], 1), "there is one token too many, at the end"),
+        (lambda y: y.transpose(1, 2), "the axes of the tokens and of the numbers of a token are swapped"),
+        (lambda y: torch.stack([y - 1, y + 1]), "axis 0 of your result should be averaged away"),
+    ],
+)
+def test_another_shape_is_explained_by_its_axes(change, words):
+    assert explanation(then(change), tokens, TOKENS) == words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: 2 * y, "every number is twice what it should be"),
+        (lambda y: y / 255, "every number is 1/255 of what it should be"),
+        (lambda y: y * 255 / 256, "every number is 255/256 of what it should be"),
+        (lambda y: 3.7 * y, "every number is 3.7 times what it should be"),
+        (lambda y: -y, "every number has the wrong sign"),
+        (lambda y: y + 1, "every number is too large by 1"),
+        (lambda y: 1 - y, "each number is 1 minus what it should be"),
+        (lambda y: 1 / y, "each number is 1 divided by what it should be"),
+        (lambda y: y**2, "each number is the square of what it should be"),
+        (lambda y: y.exp(), "each number is `exp` of what it should be"),
+        (lambda y: y.abs(), "the signs are lost: each number is the absolute value of what it should be"),
+        (lambda y: y.relu(), "numbers below 0 have become 0"),
+        (lambda y: y.softmax(-1), "a softmax is done once too often, over the numbers of a token"),
+        (
+            lambda y: y - y.mean(1, True),
+            "the subtraction of the mean is done once too often, over the tokens",
+        ),
+        (
+            lambda y: y * y.shape[2] ** 0.5,
+            "every number is sqrt(D) times what it should be (2 times in the smallest wrong case)",
+        ),
+        (
+            lambda y: y / y.shape[1],
+            "every number is 1/T times what it should be (0.3333 times in the smallest wrong case)",
+        ),
+        (
+            lambda y: y * (1 + y.mean() ** 2),
+            "the numbers are right up to a factor: the same within a result, another for another result",
+        ),
+    ],
+)
+def test_numbers_that_one_operation_makes_right_are_explained(change, words):
+    assert explanation(then(change), tokens, TOKENS) == words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: y.flip(1), "the tokens stand in reverse order"),
+        (lambda y: y.flip(1, 2), "the tokens and the numbers of a token stand in reverse order"),
+        (lambda y: y.roll(1, 1), "the tokens are moved on by one place, the last one comes first"),
+        (
+            lambda y: y.transpose(1, 2).reshape(y.shape),
+            "your numbers stand in the order (pictures, numbers of a token, tokens) and have only been given the "
+            "wanted shape: `reshape` moves nothing, so bring the axes into their order first",
+        ),
+        (
+            lambda y: y.unflatten(2, (2, -1)).transpose(2, 3).flatten(2),
+            "the numbers of a token stand in another order: where 0, 1, 2 ... should stand you have 0, 2, 1, 3, as "
+            "if a table of 2 rows were read down its columns",
+        ),
+        (
+            lambda y: y[:, [1, 2, 0, *range(3, y.shape[1])]],
+            "the tokens stand in another order: where 0, 1, 2 ... should stand you have 1, 2, 0",
+        ),
+        (
+            lambda y: y.flatten()[
+                torch.randperm(y.numel(), generator=torch.Generator().manual_seed(1))
+            ].reshape(y.shape),
+            (
+                "all numbers are the right ones, but they stand in wrong places: they "
+                "are reordered, not miscalculated"
+            ),
+        ),
+    ],
+)
+def test_right_numbers_in_wrong_places_are_explained(change, words):
+    assert explanation(then(change), tokens, TOKENS) == words
+
+
+def test_a_bare_reshape_of_an_argument_is_recognised():
+    words = explanation(lambda x, n: x.reshape(len(x), n, x.shape[1], -1), heads, HEADS)
+    assert words == "your numbers are those of `x` in the same order: `reshape` and `view` alone move nothing"
+
+
+def test_axes_in_another_order_are_listed():
+    words = explanation(lambda x, n: heads(x, n).permute(0, 2, 3, 1), heads, HEADS)
+    assert words == (
+        "the axes stand in another order: yours are (pictures, tokens, numbers of a head, heads), they should be "
+        "(pictures, heads, tokens, numbers of a head)"
+    )
+
+
+def test_sums_over_the_wrong_axis_are_noticed():
+    def over_queries(x):
+        return (x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]).softmax(1)
+
+    words = "your numbers sum to 1 over the queries; they should do so over the keys"
+    assert explanation(over_queries, attention, TOKENS) == words
+
+
+def test_a_missing_softmax_is_noticed():
+    def scores(x):
+        return x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]
+
+    assert explanation(scores, attention, TOKENS) == "a softmax is missing, over the keys"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x, w, b: biased(x, w, b) + x, "your result is the wanted one plus `x`"),
+        (
+            lambda x, w, b: x * w - b,
+            "the sign of `bias` is wrong: your result is the wanted one minus 2 times `bias`",
+        ),
+        (
+            lambda x, w, b: x + 0 * w * b,
+            "your result does not change with `weight` and `bias`, but it should",
+        ),
+        (lambda x, w, b: x * w, "your result does not change with `bias`, but it should"),
+    ],
+)
+def test_arguments_in_the_result_are_recognised(answer, words):
+    assert explanation(answer, biased, BIASED) == words
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda x, scale=2.0, mode="mean": pooled(x, scale),
+            "your result does not change with `mode`, but it should",
+        ),
+        (
+            lambda x, scale=2.0, mode="mean": pooled(x, 2.0, mode),
+            "your result does not change with `scale`, but it should",
+        ),
+        (
+            lambda x, scale=2.0, mode="mean": scale * x.amin(1),
+            "",
+        ),
+        (
+            lambda x, scale=1.0, mode="mean": pooled(x, scale, mode),
+            "the default of `scale` should be 2.0; yours is 1.0",
+        ),
+        (
+            lambda x, scale, mode="mean": pooled(x, scale, mode),
+            "`scale` has no default: keep that of the docstring's signature, 2.0",
+        ),
+    ],
+)
+def test_unused_arguments_and_other_defaults_are_named(answer, words):
+    assert explanation(answer, pooled, POOLED) == words
+
+
+def test_the_largest_number_along_an_axis_is_recognised():
+    cases = [(x,) for x, *_ in POOLED]
+    words = explanation(lambda x: x.amax(1), lambda x: x.mean(1), cases)
+    assert words == "your result is the largest number of `x` along axis 1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda x: torch.cat([2 * tokens(x)[:, :1], tokens(x)[:, 1:]], 1),
+            ("only the first token is wrong; there every number is twice what it should be"),
+        ),
+        (lambda x: torch.cat([tokens(x)[:, :1], tokens(x)[:, 1:].cos()], 1), "only the first token is right"),
+        (
+            lambda x: tokens(x) if len(x) < 2 else (tokens(x) + x.mean(0)).tanh(),
+            "right for one picture, wrong for several in a batch",
+        ),
+    ],
+)
+def test_answers_that_are_right_in_one_place_are_told_so(answer, words):
+    assert explanation(answer, tokens, TOKENS) == words
+
+
+def test_answers_that_rely_on_memory_are_told_so():
+    cases = [*TOKENS, (torch.randn(2, 6, 5).transpose(1, 2),)]
+    words = explanation(lambda x: tokens(x.as_strided(x.shape, (x[0].numel(), x.shape[2], 1))), tokens, cases)
+    assert words.startswith("right for tensors whose numbers lie in memory in order, wrong for others")
+
+
+def test_answers_for_float32_alone_are_told_so():
+    cases = [*TOKENS, (torch.randn(2, 6, 5).double(),)]
+    answer = lambda x: tokens(x) if x.dtype == torch.float32 else tokens(x).cos()  # noqa: E731
+    assert explanation(answer, tokens, cases) == "right for inputs of torch.float32, wrong for torch.float64"
+
+
+def test_answers_for_squares_alone_are_told_so():
+    cases = [(torch.rand(2, 3, *size), 2) for size in ((4, 4), (6, 6), (4, 6), (8, 4))]
+    answer = lambda x, p: patchify(x if x.shape[2] == x.shape[3] else x.cos().cumsum(1), p)  # noqa: E731
+    assert explanation(answer, patchify, cases) == "right where height and width are equal, wrong elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda n, dim: 6 * n * dim**2 + 4 * n**2 * dim,
+            ("2 · n · dim² is missing: 192 is wanted in the smallest case, yours is 156"),
+        ),
+        (
+            lambda n, dim: 8 * n * dim**2 + 5 * n**2 * dim,
+            ("n² · dim is too much: 192 is wanted in the smallest case, yours is 204"),
+        ),
+        (lambda n, dim: 4 * n * dim**2 + 2 * n**2 * dim, "your result is half what it should be"),
+        (
+            lambda n, dim: 8 * dim**2 + 4 * n * dim,
+            ("your result is 1/n times what it should be (0.5 times in the smallest wrong case)"),
+        ),
+        (lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim + 1, "your result is too large by 1"),
+    ],
+)
+def test_counts_are_explained_by_a_term_or_a_factor(answer, words):
+    cases = [(2, 3), (65, 192), (197, 768), (7, 5)]
+    assert explanation(answer, lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim, cases) == words
+
+
+def test_two_calls_that_differ_are_said_first():
+    answer = lambda x: torch.dropout(tokens(x), 0.5, True)  # noqa: E731
+    with pytest.raises(Mistake, match="^two calls on the same input give different results"):
+        compare(answer, tokens, TOKENS, [(answer, "known")])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda y: y.flip(1), lambda y: y.flip(0, 2)),
+        (lambda y: y + y.mean(1, True).sin(), lambda y: y - y[:, :, :1].cos()),
+    ],
+)
+def test_two_known_mistakes_at_once_are_found(one, other):
+    def both(x):
+        y = tokens(x)
+        moved = torch.equal(one(y).flatten().sort()[0], y.flatten().sort()[0])
+        return one(other(y)) if moved else one(y) + other(y) - y
+
+    mistakes = [(then(one), "FIRST"), (then(other), "SECOND"), (then(lambda y: y.relu()), "NEITHER")]
+    assert explanation(both, tokens, TOKENS, mistakes) == "two things at once: FIRST. And besides: SECOND"
+
+
+def test_a_known_mistake_and_a_slip_are_found():
+    mistakes = [(then(lambda y: y.cos().cumsum(1)), "KNOWN"), (then(lambda y: y.relu()), "NEITHER")]
+    words = explanation(then(lambda y: y.cos().cumsum(1).transpose(1, 2)), tokens, TOKENS, mistakes)
+    assert (
+        words
+        == "two things at once: KNOWN. And besides: the axes of the tokens and of the numbers of a token are swapped"
+    )
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, wide=False):
+        super().__init__()
+        self.first, self.second = nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+class WithoutSecond(Layer):
+    def forward(self, x):
+        return self.first(x).tanh().chunk(2, -1)[0]
+
+
+class Random(Layer):
+    def forward(self, x):
+        return torch.dropout(super().forward(x), 0.5, True)
+
+
+class Noisy(Layer):
+    def forward(self, x):
+        return super().forward(x).cos() * x.exp()
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (
+            WithoutSecond,
+            "your result does not depend on the weights `second.weight` and `second.bias`, but it should",
+        ),
+        (Noisy, ""),
+    ],
+)
+def test_weights_without_effect_are_named(module, words):
+    cases = [({"dim": 4}, torch.randn(1, 3, 4)), ({"dim": 6}, torch.randn(2, 5, 6))]
+    assert explanation(module, Layer, cases, compared=compare_modules) == words
+
+
+def test_a_module_that_draws_in_evaluation_is_told_so():
+    with pytest.raises(Mistake, match="^two calls"):
+        compare_modules(Random, Layer, [({"dim": 4}, torch.randn(1, 3, 4))])
+
+
+def noise(x):
+    return (
+        torch.randn(x.shape, generator=torch.Generator().manual_seed(x.numel())) * x.abs().mean()
+        + x * x.mean()
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        noise,
+        lambda y: y + noise(y),
+        lambda y: y.tanh() * 1.5 + y.sin(),
+        lambda y: y @ torch.ones(y.shape[2], y.shape[2]).tril() + y.cos(),
+        lambda y: 2 * y if len(y) == 1 else y.cos(),  # twice in one case alone
+        lambda y: y.flip(1) if len(y) == 1 else y.sin().cumsum(2).cos(),  # turned round in one case alone
+        lambda y: y.exp() if y.shape[1] == 5 else y.sin().roll(2, 1) - y,
+        lambda y: noise(y).transpose(1, 2)[:, :2],
+        lambda y: torch.where(noise(y) > 0, y, y.cos()),
+    ],
+)
+def test_nothing_is_said_where_nothing_holds_everywhere(change):
+    assert explanation(then(change), tokens, TOKENS) == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim + (n * 37) % 11 + 1,
+        lambda n, dim: int(math.exp(1 + n % 3)) + dim,
+        lambda n, dim: {"no": "number"},
+        lambda n, dim: [1, "two"],
+    ],
+)
+def test_counts_without_a_pattern_are_left_alone(answer):
+    cases = [(2, 3), (65, 192), (197, 768), (7, 5)]
+    assert explanation(answer, lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim, cases) == ""
+
+
+def test_two_numbers_are_too_few_to_explain():
+    cases = [(torch.tensor([[[1.0, 2.0]]]),)]
+    assert explanation(lambda x: tokens(x) * 2, tokens, cases) == ""
+
+
+def test_a_wrong_type_is_not_explained_twice():
+    assert explanation(lambda x: tokens(x).double(), tokens, TOKENS) == ""
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {}, [], [[1, 2], [3]], torch.zeros(0), torch.full((2,), math.nan), "text"]
+)
+def test_odd_results_never_stop_the_explainer(value):
+    explanation(lambda x: value, tokens, TOKENS)
+
+
+def test_a_slow_answer_is_not_called_again_and_again():
+    calls = []
+
+    def slow(x, scale=2.0, mode="mean"):
+        calls.append(time.sleep(0.3))
+        return x[:, 0].cos()
+
+    assert explanation(slow, pooled, POOLED) == ""
+    assert len(calls) < 8
+
+
+def test_errors_are_shown_without_an_explanation():
+    with pytest.raises(Mistake, match="^on x of shape"):
+        compare(lambda x: x.nothing, tokens, TOKENS)
+
+
+def test_a_right_answer_keeps_the_defaults():
+    def bare(x, scale, mode):
+        return pooled(x, scale, mode)
+
+    with pytest.raises(Mistake) as caught:
+        demand_defaults(bare, pooled)
+    assert str(caught.value) == (
+        "all results are right, but `scale` and `mode` have no defaults: keep those of the docstring's signature, "
+        "2.0 and 'mean'"
+    )
+    demand_defaults(pooled, pooled)
+
+
+def test_every_check_demands_the_defaults():
+    def accuracy_under_shift(model, images, labels, stats, shifts=(0, 1)):
+        return probes.accuracy_under_shift(model, images, labels, stats, shifts)
+
+    assert diagnose(accuracy_under_shift).message == (
+        "all results are right, but the default of `shifts` should be (0, 1, 2, 3, 4, 6, 8); yours is (0, 1)"
+    )
+
+
+def test_defaults_are_compared_by_name_then_by_place():
+    assert default_astray(lambda x, factor=2.0, mode="mean": x, pooled) == ([], "")
+    assert default_astray(lambda *arguments: arguments, pooled) == ([], "")
+    assert default_astray(lambda x, scale=2, mode="max": x, pooled)[1] == (
+        "the default of `mode` should be 'mean'; yours is 'max'"
+    )

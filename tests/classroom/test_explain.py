@@ -463,6 +463,11 @@ def test_counts_without_a_pattern_are_left_alone(answer):
     assert explanation(answer, lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim, cases) == ""
 
 
+def test_a_yes_or_no_is_not_said_to_ignore_its_arguments():
+    answer = lambda x: float(x.sum() > 1000)  # noqa: E731
+    assert explanation(answer, lambda x: x.abs().max().item(), TOKENS) == ""
+
+
 def test_two_numbers_are_too_few_to_explain():
     cases = [(torch.tensor([[[1.0, 2.0]]]),)]
     assert explanation(lambda x: tokens(x) * 2, tokens, cases) == ""

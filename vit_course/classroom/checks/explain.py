@@ -48,6 +48,9 @@ AXES = {
 PATIENCE = 0.4
 """Seconds after which no further calls are tried."""
 
+MANY = 40
+"""More known mistakes than these are not tried in pairs: that takes long, and several pairs would fit."""
+
 Slip = tuple[str, Callable[[Tensor], Tensor]]
 """Words for a slip, and what it makes of a tensor."""
 
@@ -114,8 +117,8 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> str:
         unused_arguments,
         unused_weights,
         partial(in_results, looks=SURE),
-        partial(two_at_once, mistakes=mistakes),
         simpler_input,
+        partial(two_at_once, mistakes=mistakes),
         one_kind_of_input,
         partial(in_results, looks=VAGUE),
     )
@@ -661,6 +664,8 @@ def in_turns(given: list[Result], names: list[tuple[str, str]]) -> Iterator[Slip
     """Yield each axis split into groups whose entries come in turns, or side by side where they should take turns."""
 
     def split(x: Tensor, axis: int, groups: int) -> Tensor:
+        if groups == 0 or x.shape[axis] % groups:  # an error raised by torch would take milliseconds
+            raise ValueError
         return x.movedim(axis, 0).unflatten(0, (groups, -1)).transpose(0, 1).flatten(0, 1).movedim(0, axis)
 
     for i, (_, many) in enumerate(names):
@@ -764,6 +769,9 @@ def unused_arguments(trial: Trial) -> str:
     """Name the arguments that never change the result, though they change the wanted one."""
     if any(isinstance(trial.got[i], Exception) for i in trial.wrong):
         return ""
+    numbers = {float(value) for value in trial.got if isinstance(value, Real)}
+    if numbers and len(numbers) < 3:  # a yes or no may stay by chance, whatever changes
+        return ""
     order = [*trial.wrong, *(i for i in range(len(trial.cases)) if i not in trial.wrong)]
     tried = order[:2] if trial.ready else order
     names = dict.fromkeys(name for i in tried for name, *_ in places(trial, trial.cases[i]))
@@ -832,7 +840,7 @@ def other_values(trial: Trial, case: tuple, name: str) -> list[tuple]:
     if isinstance(value, bool):
         found.append(not value)
     elif isinstance(value, Real) and not trial.ready:
-        found += [value * 2, value + 1]
+        found += [value * 2] * (abs(value) < 17) + [value + 1]  # twice a large size may fill the memory
     found = [v for v in found if type(v) is type(value) and v != value]
     return [change(v) for i, v in enumerate(found) if v not in found[:i]][: 2 if trial.ready else 5]
 
@@ -1029,6 +1037,8 @@ def two_at_once(trial: Trial, mistakes: Sequence[tuple[Callable, str]]) -> str:
         theirs = [trial.call(mistaken, case) for case in trial.cases]
         if not any(isinstance(value, Exception) for value in theirs):
             known.append((message, theirs))
+    if len(known) > MANY:
+        return ""
     pairs = itertools.combinations(known, 2)
     found = {(a, b) for (a, one), (b, other) in pairs if a != b and together(trial, one, other)}
     found = found or {(words, slip) for words, theirs in known if (slip := slip_after(trial, theirs))}

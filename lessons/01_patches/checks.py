@@ -1,269 +1,328 @@
 """Checks of lesson 01: patches."""
 
-import inspect
+import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course import patches
-from vit_course.classroom.checks.compare import compare, compare_modules, demand_error
 from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
 from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import explain_error
+from vit_course.patches import (
+    PatchEmbed,
+    as_pair,
+    check_images,
+    count_patches,
+    grid_size,
+    patchify,
+    unpatchify,
+)
+
+# -- count_patches
 
 
-@exercise(patches.count_patches)
-def check_count_patches(answer):
-    cases = [(4, 2), (32, 4), (224, 16), ((32, 48), 8), ((20, 36), (5, 4))]
-    pair = patches.as_pair
+def one_side(img_size, patch_size):
+    return as_pair(img_size)[0] // as_pair(patch_size)[0]
 
-    def one_side(img_size, patch_size):
-        return pair(img_size)[0] // pair(patch_size)[0]
 
-    def forgets_square(img_size, patch_size):
-        return pair(img_size)[0] * pair(img_size)[1] // pair(patch_size)[0]
+def forgets_square(img_size, patch_size):
+    return math.prod(as_pair(img_size)) // as_pair(patch_size)[0]
 
-    def square_of_height(img_size, patch_size):
-        return one_side(img_size, patch_size) ** 2
 
-    def squared_twice(img_size, patch_size):
-        return patches.count_patches(img_size, patch_size) ** 2
+def square_of_height(img_size, patch_size):
+    return one_side(img_size, patch_size) ** 2
 
-    def rows_plus_columns(img_size, patch_size):
-        return sum(patches.grid_size(img_size, patch_size))
 
-    def with_cls(img_size, patch_size):
-        return patches.count_patches(img_size, patch_size) + 1
+def rows_plus_columns(img_size, patch_size):
+    return sum(grid_size(img_size, patch_size))
 
-    compare(
-        answer,
-        patches.count_patches,
-        cases,
-        [
-            (one_side, "you count the patches along one side only: the grid has rows *and* columns"),
-            (forgets_square, "a patch covers P² pixels, P down and P across; you divide by P only"),
-            (square_of_height, "right for squares alone: for a 32x48 image rows and columns differ"),
-            (rows_plus_columns, "you add rows and columns: a grid has rows *times* columns cells"),
-            (squared_twice, "you square twice: (H/P)·(W/P) is N already"),
-            (with_cls, "one too many: the CLS token is no patch, it comes in lesson 02"),
+
+def squared_twice(img_size, patch_size):
+    return count_patches(img_size, patch_size) ** 2
+
+
+def with_cls(img_size, patch_size):
+    return count_patches(img_size, patch_size) + 1
+
+
+def area_by_area(img_size, patch_size):
+    area, patch = math.prod(as_pair(img_size)), math.prod(as_pair(patch_size))
+    if area % patch:
+        raise ValueError("does not fit")
+    return area // patch
+
+
+def drops_the_rest(img_size, patch_size):
+    (height, width), (p1, p2) = as_pair(img_size), as_pair(patch_size)
+    return (height // p1) * (width // p2)
+
+
+def asserts(img_size, patch_size):
+    assert as_pair(img_size)[0] % as_pair(patch_size)[0] == 0
+    return count_patches(img_size, patch_size)
+
+
+exercise(
+    count_patches,
+    results(
+        lambda: [(4, 2), (32, 4), (224, 16), ((32, 48), 8), ((20, 36), (5, 4))],
+        {
+            "you count the patches along one side only: the grid has rows *and* columns": one_side,
+            "a patch covers P² pixels, P down and P across; you divide by P only": forgets_square,
+            "right for squares alone: for a 32x48 image rows and columns differ": square_of_height,
+            "you add rows and columns: a grid has rows *times* columns cells": rows_plus_columns,
+            "you square twice: (H/P)·(W/P) is N already": squared_twice,
+            "one too many: the CLS token is no patch, it comes in lesson 02": with_cls,
+        },
+    ),
+    refuses((30, 4), "img_size 30 cannot be cut into patches of 4 without a rest", drops_the_rest, asserts),
+    refuses(((32, 30), 4), "img_size (32, 30) cannot be cut into patches of 4 without a rest", area_by_area),
+    refuses(((30, 32), 4), "img_size (30, 32) cannot be cut into patches of 4 without a rest"),
+    refuses((6, 4), "img_size 6 cannot be cut into patches of 4 without a rest"),
+)
+
+# -- patchify
+
+
+def cut(pattern: str) -> Callable:
+    """Return a `patchify` with this pattern of einops."""
+
+    def answer(images, patch_size):
+        p1, p2 = as_pair(patch_size)
+        return rearrange(images, pattern, p1=p1, p2=p2)
+
+    return answer
+
+
+def reshape_alone(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return images.reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+
+
+def permute_then_reshape(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    return images.permute(0, 2, 3, 1).reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+
+
+def unfold_then_reshape(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
+    return windows.reshape(len(images), -1, p1 * p2 * images.shape[1])
+
+
+def cuts_the_rest_off(images, patch_size):
+    p1, p2 = as_pair(patch_size)
+    height, width = (side // p * p for side, p in zip(images.shape[2:], (p1, p2), strict=True))
+    return patchify(images[:, :, :height, :width], patch_size)
+
+
+def takes_one_image(images, patch_size):
+    return patchify(images[None] if images.ndim == 3 else images, patch_size)
+
+
+SPLIT = (
+    "you split {0} as (P, {1}): a patch then collects pixels from all over the image. Neighbouring pixels belong "
+    "together: {0} = ({1}, P), with P inside"
+)
+
+exercise(
+    patchify,
+    results(
+        lambda: [
+            (counting(1, 1, 4, 4), 2),
+            (counting(1, 3, 4, 4), 2),
+            (counting(2, 3, 4, 6), 2),
+            (torch.rand(2, 3, 12, 8), 4),
+            (torch.rand(1, 2, 6, 20), (3, 5)),
+            ((255 * torch.rand(2, 3, 8, 8)).to(torch.uint8), 8),
+            (
+                torch.rand(2, 4, 6, 3).permute(0, 3, 1, 2),
+                2,
+            ),  # as a photo is read: the channels last in memory
         ],
-    )
-    for img_size, patch_size in [(30, 4), ((32, 30), 4), ((30, 32), 4), ((6, 6), 4)]:
-        why = f"img_size {img_size} cannot be cut into patches of {patch_size} without a rest"
-        demand_error(answer, (img_size, patch_size), why, ValueError)
+        {
+            "the shape is right but the pixels are scrambled: `reshape` alone cuts rows, not patches. Split H into "
+            "(rows, P) and W into (columns, P), then move the two grid axes together, (B, rows, columns, P, P, C), "
+            "before the last `reshape`": reshape_alone,
+            "the channels stand side by side, but the rest is cut by `reshape` alone, and it cuts rows of pixels, not "
+            "squares: to split H and W is half of it. Columns of the grid come before rows of a patch, (B, rows, "
+            "columns, P, P, C); that takes a `permute` between the two": permute_then_reshape,
+            "your patches go down the columns: they should come in reading order, left to right, then down": cut(
+                "b c (h p1) (w p2) -> b (w h) (p1 p2 c)"
+            ),
+            "the patches are right, but inside a patch your channels come first: the order should be (row, column, "
+            "channel), so that the channels of one pixel stand side by side": cut(
+                "b c (h p1) (w p2) -> b (h w) (c p1 p2)"
+            ),
+            "the patches are right, but inside each one rows and columns are swapped": cut(
+                "b c (h p1) (w p2) -> b (h w) (p2 p1 c)"
+            ),
+            "the squares are cut, but the channels still stand before the grid, (B, C, rows, columns, P, P), so "
+            "`reshape` mixes patches and channels: move the axis C to the end first": unfold_then_reshape,
+            SPLIT.format("H", "rows"): [
+                cut("b c (p1 h) (p2 w) -> b (h w) (p1 p2 c)"),
+                cut("b c (p1 h) (w p2) -> b (h w) (p1 p2 c)"),
+            ],
+            SPLIT.format("W", "columns"): cut("b c (h p1) (p2 w) -> b (h w) (p1 p2 c)"),
+            "this is what `F.unfold` returns, (B, C·P·P, N): N comes before the contents of a patch, and inside a "
+            "patch the order is (row, column, channel)": cut("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
+            "patches and their contents are swapped: N first": cut("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
+            "one step is left: make one axis N of rows and columns": cut(
+                "b c (h p1) (w p2) -> b h w (p1 p2 c)"
+            ),
+        },
+    ),
+    refuses(
+        (counting(1, 1, 5, 4), 2), "patches of 2x2 leave a rest of images (1, 1, 5, 4)", cuts_the_rest_off
+    ),
+    refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a rest of images (1, 1, 4, 5)"),
+    refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
+)
+
+# -- unpatchify
 
 
-@exercise(patches.patchify)
-def check_patchify(answer):
-    small = (counting(1, 1, 4, 4), 2)
-    cases = [
-        small,
-        (counting(1, 3, 4, 4), 2),
-        (counting(2, 3, 4, 6), 2),
-        (torch.rand(2, 3, 12, 8), 4),
-        (torch.rand(1, 2, 6, 20), (3, 5)),
-        ((255 * torch.rand(2, 3, 8, 8)).to(torch.uint8), 8),
-        (torch.rand(2, 4, 6, 3).permute(0, 3, 1, 2), 2),  # as a photo is read: the channels last in memory
-    ]
+def join(pattern: str, swap: bool = False) -> Callable:
+    """Return an `unpatchify` with this pattern of einops; with `swap` it takes the grid for (columns, rows)."""
 
-    def plain_reshape(images, p):
-        p1, p2 = patches.as_pair(p)
-        return images.reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+    def answer(patches, patch_size, grid_size):
+        p1, p2 = as_pair(patch_size)
+        h, w = grid_size[::-1] if swap else grid_size
+        return rearrange(patches, pattern, p1=p1, p2=p2, h=h, w=w)
 
-    def permuted_reshape(images, p):
-        p1, p2 = patches.as_pair(p)
-        return images.permute(0, 2, 3, 1).reshape(images.shape[0], -1, p1 * p2 * images.shape[1])
+    return answer
 
-    def unfold_reshape(images, p):
-        return as_einops("b c (h p1) (w p2) -> b c h w p1 p2")(images, p).reshape(
-            plain_reshape(images, p).shape
+
+def lays_rows_down(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return patches.reshape(len(patches), -1, grid_size[0] * p1, grid_size[1] * p2)
+
+
+def lays_rows_down_channels_last(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return patches.reshape(len(patches), grid_size[0] * p1, grid_size[1] * p2, -1).permute(0, 3, 1, 2)
+
+
+def takes_what_fits(patches, patch_size, grid_size):
+    return unpatchify(patches[:, : grid_size[0] * grid_size[1]], patch_size, grid_size)
+
+
+def cuts_each_patch_off(patches, patch_size, grid_size):
+    pixels = math.prod(as_pair(patch_size))
+    return unpatchify(patches[..., : patches.shape[-1] // pixels * pixels], patch_size, grid_size)
+
+
+exercise(
+    unpatchify,
+    results(
+        lambda: [
+            (counting(1, 4, 4), 2, (2, 2)),
+            (counting(1, 4, 12), 2, (2, 2)),
+            (counting(2, 6, 12), 2, (2, 3)),
+            (torch.rand(2, 8, 48), 4, (4, 2)),
+            (torch.rand(1, 6, 30), (3, 5), (2, 3)),
+            ((255 * torch.rand(1, 4, 27)).to(torch.uint8), 3, (4, 1)),
+        ],
+        {
+            "`reshape` alone lays the patches down as rows of pixels: the picture is scrambled": lays_rows_down,
+            "the channels are right, but `reshape` alone lays each patch down as a row of pixels, not as a square. "
+            "Split N into (rows, columns) and a patch into (P, P, C) first": lays_rows_down_channels_last,
+            "you read a patch as (channel, row, column), but `patchify` wrote (row, column, channel)": join(
+                "b (h w) (c p1 p2) -> b c (h p1) (w p2)"
+            ),
+            "you fill the grid column by column, but `patchify` reads row by row": join(
+                "b (w h) (p1 p2 c) -> b c (h p1) (w p2)"
+            ),
+            "rows and columns of the grid are swapped: grid_size is (rows, columns)": join(
+                "b (h w) (p1 p2 c) -> b c (h p1) (w p2)", swap=True
+            ),
+            "each patch is mirrored along its diagonal: inside a patch rows come before columns": join(
+                "b (h w) (p2 p1 c) -> b c (h p1) (w p2)"
+            ),
+            "the channels are last; PyTorch pictures are (B, C, H, W)": join(
+                "b (h w) (p1 p2 c) -> b (h p1) (w p2) c"
+            ),
+            "you join H as (P, rows): pixels of one patch land all over the picture. H = (rows, P)": join(
+                "b (h w) (p1 p2 c) -> b c (p1 h) (p2 w)"
+            ),
+        },
+    ),
+    refuses((counting(1, 3, 4), 2, (2, 2)), "3 patches do not fill a grid of 2x2"),
+    refuses((counting(1, 5, 4), 2, (2, 2)), "5 patches do not fill a grid of 2x2", takes_what_fits),
+    refuses(
+        (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
+    ),
+)
+
+# -- PatchEmbed
+
+
+def embed(forward: Callable) -> type:
+    """Return a `PatchEmbed` with this forward pass."""
+    return type("PatchEmbed", (PatchEmbed,), {"forward": forward})
+
+
+def embed_with(**changed: Callable) -> type:
+    """Return a `PatchEmbed` that changes itself after it is made."""
+
+    def init(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        PatchEmbed.__init__(self, img_size, patch_size, in_chans, embed_dim)
+        for name, value in changed.items():
+            setattr(self, name, value(self))
+
+    return type("PatchEmbed", (PatchEmbed,), {"__init__": init})
+
+
+class TokensOfPatchify(nn.Module):
+    """`patchify` and a linear layer: right, if the order is that of `patchify`."""
+
+    pattern = "b c (h p1) (w p2) -> b (h w) (c p1 p2)"
+
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__()
+        self.img_size, self.patch_size, self.in_chans = as_pair(img_size), as_pair(patch_size), in_chans
+        self.grid_size, self.num_patches = (
+            grid_size(img_size, patch_size),
+            count_patches(img_size, patch_size),
         )
+        self.proj = nn.Linear(math.prod(self.patch_size) * in_chans, embed_dim)
 
-    def as_einops(pattern):
-        def function(images, p):
-            p1, p2 = patches.as_pair(p)
-            return rearrange(images, pattern, p1=p1, p2=p2)
-
-        return function
-
-    compare(
-        answer,
-        patches.patchify,
-        cases,
-        [
-            (
-                plain_reshape,
-                "the shape is right but the pixels are scrambled: `reshape` alone cuts rows, not patches. Split H "
-                "into (rows, P) and W into (columns, P) first, then bring the two grid axes together",
-            ),
-            (
-                permuted_reshape,
-                "the channels stand side by side, but the rest is cut by `reshape` alone, and it cuts rows of pixels, "
-                "not squares. Split H into (rows, P) and W into (columns, P) first",
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b (w h) (p1 p2 c)"),
-                "your patches go down the columns: they should come in reading order, left to right, then down",
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b (h w) (c p1 p2)"),
-                "the patches are right, but inside a patch your channels come first: the order should be "
-                "(row, column, channel), so that the channels of one pixel stand side by side",
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b (h w) (p2 p1 c)"),
-                "the patches are right, but inside each one rows and columns are swapped",
-            ),
-            (
-                unfold_reshape,
-                "the squares are cut, but the channels still stand before the grid, (B, C, rows, columns, P, P), so "
-                "`reshape` mixes patches and channels: move the axis C to the end first",
-            ),
-            *(
-                (
-                    as_einops(f"b c {split} -> b (h w) (p1 p2 c)"),
-                    f"you split {side} as (P, {number}): a patch then collects pixels from all over the image. "
-                    f"Neighbouring pixels belong together: {side} = ({number}, P), with P inside",
-                )
-                for split, side, number in (
-                    ("(p1 h) (p2 w)", "H", "rows"),
-                    ("(p1 h) (w p2)", "H", "rows"),
-                    ("(h p1) (p2 w)", "W", "columns"),
-                )
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
-                "this is what `F.unfold` returns, (B, C·P·P, N): N comes before the contents of a patch, and inside a "
-                "patch the order is (row, column, channel)",
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
-                "patches and their contents are swapped: N first",
-            ),
-            (
-                as_einops("b c (h p1) (w p2) -> b h w (p1 p2 c)"),
-                "one step is left: make one axis N of rows and columns",
-            ),
-        ],
-    )
-    for shape in ((1, 1, 5, 4), (1, 1, 4, 5)):
-        demand_error(answer, (counting(*shape), 2), f"patches of 2x2 leave a rest of images {shape}")
-    why = "images of shape (3, 4, 4) lack the axis of the batch"
-    demand_error(answer, (counting(3, 4, 4), 2), why)
-
-
-@exercise(patches.unpatchify)
-def check_unpatchify(answer):
-    cases = [
-        (counting(1, 4, 4), 2, (2, 2)),
-        (counting(1, 4, 12), 2, (2, 2)),
-        (counting(2, 6, 12), 2, (2, 3)),
-        (torch.rand(2, 8, 48), 4, (4, 2)),
-        (torch.rand(1, 6, 30), (3, 5), (2, 3)),
-        ((255 * torch.rand(1, 4, 27)).to(torch.uint8), 3, (4, 1)),
-    ]
-
-    def as_einops(pattern, swap=False):
-        def function(x, p, grid):
-            p1, p2 = patches.as_pair(p)
-            h, w = grid[::-1] if swap else grid
-            return rearrange(x, pattern, p1=p1, p2=p2, h=h, w=w)
-
-        return function
-
-    def plain_reshape(x, p, grid):
-        p1, p2 = patches.as_pair(p)
-        return x.reshape(x.shape[0], -1, grid[0] * p1, grid[1] * p2)
-
-    def permuted_reshape(x, p, grid):
-        p1, p2 = patches.as_pair(p)
-        return x.reshape(x.shape[0], grid[0] * p1, grid[1] * p2, -1).permute(0, 3, 1, 2)
-
-    compare(
-        answer,
-        patches.unpatchify,
-        cases,
-        [
-            (
-                plain_reshape,
-                "`reshape` alone lays the patches down as rows of pixels: the picture is scrambled",
-            ),
-            (
-                permuted_reshape,
-                "the channels are right, but `reshape` alone lays each patch down as a row of pixels, not as a square. "
-                "Split N into (rows, columns) and a patch into (P, P, C) first",
-            ),
-            (
-                as_einops("b (h w) (c p1 p2) -> b c (h p1) (w p2)"),
-                "you read a patch as (channel, row, column), but `patchify` wrote (row, column, channel)",
-            ),
-            (
-                as_einops("b (w h) (p1 p2 c) -> b c (h p1) (w p2)"),
-                "you fill the grid column by column, but `patchify` reads row by row",
-            ),
-            (
-                as_einops("b (h w) (p1 p2 c) -> b c (h p1) (w p2)", swap=True),
-                "rows and columns of the grid are swapped: grid_size is (rows, columns)",
-            ),
-            (
-                as_einops("b (h w) (p2 p1 c) -> b c (h p1) (w p2)"),
-                "each patch is mirrored along its diagonal: inside a patch rows come before columns",
-            ),
-            (
-                as_einops("b (h w) (p1 p2 c) -> b (h p1) (w p2) c"),
-                "the channels are last; PyTorch pictures are (B, C, H, W)",
-            ),
-            (
-                as_einops("b (h w) (p1 p2 c) -> b c (p1 h) (p2 w)"),
-                "you join H as (P, rows): pixels of one patch land all over the picture. H = (rows, P)",
-            ),
-        ],
-    )
-    for number in (3, 5):
-        why = f"{number} patches do not fill a grid of 2x2"
-        demand_error(answer, (counting(1, number, 4), 2, (2, 2)), why)
-    why = "patches of 6 numbers are no squares of 2x2 pixels"
-    demand_error(answer, (counting(1, 4, 6), 2, (2, 2)), why)
-
-
-class _ReadsColumns(patches.PatchEmbed):
     def forward(self, images):
-        return rearrange(self.proj(images), "b d h w -> b (w h) d")
+        check_images(images, self.in_chans, self.img_size)
+        return self.proj(cut(self.pattern)(images, self.patch_size))
 
 
-class _BareReshape(patches.PatchEmbed):
-    def forward(self, images):
-        x = self.proj(images)
-        return x.reshape(x.shape[0], -1, x.shape[1])
+class OtherOrder(PatchEmbed):
+    def __init__(self, img_size=32, patch_size=4, embed_dim=192, in_chans=3):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
 
 
-class _ChannelsSecond(patches.PatchEmbed):
-    def forward(self, images):
-        return self.proj(images).flatten(2)
+class NamesOnly(PatchEmbed):
+    def __init__(self, *, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
 
 
-class _StillAGrid(patches.PatchEmbed):
-    def forward(self, images):
-        return rearrange(self.proj(images), "b d h w -> b h w d")
+def half_detached(self, images):
+    x = PatchEmbed.forward(self, images)
+    return 0.5 * x + 0.5 * x.detach()
 
 
-class _ChannelsFirst(patches.PatchEmbed):
-    def forward(self, images):
-        weight = rearrange(self.proj.weight, "d c p1 p2 -> d (p1 p2 c)")
-        p1, p2 = self.patch_size
-        flat = rearrange(images, "b c (h p1) (w p2) -> b (h w) (c p1 p2)", p1=p1, p2=p2)
-        return F.linear(flat, weight, self.proj.bias)
+def makes_images_fit(self, images):
+    x = images if images.ndim == 4 else images[None]
+    x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 < self.proj.in_channels else x
+    return self.proj(x).flatten(2).transpose(1, 2)
 
 
-class _ExtraActivation(patches.PatchEmbed):
-    def forward(self, images):
-        return F.relu(super().forward(images))
+def checks_the_size_alone(self, images):
+    check_images(images, img_size=self.img_size)
+    return self.proj(images).flatten(2).transpose(1, 2)
 
 
-def _copy_patch_weights(answer: nn.Module, reference: patches.PatchEmbed) -> nn.Module:
+def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
     """Copy the convolution's weights; a student may also have written patchify and a linear layer."""
     weights = answer.state_dict().get("proj.weight")
     if weights is not None and weights.ndim == 2:
@@ -284,40 +343,21 @@ def _copy_patch_weights(answer: nn.Module, reference: patches.PatchEmbed) -> nn.
     return same_weights(answer, reference)
 
 
-@exercise(patches.PatchEmbed)
-def check_patch_embed(answer):
-    def options(img_size, patch_size, in_chans, embed_dim):
-        return {"img_size": img_size, "patch_size": patch_size, "in_chans": in_chans, "embed_dim": embed_dim}
+def options(img_size, patch_size, in_chans, embed_dim):
+    return {"img_size": img_size, "patch_size": patch_size, "in_chans": in_chans, "embed_dim": embed_dim}
 
-    cases = [
-        (options(4, 2, 1, 5), torch.rand(1, 1, 4, 4)),
-        (options(8, 4, 3, 16), torch.rand(2, 3, 8, 8)),
-        (options((8, 12), 4, 3, 10), torch.rand(2, 3, 8, 12)),
-        (options((6, 10), (3, 5), 2, 7), torch.rand(3, 2, 6, 10)),
-    ]
-    compare_modules(
-        answer,
-        patches.PatchEmbed,
-        cases,
-        [
-            (
-                _BareReshape,
-                "the shape is right, but `reshape` mixed the D numbers of different patches: move the axis D to the "
-                "end first (`flatten(2).transpose(1, 2)` or `rearrange`)",
-            ),
-            (_ReadsColumns, "your tokens go down the columns of the grid: read it row by row"),
-            (_ChannelsSecond, "your result is (B, D, N): the sequence axis N comes before the width D"),
-            (_StillAGrid, "your result is still a grid: make one axis N of rows and columns"),
-            (
-                _ChannelsFirst,
-                "your linear layer gets the numbers of a patch in the order (channel, row, column), so trained weights "
-                "would not fit: the order is that of `patchify`, (row, column, channel)",
-            ),
-            (_ExtraActivation, "negative values are gone: the projection is linear, nothing follows it"),
+
+@demand(
+    {
+        "`self.grid_size` should be (2, 3)": [
+            embed_with(grid_size=lambda m: None),
+            embed_with(grid_size=lambda m: m.grid_size[::-1]),
         ],
-        prepare=_copy_patch_weights,
-    )
-    module = build(answer, img_size=(8, 12), patch_size=4, in_chans=3, embed_dim=10)
+        "`self.num_patches` should be 6": embed_with(num_patches=lambda m: m.num_patches + 1),
+    }
+)
+def keeps_its_sizes(answer):
+    module = build(answer, **options((8, 12), 4, 3, 10))
     wanted = {"num_patches": 6, "grid_size": (2, 3), "img_size": (8, 12), "patch_size": (4, 4)}
     for name, value in wanted.items():
         mine = getattr(module, name, "missing")
@@ -326,8 +366,28 @@ def check_patch_embed(answer):
                 f"`self.{name}` should be {value} for an 8x12 image and P = 4, yours is {mine}: the model asks for "
                 "it later"
             )
-    _check_order(answer, module)
-    _check_defaults(answer)
+
+
+@demand({"in this order": [OtherOrder, NamesOnly]})
+def takes_arguments_by_place(answer):
+    named = build(answer, **options((8, 12), 4, 3, 10))
+    placed = outcome(lambda module_class, *given: module_class(*given), answer, ((8, 12), 4, 3, 10))
+    shapes = [[p.shape for p in m.parameters()] for m in (named, placed) if isinstance(m, nn.Module)]
+    if len(shapes) < 2 or shapes[0] != shapes[1]:
+        raise Mistake(
+            "the arguments of `__init__` should be img_size, patch_size, in_chans, embed_dim, in this order: the "
+            "model gives them without their names"
+        )
+
+
+@demand(
+    {
+        "it accepts images of shape": embed(makes_images_fit),
+        "The docstring promises a ValueError": embed(checks_the_size_alone),
+    }
+)
+def refuses_other_images(answer):
+    module = build(answer, **options((8, 12), 4, 3, 10))
     for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
         result = outcome(lambda f, x: f(x), module, (bad,))
         if not isinstance(result, Exception):
@@ -343,20 +403,44 @@ def check_patch_embed(answer):
             )
 
 
-def _check_defaults(answer: type) -> None:
-    """Where the arguments have defaults, they are those of the docstring's signature."""
-    for name, parameter in inspect.signature(patches.PatchEmbed).parameters.items():
-        mine = inspect.signature(answer).parameters.get(name, parameter).default
-        if mine not in (parameter.default, inspect.Parameter.empty):
-            raise Mistake(f"the default of `{name}` should stay {parameter.default}, yours is {mine}")
-
-
-def _check_order(answer: type, named: nn.Module) -> None:
-    """The arguments go by their places too: the model gives them so."""
-    module = outcome(lambda module_class, *options: module_class(*options), answer, ((8, 12), 4, 3, 10))
-    shapes = [[tuple(p.shape) for p in m.parameters()] for m in (named, module) if isinstance(m, nn.Module)]
-    if isinstance(module, Exception) or shapes[0] != shapes[-1]:
-        raise Mistake(
-            "the arguments of `__init__` should be img_size, patch_size, in_chans, embed_dim, in this order: the "
-            "model gives them without their names"
-        )
+exercise(
+    PatchEmbed,
+    results(
+        lambda: [
+            (options(4, 2, 1, 5), torch.rand(1, 1, 4, 4)),
+            (options(8, 4, 3, 16), torch.rand(2, 3, 8, 8)),
+            (options((8, 12), 4, 3, 10), torch.rand(2, 3, 8, 12)),
+            (options((6, 10), (3, 5), 2, 7), torch.rand(3, 2, 6, 10)),
+        ],
+        {
+            "the shape is right, but `reshape` mixed the D numbers of different patches: move the axis D to the end "
+            "first (`flatten(2).transpose(1, 2)` or `rearrange`)": embed(
+                lambda self, images: self.proj(images).reshape(len(images), self.num_patches, -1)
+            ),
+            "your tokens go down the columns of the grid: read it row by row": embed(
+                lambda self, images: rearrange(self.proj(images), "b d h w -> b (w h) d")
+            ),
+            "your result is (B, D, N): the sequence axis N comes before the width D": embed(
+                lambda self, images: self.proj(images).flatten(2)
+            ),
+            "your result is still a grid: make one axis N of rows and columns": embed(
+                lambda self, images: rearrange(self.proj(images), "b d h w -> b h w d")
+            ),
+            "your linear layer gets the numbers of a patch in the order (channel, row, column), so trained weights "
+            "would not fit: the order is that of `patchify`, (row, column, channel)": TokensOfPatchify,
+            "negative values are gone: the projection is linear, nothing follows it": embed(
+                lambda self, images: F.relu(PatchEmbed.forward(self, images))
+            ),
+            "its windows overlap. Patches do not: the stride is P": embed_with(
+                proj=lambda m: nn.Conv2d(m.proj.in_channels, m.proj.out_channels, m.patch_size)
+            ),
+            "kernel_size and stride are both the patch size": embed_with(
+                proj=lambda m: nn.Conv2d(m.proj.in_channels, m.proj.out_channels, 1)
+            ),
+        },
+        prepare=copy_patch_weights,
+    ),
+    keeps_its_sizes,
+    takes_arguments_by_place,
+    refuses_other_images,
+)

@@ -59,9 +59,26 @@ def test_finished_version_is_right_and_handed_on(name):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_every_exercise_has_four_wrong_and_two_right_answers(name):
+    known = [words for words, _ in EXERCISES[name].mistakes()]
     wrong = [words for exercise, words, _ in WRONG if exercise == name]
-    assert len(set(wrong)) >= 4
+    assert len({*known, *wrong}) >= 4
     assert sum(exercise == name for exercise, _ in RIGHT) >= 2
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_known_mistake_is_met_with_its_own_words(name):
+    for words, answer in EXERCISES[name].mistakes():
+        verdict = diagnose(answer, name)
+        assert (verdict.kind, words in verdict.message) == ("wrong", True), f"{words}\n{verdict.message}"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_no_wrong_answer_of_the_table_makes_a_mistake_that_is_known_alone(name):
+    known = [words for words, _ in EXERCISES[name].mistakes()]
+    for exercise, words, answer in WRONG:
+        message = diagnose(answer, name).message if exercise == name else ""
+        double = [k for k in known if message.startswith(k)]
+        assert not double, f"{words!r} is written in checks.py already: {double}"
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -1,24 +1,10 @@
 """Answers to the exercises of lesson NN, written as students write them."""
 
-from statistics import fmean
-
 import numpy as np
 
 
-def sums(values):
-    return sum(value * value for value in values)
-
-
-def squares_late(values):
-    return fmean(values) ** 2
-
-
-def forgets_to_square(values):
-    return fmean(values)
-
-
-def takes_the_root(values):
-    return fmean(value**2 for value in values) ** 0.5
+def of_the_first_alone(values):
+    return values[0] ** 2
 
 
 def with_numpy(values):
@@ -33,12 +19,7 @@ def in_a_loop(values):
 
 
 WRONG = {
-    "mean_square_of_SLUG": [
-        ("divide by how many there are", sums),
-        ("square each number first", squares_late),
-        ("are not squared", forgets_to_square),
-        ("you take the root", takes_the_root),
-    ],
+    "mean_square_of_SLUG": [("smaller inputs are right", of_the_first_alone)],
 }
 RIGHT = {
     "mean_square_of_SLUG": [with_numpy, in_a_loop],

@@ -1,29 +1,17 @@
 """Checks of lesson NN."""
 
-from vit_course.beyond import SLUG
-from vit_course.classroom.checks.compare import compare
-from vit_course.classroom.checks.registry import exercise
+from vit_course.beyond.SLUG import mean_square_of_SLUG
+from vit_course.classroom.checks.task import exercise, results
 
-
-@exercise(SLUG.mean_square_of_SLUG)
-def check_mean_square_of_SLUG(answer):
-    compare(
-        answer,
-        SLUG.mean_square_of_SLUG,
-        [([3.0],), ([1.0, 2.0, 3.0],), ([-0.5, 0.5, 4.0, 0.0],)],
-        [
-            (
-                lambda values: sum(value**2 for value in values),
-                "you add the squares: divide by how many there are",
-            ),
-            (
-                lambda values: (sum(values) / len(values)) ** 2,
-                "you square the mean: square each number first",
-            ),
-            (lambda values: sum(values) / len(values), "your numbers are not squared"),
-            (
-                lambda values: (sum(value**2 for value in values) / len(values)) ** 0.5,
-                "you take the root in addition",
-            ),
-        ],
-    )
+exercise(
+    mean_square_of_SLUG,
+    results(
+        lambda: [([3.0],), ([1.0, 2.0, 3.0],), ([-0.5, 0.5, 4.0, 0.0],)],
+        {
+            "you add the squares: divide by how many there are": lambda values: sum(x**2 for x in values),
+            "you square the mean: square each number first": lambda values: (sum(values) / len(values)) ** 2,
+            "your numbers are not squared": lambda values: sum(values) / len(values),
+            "you take the root in addition": lambda values: (sum(x**2 for x in values) / len(values)) ** 0.5,
+        },
+    ),
+)

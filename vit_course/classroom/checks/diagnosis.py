@@ -9,7 +9,8 @@ from torch import nn
 from vit_course.classroom.checks.explain import demand_defaults
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
-from vit_course.classroom.checks.registry import EXERCISES, Exercise
+from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.checks.task import Exercise
 from vit_course.classroom.checks.words import error_text, students_line
 
 LONGEST = 4000

@@ -4,8 +4,7 @@ import difflib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -16,21 +15,12 @@ from vit_course.machinery.paths import LESSONS
 EXERCISE_OPTION = re.compile(r'^# %% .*?exercise="([^"]*)"', re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise: its name, the finished version and the function that verifies an answer."""
-
-    name: str
-    reference: Any
-    verify: Callable[[Any], None]
-
-
 class Exercises(Mapping):
     """All exercises by name. To know the names costs a look at the lessons' text; a check is loaded when it is read."""
 
     def __init__(self, lessons: Path):
         self.lessons = lessons
-        self.loaded: dict[str, Exercise] = {}
+        self.loaded: dict[str, Any] = {}
 
     @cached_property
     def homes(self) -> dict[str, str]:
@@ -51,7 +41,7 @@ class Exercises(Mapping):
                     homes[name] = path.parent.name
         return homes
 
-    def __getitem__(self, name: str) -> Exercise:
+    def __getitem__(self, name: str) -> Any:
         if name not in self.loaded:
             lesson_part(self.homes[name], "checks")
         return self.loaded[name]
@@ -72,14 +62,11 @@ class Exercises(Mapping):
 EXERCISES = Exercises(LESSONS)
 
 
-def exercise(reference: Any) -> Callable:
-    """Register the decorated function as the check of the exercise whose finished version is `reference`."""
+def exercise(reference: Any) -> Any:
+    """Register the decorated function as the only demand of an exercise."""
+    from vit_course.classroom.checks import task
 
-    def register(verify: Callable[[Any], None]) -> Callable[[Any], None]:
-        EXERCISES.loaded[reference.__name__] = Exercise(reference.__name__, reference, verify)
-        return verify
-
-    return register
+    return lambda verify: task.exercise(reference, task.demand({})(verify))
 
 
 def home(name: str) -> str:

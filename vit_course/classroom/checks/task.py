@@ -1,0 +1,104 @@
+"""An exercise as data: the finished version, and what an answer must keep, each with the mistakes that break it.
+
+A lesson's `checks.py` calls `exercise` once for each of its exercises. Every known mistake stands there once, with the
+words that a student gets and with an answer that makes it, and a test gives each of these answers to the check.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vit_course.classroom.checks.compare import compare, compare_modules, demand_error
+from vit_course.classroom.checks.registry import EXERCISES
+
+Known = Mapping[str, Any]
+"""Words for a student, and an answer, or a list of answers, to which they are said; the likeliest first."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What an answer must keep.
+
+    Attributes:
+        verify: is called with an answer and the finished version; raises a `Mistake` for an answer that breaks it.
+        known: the mistakes that break it, by words of the message.
+    """
+
+    verify: Callable[[Any, Any], None]
+    known: Known
+
+    def mistakes(self) -> list[tuple[str, Any]]:
+        """List the known mistakes: words, and an answer to which they are said."""
+        several = [
+            (words, wrong if isinstance(wrong, list) else [wrong]) for words, wrong in self.known.items()
+        ]
+        return [(words, answer) for words, answers in several for answer in answers]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: the finished function or class, and what an answer must keep, verified in this order."""
+
+    reference: Any
+    demands: Sequence[Demand]
+
+    @property
+    def name(self) -> str:
+        """The name that the exercise has in the lesson."""
+        return self.reference.__name__
+
+    def verify(self, answer: Any) -> None:
+        """Judge an answer.
+
+        Raises:
+            Mistake: if it is wrong, in words for the student.
+            Unfinished: if it is still the stub.
+        """
+        for demand in self.demands:
+            demand.verify(answer, self.reference)
+
+    def mistakes(self) -> list[tuple[str, Any]]:
+        """List all mistakes that have words of their own, each with an answer that makes it."""
+        return [pair for demand in self.demands for pair in demand.mistakes()]
+
+
+def exercise(reference: Any, *demands: Demand) -> Exercise:
+    """Register an exercise of a lesson."""
+    made = Exercise(reference, demands)
+    EXERCISES.loaded[made.name] = made
+    return made
+
+
+def results(cases: Callable[[], Sequence[tuple]], known: Known, **options: Any) -> Demand:
+    """Demand the results of the finished version.
+
+    Args:
+        cases: returns the tuples of arguments, the smallest first; for modules (options as a dict, *inputs).
+        known: mistakes by what is said of an answer that gives their results on every case.
+        options: more arguments of `compare` or, for classes without `run`, of `compare_modules`.
+    """
+
+    def verify(answer: Any, reference: Any) -> None:
+        judge = compare_modules if inspect.isclass(reference) and "run" not in options else compare
+        judge(answer, reference, cases(), [(wrong, words) for words, wrong in made.mistakes()], **options)
+
+    made = Demand(verify, known)
+    return made
+
+
+def refuses(case: tuple, why: str, *known: Any, kind: type[Exception] = ValueError) -> Demand:
+    """Demand that a function refuses a case with the error that its docstring promises.
+
+    Args:
+        case: arguments that do not fit.
+        why: says what is wrong with them; the beginning of the message.
+        known: answers that do not refuse them.
+        kind: class of the error.
+    """
+    return Demand(lambda answer, reference: demand_error(answer, case, why, kind), {why: list(known)})
+
+
+def demand(known: Known) -> Callable[[Callable[[Any], None]], Demand]:
+    """Make a demand of the decorated function, which gets an answer and raises a `Mistake` if it breaks the demand."""
+    return lambda verify: Demand(lambda answer, reference: verify(answer), known)

@@ -8,7 +8,14 @@ import torch
 
 from vit_course.data import shapes10
 from vit_course.machinery.checkpoint import load_checkpoint
-from vit_course.machinery.engine import CANDIDATES, REFERENCE, WORTH_MEASURING, Engine, choose_engine
+from vit_course.machinery.engine import (
+    CANDIDATES,
+    REFERENCE,
+    WORTH_MEASURING,
+    Engine,
+    WrittenOutAttention,
+    choose_engine,
+)
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer
 
@@ -76,7 +83,6 @@ def test_an_unknown_precision_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("engine", CANDIDATES, ids=str)
 def test_an_engine_computes_what_it_says_and_leaves_torch_as_it_was(engine):
-    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     seen = []
     linear = torch.nn.Linear(4, 4)
     with engine.computing(CPU):
@@ -85,8 +91,33 @@ def test_an_engine_computes_what_it_says_and_leaves_torch_as_it_was(engine):
         way_back = torch.nn.functional.scaled_dot_product_attention(q, q, q).grad_fn
     assert seen == [f"torch.{engine.precision}"]
     assert ("Flash" in type(way_back).__name__) == (engine.attention == "fused")
-    assert torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed() == allowed
+    again = torch.nn.functional.scaled_dot_product_attention(q, q, q).grad_fn
+    assert "Flash" in type(again).__name__
     assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.eye(5).bool()}], ids=str
+)
+def test_attention_written_out_gives_what_torch_gives(options):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+    with WrittenOutAttention():
+        got = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+    torch.testing.assert_close(got, want)
+
+
+def test_attention_written_out_drops_weights_at_the_given_rate():
+    torch.manual_seed(0)
+    q, v = torch.zeros(1, 1, 400, 2), torch.eye(50).repeat(1, 1, 8, 1)
+    with WrittenOutAttention():
+        weights = torch.nn.functional.scaled_dot_product_attention(
+            q, torch.zeros(1, 1, 400, 2), v, dropout_p=0.25
+        )
+    kept = weights * 400
+    assert kept.mean().item() == pytest.approx(8, rel=0.01)
+    assert kept.std().item() == pytest.approx((8 * 0.25 / 0.75) ** 0.5, rel=0.05)
 
 
 def small_vit():

@@ -86,7 +86,7 @@ CPU = Scale(
     # What the search found; its runs learn the training pictures no better than new ones: room for augmentation.
     headline_recipe=replace(
         RECIPES["rand-augment"],
-        **{**CPU_ALL, "epochs": 90},
+        **{**CPU_ALL, "epochs": 30},
         optimizer="muon",
         lr=3e-3,
         warmup_epochs=2.0,

@@ -6,11 +6,11 @@ All of it is read from the text of the files, never by importing them, so commen
 
 import ast
 import re
-import symtable
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from vit_course.machinery.names import free_names
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
@@ -129,20 +129,6 @@ def import_lines(root: Path, module: str, names: set[str]) -> list[str]:
     if own & names:
         lines.append(f"from {module} import {', '.join(sorted(own & names))}")
     return lines
-
-
-def free_names(source: str) -> set[str]:
-    """Return the names that a source takes from around it, those of annotations and defaults included."""
-
-    def walk(table: symtable.SymbolTable) -> Iterator[str]:
-        outermost = table.get_type() == "module"
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (outermost or symbol.is_global()):
-                yield symbol.get_name()
-        for child in table.get_children():
-            yield from walk(child)
-
-    return set(walk(symtable.symtable(source, "excerpt", "exec")))
 
 
 def find_definition(body: list[ast.stmt], name: str, where: str) -> ast.FunctionDef | ast.ClassDef:

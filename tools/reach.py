@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from excerpts import DEFINITIONS, absolute_name, free_names, parse
+from excerpts import DEFINITIONS, absolute_name, parse
+from vit_course.machinery.names import free_names
 
 PACKAGE = "vit_course"
 WHOLE = "*"

@@ -7,7 +7,6 @@ import contextlib
 import inspect
 import linecache
 import math
-import symtable
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from vit_course.classroom.checks.registry import EXERCISES, home
+from vit_course.machinery.names import free_names
 
 ANNOTATIONS = __future__.annotations.compiler_flag
 LOOKED_THROUGH = ("torch", "torch.nn", "torch.nn.functional", "numpy", "math", "einops")
@@ -73,9 +73,7 @@ class Notes:
             if base.__name__ == own_name:  # a subclass that took over the name
                 self.bind(own_name, base)
         self.imports += [f"import {module}" for module in sorted(imported_by_dots(tree, scope))]
-        for used in sorted(
-            free_names(symtable.symtable(source, own_name, "exec")) & scope.keys() - {own_name}
-        ):
+        for used in sorted(free_names(source) & scope.keys() - {own_name}):
             self.use(used, scope[used])
         self.lines.append(f"\n\n{source}")
         if name != own_name:
@@ -256,13 +254,6 @@ def own_decorators(node: Any, scope: dict[str, Any]) -> list[ast.expr]:
             break
         kept.append(decorator)
     return kept
-
-
-def free_names(table: symtable.SymbolTable) -> set[str]:
-    """Return the names that a source takes from around it; its local variables are its own."""
-    outermost = table.get_type() == "module"
-    names = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (outermost or s.is_global())}
-    return names.union(*map(free_names, table.get_children()))
 
 
 def resolved(node: ast.AST, scope: dict[str, Any]) -> Any:

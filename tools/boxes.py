@@ -1,27 +1,30 @@
 """What gives a page its places to stop: coloured boxes, sections for the curious, exercises with a heading.
 
-A box is a quote that begins with its name, `> **Trap.** ...`. JupyterLab gives a `div` with the class `alert` colours
-that fit its light and its dark theme; GitHub drops the class, and the quote is left.
+A box is a quote that begins with its name, `> **Trap.** ...`. Its colour is a style that JupyterLab lets through, and
+so thin that text of the light and of the dark theme can be read on it. GitHub drops the style, and the quote is left.
 """
 
 import re
 from collections.abc import Sequence
 
-COLOURS = {"Key idea": "info", "Trap": "danger", "Predict": "success"}
-TASK_COLOUR = "warning"
-QUOTE = re.compile(rf"^> \*\*({'|'.join(COLOURS)})\.\*\*.*(?:\n>.*)*", re.MULTILINE)
+COLOURS = {"Key idea": (0, 114, 178), "Trap": (213, 94, 0), "Predict": (204, 121, 167), "task": (0, 158, 115)}
+"""Red, green and blue of each box."""
+NAMES = "|".join(name for name in COLOURS if name != "task")
+QUOTE = re.compile(rf"^> \*\*({NAMES})\.\*\*.*(?:\n>.*)*", re.MULTILINE)
 TASK = re.compile(r"^\*\*Your task\.\*\*", re.MULTILINE)
 CURIOUS = "*☆ For the curious: nothing later needs it.*"
 
 
-def box(text: str, colour: str) -> str:
-    """Put Markdown into a box."""
-    return f'<div class="alert alert-{colour}">\n\n{text}\n\n</div>'
+def box(text: str, kind: str) -> str:
+    """Put Markdown into a box: a task is a block, everything else a quote."""
+    tag, colour = "div" if kind == "task" else "blockquote", ", ".join(map(str, COLOURS[kind]))
+    style = f"border-left: 5px solid rgb({colour}); background: rgba({colour}, 0.15); padding: 4px 16px; margin: 12px 0px"
+    return f'<{tag} style="{style}">\n\n{text}\n\n</{tag}>'
 
 
 def with_boxes(text: str) -> str:
-    """Put a box around each quote that begins with the name of one."""
-    return QUOTE.sub(lambda match: box(match[0], COLOURS[match[1]]), text)
+    """Put a box in the place of each quote that begins with the name of one."""
+    return QUOTE.sub(lambda match: box(re.sub(r"^> ?", "", match[0], flags=re.MULTILINE), match[1]), text)
 
 
 def for_the_curious(text: str) -> str:

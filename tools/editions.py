@@ -11,7 +11,7 @@ from itertools import groupby
 import nbformat
 from nbformat import NotebookNode
 
-from boxes import TASK_COLOUR, anchor, box, exercise_title, for_the_curious, split_task, with_boxes
+from boxes import anchor, box, exercise_title, for_the_curious, split_task, with_boxes
 from course import Course, Lesson, LessonCell
 from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
 from outputs import SETUP_TAG
@@ -254,7 +254,7 @@ def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solv
     return "\n\n".join(
         (
             f"### {title}",
-            box("\n\n".join(boxed), TASK_COLOUR),
+            box("\n\n".join(boxed), "task"),
             *(f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in folds.items()),
         )
     )

@@ -369,7 +369,7 @@ def test_the_task_before_an_exercise_stands_below_its_heading_in_a_box(course):
     before, task, _, after = course.read("notebooks").cells[2:6]
     assert before.source == "Before."
     assert (
-        '\n\n<div class="alert alert-warning">\n\n*Difficulty ●●○ · 10 minutes*\n\n'
+        'margin: 12px 0px">\n\n*Difficulty ●●○ · 10 minutes*\n\n'
         "**Your task.** Write it.\n\n- with care\n\n</div>\n\n" in task.source
     )
     assert after.source == "**Your task.** Go on."
@@ -450,9 +450,9 @@ def test_a_folded_cell_hides_its_source_and_a_flag_may_stand_before_or_after_oth
 def test_a_quote_with_the_name_of_a_box_gets_its_colour_and_others_stay_quotes(course):
     course.lesson("# %% [markdown]\n# Text.\n#\n# > **Trap.** Do not\n# > step in.\n#\n# > A quote.")
     course.build()
-    assert course.read("notebooks").cells[2].source == (
-        'Text.\n\n<div class="alert alert-danger">\n\n> **Trap.** Do not\n> step in.\n\n</div>\n\n> A quote.'
-    )
+    text = course.read("notebooks").cells[2].source
+    assert text.startswith('Text.\n\n<blockquote style="border-left: 5px solid rgb(213, 94, 0); ')
+    assert text.endswith('">\n\n**Trap.** Do not\nstep in.\n\n</blockquote>\n\n> A quote.')
 
 
 @pytest.mark.parametrize(

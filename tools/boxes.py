@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 COLOURS = {"Key idea": (0, 114, 178), "Trap": (213, 94, 0), "Predict": (204, 121, 167), "task": (0, 158, 115)}
 """Red, green and blue of each box."""
+SPACE = "padding: 4px 16px; margin: 12px 0px"
 NAMES = "|".join(name for name in COLOURS if name != "task")
 QUOTE = re.compile(rf"^> \*\*({NAMES})\.\*\*.*(?:\n>.*)*", re.MULTILINE)
 TASK = re.compile(r"^\*\*Your task\.\*\*", re.MULTILINE)
@@ -18,7 +19,7 @@ CURIOUS = "*☆ For the curious: nothing later needs it.*"
 def box(text: str, kind: str) -> str:
     """Put Markdown into a box: a task is a block, everything else a quote."""
     tag, colour = "div" if kind == "task" else "blockquote", ", ".join(map(str, COLOURS[kind]))
-    style = f"border-left: 5px solid rgb({colour}); background: rgba({colour}, 0.15); padding: 4px 16px; margin: 12px 0px"
+    style = f"border-left: 5px solid rgb({colour}); background: rgba({colour}, 0.15); {SPACE}"
     return f'<{tag} style="{style}">\n\n{text}\n\n</{tag}>'
 
 

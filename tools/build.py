@@ -1,4 +1,4 @@
-"""Write what is made from the lessons: `notebooks/`, `solutions/`, two pages of `docs/`, tables of the README.
+"""Write what is made from the lessons: `notebooks/`, `solutions/`, pages and maps of `docs/`, tables of the README.
 
     python tools/build.py [NN ...]            write them; with numbers, these lessons' notebooks alone
     python tools/build.py --check [NN ...]    change nothing; say what is stale, and how to mend it
@@ -23,6 +23,7 @@ from course import ROOT, Course, Lesson, LessonError, read_course
 from editions import LEFT_OUT, badge, make_notebook
 from glossary import SOURCE as GLOSSARY
 from glossary import glossary_page
+from model_map import is_current_map, map_file, write_map
 from outputs import NotebookFailed, carry_outputs, is_current, run
 from results import with_results
 from teaching_notes import SOURCE as TEACHING
@@ -94,7 +95,15 @@ def build(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(text.encode())
             changed.append(name)
+    for lesson in stale_maps(course, course.select(numbers)):
+        write_map(course, lesson)
+        changed.append(map_file(lesson).as_posix())
     return changed
+
+
+def stale_maps(course: Course, lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons whose map of the model is not there, or shows something else than it should."""
+    return [lesson for lesson in lessons if lesson.map is not None and not is_current_map(course, lesson)]
 
 
 def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
@@ -107,6 +116,10 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             messages.append(f"{name} is missing: run `{command}`")
         elif stored != text.encode():
             messages.append(f"{name} is stale: run `{command}`{short_diff(stored.decode(), text)}")
+    for lesson in stale_maps(course, lessons):
+        messages.append(
+            f"{map_file(lesson).as_posix()} is stale: run `python tools/build.py {lesson.number}`"
+        )
     for lesson in lessons:
         if not is_current(root, solution_with_outputs(course, lesson)):
             command = f"python tools/build.py --execute {lesson.number}"

@@ -14,7 +14,7 @@ from quiz import Question, parse_question
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "minutes": int, "goals": list}
-MAY_BE_GIVEN = {"recall": list}
+MAY_BE_GIVEN = ("recall", "map")
 FLAGS = {"quiz": "markdown", "curious": "markdown", "fold": "code"}
 """Options of a cell that are one word, and the kind of cell that each is for."""
 OPTIONS = {"exercise", "starter", "difficulty", "minutes", "hint", "hint2", "tags", *FLAGS}
@@ -48,6 +48,7 @@ class Lesson:
     goals: list[str]
     cells: tuple[LessonCell, ...] = ()
     recall: tuple[str, ...] = ()
+    map: tuple[str, ...] | None = None
 
     @property
     def number(self) -> str:
@@ -141,9 +142,9 @@ def read_front_matter(slug: str, text: str) -> tuple[dict, int]:
     for key, kind in FRONT_MATTER.items():
         if not isinstance(front.get(key), kind) or not front[key]:
             raise LessonError(f"lessons/{slug}/lesson.py:1: the front matter needs {key!r} ({kind.__name__})")
-    if surplus := sorted(front.keys() - FRONT_MATTER.keys() - MAY_BE_GIVEN.keys()):
+    if surplus := sorted(front.keys() - FRONT_MATTER.keys() - set(MAY_BE_GIVEN)):
         raise LessonError(f"lessons/{slug}/lesson.py:1: unknown in the front matter: {', '.join(surplus)}")
-    for key in MAY_BE_GIVEN.keys() & front.keys():
+    for key in front.keys() & set(MAY_BE_GIVEN):
         if not isinstance(front[key], list):
             raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a list")
         front[key] = tuple(front[key])

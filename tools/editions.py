@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from boxes import anchor, box, exercise_title, for_the_curious, split_task, with_boxes
 from course import Course, Lesson, LessonCell
 from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
+from model_map import map_text
 from outputs import SETUP_TAG
 from quiz import question_text
 from reach import PACKAGE, Place, read_package
@@ -204,6 +205,7 @@ def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
             f"# {lesson.number} · {lesson.title}",
             lesson.promise,
             f"{badge(course, lesson)} · {lesson.minutes} minutes · {other}",
+            *([] if lesson.map is None else [map_text(course, lesson)]),
             "**After this lesson you can**",
             "\n".join(f"- {goal}" for goal in lesson.goals),
             "**Roadmap**",

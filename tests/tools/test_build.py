@@ -13,6 +13,7 @@ import pytest
 import build as builder
 from course import LessonError, read_course
 from editions import make_notebook
+from model_map import PARTS, draw_map
 from outputs import (
     ABSOLUTE_PATH,
     WIDGET_TEXT,
@@ -471,6 +472,57 @@ def test_a_wrong_option_of_a_cell_is_reported_with_file_and_line(course, cell, w
     with pytest.raises(LessonError) as error:
         course.build()
     assert str(error.value).startswith("lessons/01_roots/lesson.py:10: ") and words in str(error.value)
+
+
+# -- the map of the model
+
+
+def with_map(course, name, parts):
+    """Write a lesson that owns parts of the model."""
+    text = FRONT_MATTER.replace("# goals:", f"# map: {parts}\n# goals:") + "# %%\n1"
+    course.write(f"lessons/{name}/lesson.py", text)
+
+
+def test_a_lesson_begins_with_the_map_of_the_model_and_a_text_for_it(course):
+    with_map(course, "01_roots", "[embed, patches]")
+    with_map(course, "02_cubes", "[cls]")
+    with_map(course, "03_later", "[]")
+    assert {f"docs/maps/{name}.png" for name in ("01_roots", "02_cubes", "03_later")} <= set(course.build())
+    title = course.read("notebooks", "02_cubes").cells[0].source
+    assert re.search(
+        r"!\[Map of the model.* this lesson: cls\. With a tick, built before: patches, embed\.\]"
+        r"\(\.\./docs/maps/02_cubes\.png\)\n\n.*\(\.\./docs/shape_card\.md\)",
+        title,
+    )
+    later = course.read("notebooks", "03_later").cells[0].source
+    assert "In colour" not in later and "built before: patches, embed, cls." in later
+    assert course.build() == [] and not any("maps" in message for message in course.check())
+    with_map(course, "01_roots", "[patches]")
+    stale = [message for message in course.check() if "maps" in message]
+    assert stale == [
+        f"docs/maps/{slug}.png is stale: run `python tools/build.py {slug[:2]}`"
+        for slug in ("01_roots", "02_cubes", "03_later")
+    ]
+
+
+def test_a_part_that_the_model_has_not_is_refused(course):
+    with_map(course, "01_roots", "[patches, decoder]")
+    with pytest.raises(
+        LessonError, match=r"01_roots/lesson\.py:1: map: the model has no decoder; its parts are"
+    ):
+        course.build()
+
+
+def test_parts_in_colour_and_ticks_are_drawn():
+    plain, ticked, coloured = (
+        drawn.axes[0]
+        for drawn in (draw_map([], []), draw_map([], ["mlp", "block"]), draw_map(["mlp", "block"], []))
+    )
+    texts = [[text.get_text() for text in axis.texts] for axis in (plain, ticked, coloured)]
+    assert [sum("✓" in text for text in drawn) for drawn in texts] == [0, 2, 0]
+    assert set(PARTS.values()) <= set(texts[0])
+    faces = [{patch.get_facecolor() for patch in axis.patches} for axis in (plain, coloured)]
+    assert len(faces[1] - faces[0]) == 2
 
 
 # -- exercises that begin with code to be mended

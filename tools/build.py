@@ -25,6 +25,7 @@ from glossary import SOURCE as GLOSSARY
 from glossary import glossary_page
 from model_map import is_current_map, map_file, write_map
 from outputs import NotebookFailed, carry_outputs, is_current, run
+from reckoning import core_minutes
 from results import with_results
 from teaching_notes import SOURCE as TEACHING
 from teaching_notes import teaching_notes_page
@@ -43,12 +44,13 @@ def readme_text(course: Course) -> str:
     text = (course.root / "README.md").read_text(encoding="utf-8")
     if not README_TABLE.search(text):
         raise LessonError("README.md: the lines <!-- lessons:begin --> and <!-- lessons:end --> are missing")
-    table = "| | lesson | minutes | what you do | |\n|---|---|---|---|---|\n" if course.lessons else ""
+    table = (
+        "| | lesson | minutes | core | what you do | |\n|---|---|---|---|---|---|\n" if course.lessons else ""
+    )
     for lesson in course.lessons:
         link = f"[{lesson.title}](notebooks/{lesson.slug}.ipynb)"
-        table += (
-            f"| {lesson.number} | {link} | {lesson.minutes} | {lesson.promise} | {badge(course, lesson)} |\n"
-        )
+        minutes = f"{lesson.minutes} | {core_minutes(lesson)}"
+        table += f"| {lesson.number} | {link} | {minutes} | {lesson.promise} | {badge(course, lesson)} |\n"
     return with_results(README_TABLE.sub(lambda match: match[1] + table + match[2], text), course.root)
 
 

@@ -191,8 +191,9 @@ def require_known_options(lesson: Lesson, cell: NotebookNode, metadata: dict, li
     for flag in metadata.keys() & FLAGS.keys():
         if cell.cell_type != FLAGS[flag]:
             raise lesson.error(line, f"{flag!r} is an option of {FLAGS[flag]} cells")
-    if "curious" in metadata and not cell.source.startswith("## "):
-        raise lesson.error(line, "a section for the curious begins with its heading, `## ...`")
+    headings = re.findall(r"^## ", cell.source, re.MULTILINE)
+    if "curious" in metadata and (len(headings) != 1 or not cell.source.startswith("## ")):
+        raise lesson.error(line, "a section for the curious begins with its only heading, `## ...`")
 
 
 def with_starters(references: list[Reference], text: str) -> list[Reference]:

@@ -464,7 +464,7 @@ def test_a_quote_with_the_name_of_a_box_gets_its_colour_and_others_stay_quotes(c
         ("# %% fodl\nx = 1", "unknown options of a cell: fodl"),
         ("# %% curious\nx = 1", "'curious' is an option of markdown cells"),
         ("# %% [markdown] fold\n# Text", "'fold' is an option of code cells"),
-        ("# %% [markdown] curious\n# Text", "begins with its heading"),
+        ("# %% [markdown] curious\n# Text", "begins with its only heading"),
     ],
 )
 def test_a_wrong_option_of_a_cell_is_reported_with_file_and_line(course, cell, words):
@@ -698,7 +698,8 @@ def test_the_readme_gets_the_lesson_table(course):
     assert "README.md" in course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
     assert (
-        "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | You draw roots. | " in text
+        "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | 10 | You draw roots. | "
+        in text
     )
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     course.replace("lessons/01_roots/lesson.py", "minutes: 5", "minutes: 6")

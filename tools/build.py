@@ -1,4 +1,4 @@
-"""Write what is made from the lessons: `notebooks/`, `solutions/`, two pages of `docs/`, tables of the README.
+"""Write what is made from the lessons: `notebooks/`, `solutions/`, pages and maps of `docs/`, tables of the README.
 
     python tools/build.py [NN ...]            write them; with numbers, these lessons' notebooks alone
     python tools/build.py --check [NN ...]    change nothing; say what is stale, and how to mend it
@@ -23,7 +23,9 @@ from course import ROOT, Course, Lesson, LessonError, read_course
 from editions import LEFT_OUT, badge, make_notebook
 from glossary import SOURCE as GLOSSARY
 from glossary import glossary_page
+from model_map import is_current_map, map_file, write_map
 from outputs import NotebookFailed, carry_outputs, is_current, run
+from reckoning import core_minutes
 from results import with_results
 from teaching_notes import SOURCE as TEACHING
 from teaching_notes import teaching_notes_page
@@ -42,12 +44,13 @@ def readme_text(course: Course) -> str:
     text = (course.root / "README.md").read_text(encoding="utf-8")
     if not README_TABLE.search(text):
         raise LessonError("README.md: the lines <!-- lessons:begin --> and <!-- lessons:end --> are missing")
-    table = "| | lesson | minutes | what you do | |\n|---|---|---|---|---|\n" if course.lessons else ""
+    table = (
+        "| | lesson | minutes | core | what you do | |\n|---|---|---|---|---|---|\n" if course.lessons else ""
+    )
     for lesson in course.lessons:
         link = f"[{lesson.title}](notebooks/{lesson.slug}.ipynb)"
-        table += (
-            f"| {lesson.number} | {link} | {lesson.minutes} | {lesson.promise} | {badge(course, lesson)} |\n"
-        )
+        minutes = f"{lesson.minutes} | {core_minutes(lesson)}"
+        table += f"| {lesson.number} | {link} | {minutes} | {lesson.promise} | {badge(course, lesson)} |\n"
     return with_results(README_TABLE.sub(lambda match: match[1] + table + match[2], text), course.root)
 
 
@@ -94,7 +97,15 @@ def build(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(text.encode())
             changed.append(name)
+    for lesson in stale_maps(course, course.select(numbers)):
+        write_map(course, lesson)
+        changed.append(map_file(lesson).as_posix())
     return changed
+
+
+def stale_maps(course: Course, lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons whose map of the model is not there, or shows something else than it should."""
+    return [lesson for lesson in lessons if lesson.map is not None and not is_current_map(course, lesson)]
 
 
 def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
@@ -107,6 +118,10 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             messages.append(f"{name} is missing: run `{command}`")
         elif stored != text.encode():
             messages.append(f"{name} is stale: run `{command}`{short_diff(stored.decode(), text)}")
+    for lesson in stale_maps(course, lessons):
+        messages.append(
+            f"{map_file(lesson).as_posix()} is stale: run `python tools/build.py {lesson.number}`"
+        )
     for lesson in lessons:
         if not is_current(root, solution_with_outputs(course, lesson)):
             command = f"python tools/build.py --execute {lesson.number}"

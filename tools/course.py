@@ -1,7 +1,7 @@
 """The lessons as their authors write them: `lessons/NN_slug/lesson.py`, front matter and cells, read and verified."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,9 +10,14 @@ import yaml
 from nbformat import NotebookNode
 
 from excerpts import Reference, parse, parse_references
+from quiz import Question, parse_question
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "minutes": int, "goals": list}
+MAY_BE_GIVEN = ("recall", "map")
+FLAGS = {"quiz": "markdown", "curious": "markdown", "fold": "code"}
+"""Options of a cell that are one word, and the kind of cell that each is for."""
+OPTIONS = {"exercise", "starter", "difficulty", "minutes", "hint", "hint2", "tags", *FLAGS}
 
 
 class LessonError(Exception):
@@ -28,6 +33,7 @@ class LessonCell:
     metadata: dict
     line: int
     references: tuple[Reference, ...] = ()
+    question: Question | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,18 @@ class Lesson:
     minutes: int
     goals: list[str]
     cells: tuple[LessonCell, ...] = ()
+    recall: tuple[str, ...] = ()
+    map: tuple[str, ...] | None = None
 
     @property
     def number(self) -> str:
         """The two digits that the folder's name begins with."""
         return self.slug[:2]
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions of its quiz, in order."""
+        return [cell.question for cell in self.cells if cell.question]
 
     def error(self, line: int, message: object) -> LessonError:
         """Return an error that names the lesson's file and the line."""
@@ -67,6 +80,24 @@ class Course:
             raise LessonError(f"there is no lesson {', '.join(sorted(unknown))}")
         return [lesson for lesson in self.lessons if not wanted or lesson.number in wanted]
 
+    def recalled(self, lesson: Lesson) -> Iterator[tuple[Lesson, int, Question]]:
+        """Yield what a lesson asks again, as (older lesson, number of the question, question).
+
+        A lesson whose quiz is not written as questions yet has none to ask again.
+        """
+        older = {stop.number: stop for stop in self.lessons if stop.number < lesson.number}
+        for name in lesson.recall:
+            number, _, position = str(name).partition(".")
+            if number not in older or not position.isdigit():
+                raise lesson.error(
+                    1, f'recall: {name!r} names no question of an older lesson, as "01.2" does'
+                )
+            questions = older[number].questions
+            if questions and not 1 <= int(position) <= len(questions):
+                raise lesson.error(1, f"recall: lesson {number} has {len(questions)} questions, no {name}")
+            if questions:
+                yield older[number], int(position), questions[int(position) - 1]
+
 
 def read_course(root: Path) -> Course:
     """Read every lesson, and the address of the repository."""
@@ -75,7 +106,10 @@ def read_course(root: Path) -> Course:
     if not address:
         raise LessonError("pyproject.toml: [project.urls] has no Repository")
     paths = sorted((root / "lessons").glob("[0-9][0-9]_*/lesson.py"))
-    return Course(root, address[1].rstrip("/"), tuple(read_lesson(path) for path in paths))
+    course = Course(root, address[1].rstrip("/"), tuple(read_lesson(path) for path in paths))
+    for lesson in course.lessons:
+        list(course.recalled(lesson))
+    return course
 
 
 def read_lesson(path: Path) -> Lesson:
@@ -108,23 +142,28 @@ def read_front_matter(slug: str, text: str) -> tuple[dict, int]:
     for key, kind in FRONT_MATTER.items():
         if not isinstance(front.get(key), kind) or not front[key]:
             raise LessonError(f"lessons/{slug}/lesson.py:1: the front matter needs {key!r} ({kind.__name__})")
-    if surplus := sorted(front.keys() - FRONT_MATTER.keys()):
+    if surplus := sorted(front.keys() - FRONT_MATTER.keys() - set(MAY_BE_GIVEN)):
         raise LessonError(f"lessons/{slug}/lesson.py:1: unknown in the front matter: {', '.join(surplus)}")
+    for key in front.keys() & set(MAY_BE_GIVEN):
+        if not isinstance(front[key], list):
+            raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a list")
+        front[key] = tuple(front[key])
     return front, block[0].count("\n") + 1
 
 
 def read_cell(lesson: Lesson, cell: NotebookNode, line: int, marker: str) -> LessonCell:
     """Turn a cell as jupytext reads it into ours. An exercise must state all that a student is told about it."""
-    metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+    metadata = read_options(cell)
     try:
         references = parse_references(metadata["exercise"]) if "exercise" in metadata else []
         references = with_starters(references, metadata.get("starter", ""))
+        question = parse_question(cell.source) if "quiz" in metadata else None
         if cell.cell_type == "code":
             parse(cell.source)
-    except LookupError as error:
-        raise lesson.error(line, error) from error
     except SyntaxError as error:
         raise lesson.error(line + error.lineno, error.msg) from error
+    except (LookupError, ValueError) as error:
+        raise lesson.error(line, error) from error
     if "exercise=" in marker and not references:
         raise lesson.error(line, 'the options of this cell cannot be read; write key="value" key=3')
     if references and metadata.get("difficulty") not in (1, 2, 3):
@@ -134,7 +173,27 @@ def read_cell(lesson: Lesson, cell: NotebookNode, line: int, marker: str) -> Les
     for key in ("hint", "hint2") if references else ():
         if not str(metadata.get(key, "")).strip():
             raise lesson.error(line, f'this exercise needs {key}="..."')
-    return LessonCell(cell.cell_type, cell.source, metadata, line, tuple(references))
+    require_known_options(lesson, cell, metadata, line)
+    return LessonCell(cell.cell_type, cell.source, metadata, line, tuple(references), question)
+
+
+def read_options(cell: NotebookNode) -> dict:
+    """Return the options of a cell by name; an option that is one word, which jupytext may call a title, is True."""
+    options = {key: True if value is None else value for key, value in cell.metadata.items()}
+    options.pop("lines_to_next_cell", None)
+    return dict.fromkeys(options.pop("title", "").split(), True) | options
+
+
+def require_known_options(lesson: Lesson, cell: NotebookNode, metadata: dict, line: int) -> None:
+    """Insist that every option of a cell exists, and fits the kind of cell that it stands at."""
+    if unknown := sorted(metadata.keys() - OPTIONS):
+        raise lesson.error(line, f"unknown options of a cell: {', '.join(unknown)}")
+    for flag in metadata.keys() & FLAGS.keys():
+        if cell.cell_type != FLAGS[flag]:
+            raise lesson.error(line, f"{flag!r} is an option of {FLAGS[flag]} cells")
+    headings = re.findall(r"^## ", cell.source, re.MULTILINE)
+    if "curious" in metadata and (len(headings) != 1 or not cell.source.startswith("## ")):
+        raise lesson.error(line, "a section for the curious begins with its only heading, `## ...`")
 
 
 def with_starters(references: list[Reference], text: str) -> list[Reference]:

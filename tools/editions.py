@@ -11,12 +11,16 @@ from itertools import groupby
 import nbformat
 from nbformat import NotebookNode
 
+from boxes import anchor, box, exercise_title, for_the_curious, split_task, with_boxes
 from course import Course, Lesson, LessonCell
 from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
+from model_map import map_text
 from outputs import SETUP_TAG
+from quiz import question_text
 from reach import PACKAGE, Place, read_package
 
 LEFT_OUT = {"notebooks": "solution-only", "solutions": "student-only"}  # tags of cells, by folder
+KEPT = ("exercise", "minutes", "difficulty")
 SOLUTION_MARK = re.compile(r"[ \t]*# SOLUTION[ \t]*$", re.MULTILINE)
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -45,7 +49,8 @@ elif not all(map(importlib.util.find_spec, ("vit_course", "torch", "einops"))):
 
 def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
     """Build the notebook of a lesson that goes to `folder`, without outputs."""
-    solved, cells, seen, known, exercises = folder == "solutions", [], Counter(), set(), 0
+    solved, cells, seen, known = folder == "solutions", [], Counter(), set()
+    exercises, questions, task = 0, 0, ""
 
     def add(kind: str, role: str, origin: str, source: str, **metadata) -> None:
         """Append a cell; its id depends on its role and on the lesson's own text of it, and on nothing else."""
@@ -57,25 +62,40 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
     add("markdown", "title", "", title_text(course, lesson, solved))
     setup = SETUP.format(name=course.repository.rpartition("/")[2], repository=course.repository).strip()
     add("code", "setup", "", setup, cellView="form", jupyter={"source_hidden": True}, tags=[SETUP_TAG])
-    for cell in lesson.cells:
-        tags = cell.metadata.get("tags", [])
-        if LEFT_OUT[folder] in tags:
-            continue
+    if recall := recall_text(course, lesson):
+        add("markdown", "recall", "", recall)
+    shown = [cell for cell in lesson.cells if LEFT_OUT[folder] not in cell.metadata.get("tags", [])]
+    for cell, following in zip(shown, [*shown[1:], None], strict=True):
         source = cell.source
-        if cell.kind == "code":
+        if cell.question:
+            questions += 1
+            source = question_text(cell.question, lesson.number, questions, str(questions))
+        elif cell.kind == "markdown":
+            if following and following.references:
+                source, task = split_task(source)
+            source = with_boxes(for_the_curious(source) if "curious" in cell.metadata else source)
+        elif cell.kind == "code":
             source = SOLUTION_MARK.sub("", source) if solved else without_solution(lesson, cell)
         if cell.references:
             exercises += 1
             known |= {reference.name for reference in cell.references}
-            add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises))
-            source = with_excerpts(course, lesson, replace(cell, source=source), known, solved)
-        metadata = {key: cell.metadata[key] for key in ("exercise",) if key in cell.metadata}
-        if tags := [tag for tag in tags if tag not in LEFT_OUT.values()]:
-            metadata["tags"] = tags
-        add(cell.kind, "lesson", cell.source, source, **metadata)
+            add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solved))
+            source, task = with_excerpts(course, lesson, replace(cell, source=source), known, solved), ""
+        if source or cell.kind == "code":
+            add(cell.kind, "lesson", cell.source, source, **kept_metadata(cell))
     add("markdown", "next", "", next_text(course, lesson))
     metadata = {**NOTEBOOK_METADATA, PACKAGE: {"lesson": lesson.slug}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def kept_metadata(cell: LessonCell) -> dict:
+    """Return what a notebook's cell keeps of its options: what an exercise is, tags, and whether it is folded."""
+    metadata = {key: cell.metadata[key] for key in KEPT if key in cell.metadata}
+    if tags := [tag for tag in cell.metadata.get("tags", []) if tag not in LEFT_OUT.values()]:
+        metadata["tags"] = tags
+    if "fold" in cell.metadata:
+        metadata["jupyter"] = {"source_hidden": True}
+    return metadata
 
 
 def with_excerpts(course: Course, lesson: Lesson, cell: LessonCell, known: set[str], solved: bool) -> str:
@@ -185,6 +205,7 @@ def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
             f"# {lesson.number} · {lesson.title}",
             lesson.promise,
             f"{badge(course, lesson)} · {lesson.minutes} minutes · {other}",
+            *([] if lesson.map is None else [map_text(course, lesson)]),
             "**After this lesson you can**",
             "\n".join(f"- {goal}" for goal in lesson.goals),
             "**Roadmap**",
@@ -210,16 +231,32 @@ def roadmap(course: Course, lesson: Lesson) -> str:
     return "\n".join(lines)
 
 
-def exercise_text(lesson: Lesson, cell: LessonCell, number: int) -> str:
-    """Return the cell before an exercise: number, names, difficulty, minutes, and hints and solution folded."""
-    names = ", ".join(f"`{name}`" for reference in cell.references for name in str(reference).split(", "))
+def recall_text(course: Course, lesson: Lesson) -> str:
+    """Return the section before the first: questions of older lessons, which are named; "" without any."""
+    asked = list(course.recalled(lesson))
+    if not asked:
+        return ""
+    blocks = ["## Before you start", "What do you still know? Decide on an answer, then click on it."]
+    for shown, (older, number, question) in enumerate(asked, 1):
+        text = question_text(question, older.number, number, str(shown))
+        blocks += [f"*From lesson [{older.number} · {older.title}]({older.slug}.ipynb):*", text]
+    return "\n\n".join(blocks)
+
+
+def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solved: bool) -> str:
+    """Return the cell before an exercise: its heading, difficulty, minutes, task, and hints and solution folded."""
+    names = [name for reference in cell.references for name in str(reference).split(", ")]
+    title = exercise_title(lesson.number, number, names)
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
-    solution = f"[The solved notebook](../solutions/{lesson.slug}.ipynb) has one."
-    folds = {"Hint 1": cell.metadata["hint"], "Hint 2": cell.metadata["hint2"], "Solution": solution}
+    folds = {"Hint 1": cell.metadata["hint"], "Hint 2": cell.metadata["hint2"]}
+    if not solved:
+        place = f"../solutions/{lesson.slug}.ipynb#{anchor(title)}"
+        folds["Solution"] = f"[The solved notebook]({place}) has one."
+    boxed = filter(None, (f"*Difficulty {difficulty} · {cell.metadata['minutes']} minutes*", task))
     return "\n\n".join(
         (
-            f"**Exercise {int(lesson.number)}.{number} · {names}** · "
-            f"difficulty {difficulty} · {cell.metadata['minutes']} minutes",
+            f"### {title}",
+            box("\n\n".join(boxed), "task"),
             *(f"<details><summary>{name}</summary>\n\n{text}\n\n</details>" for name, text in folds.items()),
         )
     )

@@ -5,31 +5,28 @@ workshop in `docs/teaching.yaml`. `build` writes the page.
 """
 
 import re
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from course import Course, Lesson, LessonCell, LessonError
 from pages import lesson_link, read_yaml, table
+from reckoning import AT_HOME, WORDS_A_MINUTE, core_minutes, sections
 
 SOURCE = Path("docs", "teaching.yaml")
-WORDS_A_MINUTE = 150
-CELL_MINUTES = 1
-AT_HOME = ("Further reading",)  # sections that take no time in class
 NOTES = ("home", "questions", "skip", "trouble")
 PAGE = """\
 # Teaching notes
 
 For whoever gives the course to a class. Each lesson states its time. The minutes of its sections are **estimates**:
-reading at {words} words a minute, {cells} for each code cell, and the minutes that the exercises state, all
-scaled so that a lesson adds up to its stated time. A class whose machines train slowly needs more.
+reading at {words} words a minute, and the minutes that the exercises state, all scaled so that a lesson adds up to
+its stated time. A class whose machines train slowly needs more.
 
 ## The lessons at a glance
 
 {overview}
 
 *Added up* is the estimate before scaling. Where it is well above the stated time, leave an exercise or a section for
-home.
+home: *core* is what is left without the sections for the curious.
 
 ## A semester: {weeks} weeks
 
@@ -48,35 +45,6 @@ Lessons {workshop_lessons}, {workshop_hours} of lessons altogether.
 """
 
 
-@dataclass(frozen=True)
-class Section:
-    """One section of a lesson, and its cells."""
-
-    title: str
-    cells: tuple[LessonCell, ...]
-
-    @property
-    def number(self) -> int | None:
-        """The number that the title begins with."""
-        match = re.match(r"(\d+)\. ", self.title)
-        return int(match[1]) if match else None
-
-    @property
-    def exercises(self) -> tuple[LessonCell, ...]:
-        """The exercise cells of the section."""
-        return tuple(cell for cell in self.cells if cell.references)
-
-    @property
-    def estimate(self) -> float:
-        """Minutes to read, run and solve the section, before scaling."""
-        if self.title in AT_HOME:
-            return 0.0
-        words = sum(len(cell.source.split()) for cell in self.cells if cell.kind == "markdown")
-        code = sum(cell.kind == "code" and not cell.references for cell in self.cells)
-        exercises = sum(cell.metadata["minutes"] for cell in self.exercises)
-        return words / WORDS_A_MINUTE + code * CELL_MINUTES + exercises
-
-
 # -- the page
 
 
@@ -88,7 +56,6 @@ def teaching_notes_page(course: Course) -> str:
     taught = [lessons[entry] for day in workshop["days"] for entry in day if entry in lessons]
     return PAGE.format(
         words=WORDS_A_MINUTE,
-        cells=spent(CELL_MINUTES),
         overview=overview(course),
         weeks=len(lessons),
         semester_hours=hours(sum(lesson.minutes for lesson in course.lessons)),
@@ -124,9 +91,10 @@ def overview(course: Course) -> str:
         exercises = exercise_cells(lesson)
         minutes = sum(cell.metadata["minutes"] for cell in exercises)
         added = round(sum(section.estimate for section in sections(lesson)))
-        rows.append([lesson_link(lesson), lesson.title, lesson.minutes, added, len(exercises), minutes])
-    total = ["", "**all**", *(f"**{sum(row[column] for row in rows)}**" for column in range(2, 6))]
-    header = ["", "lesson", "minutes stated", "added up", "exercises", "minutes of exercises"]
+        stated = [lesson.minutes, added, core_minutes(lesson)]
+        rows.append([lesson_link(lesson), lesson.title, *stated, len(exercises), minutes])
+    total = ["", "**all**", *(f"**{sum(row[column] for row in rows)}**" for column in range(2, 7))]
+    header = ["", "lesson", "minutes stated", "added up", "core", "exercises", "minutes of exercises"]
     return table(header, [*rows, total])
 
 
@@ -147,19 +115,6 @@ def lesson_notes(lesson: Lesson, notes: dict) -> str:
         "\n".join(f"- {entry}" for entry in notes["trouble"]),
     )
     return "\n\n".join(parts)
-
-
-def sections(lesson: Lesson) -> list[Section]:
-    """Cut a lesson at its headings of the second level, also where one cell holds several."""
-    found: list[tuple[str, list[LessonCell]]] = []
-    for cell in lesson.cells:
-        prose = cell.kind == "markdown"
-        for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE) if prose else [cell.source]:
-            title = re.match(r"## (.+)", part) if prose else None
-            if title or not found:
-                found.append((title[1].strip() if title else "Before the first section", []))
-            found[-1][1].append(replace(cell, source=part))
-    return [Section(title, tuple(cells)) for title, cells in found if any(c.source.strip() for c in cells)]
 
 
 def section_minutes(lesson: Lesson) -> dict[str, int]:

@@ -3,6 +3,7 @@
 # promise: "You cut an image into patches and turn each patch into a token that a Transformer can read."
 # part: "I. Build it"
 # minutes: 60
+# map: [patches, embed]
 # goals:
 #   - "Say why a Vision Transformer reads patches and not pixels, with numbers."
 #   - "Cut a batch of images into patches and put it back together, without a loop."

@@ -3,6 +3,7 @@
 # promise: "You add one learned token that gathers what the patches know, and you measure what it holds."
 # part: "I. Build it"
 # minutes: 50
+# map: [cls, pool]
 # goals:
 #   - "Put a CLS token in front of every sequence of a batch, without copying it by hand."
 #   - "Explain why it must be an `nn.Parameter`, and name three signs that it is not."

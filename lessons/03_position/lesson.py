@@ -3,6 +3,7 @@
 # promise: "You prove that a Transformer cannot see the order of its tokens, and you give every token its place."
 # part: "I. Build it"
 # minutes: 70
+# map: [position]
 # goals:
 #   - "Measure whether a model can see the order of its tokens."
 #   - "Add learned positions, and say why they are added and how large they should be."

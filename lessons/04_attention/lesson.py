@@ -3,6 +3,7 @@
 # promise: "You build the step in which tokens look at each other, and you watch your own attention light up a face."
 # part: "I. Build it"
 # minutes: 75
+# map: [attention]
 # goals:
 #   - "Compute the attention of four tokens on paper, then write it for any number of tokens."
 #   - "Say why the scores are divided by sqrt(d), and show what happens without it."

@@ -3,6 +3,7 @@
 # promise: "You build the block that every Transformer repeats, and you see what lets a deep stack of blocks learn."
 # part: "I. Build it"
 # minutes: 75
+# map: [norm, residual, mlp]
 # goals:
 #   - "Compute a layer norm by hand, and say how it differs from a batch norm."
 #   - "Write the MLP of a block, with GELU, and with dropout in the right places."

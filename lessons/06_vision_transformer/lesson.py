@@ -3,6 +3,7 @@
 # promise: "You put your parts together, prove that the result is the real Vision Transformer, and train it."
 # part: "I. Build it"
 # minutes: 75
+# map: [block, head]
 # goals:
 #   - "Write the forward pass of the Vision Transformer, one line for each equation of the paper."
 #   - "Say why the head starts at zero, and what the first loss must then be."

@@ -3,6 +3,7 @@
 # promise: "You turn a model that learns its pictures by heart into one that recognises new ones, and you measure what each step brings."
 # part: "II. Train it, and be fair"
 # minutes: 75
+# map: []
 # goals:
 #   - "Say why a Vision Transformer needs a recipe, and what each part of the recipe is for."
 #   - "Write crop and flip, MixUp, the learning rate schedule, and the groups for weight decay."

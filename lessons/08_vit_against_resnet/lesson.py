@@ -3,6 +3,7 @@
 # promise: "You compare two kinds of models so that the result means something, and see what a convolution knows before it learns."
 # part: "II. Train it, and be fair"
 # minutes: 65
+# map: []
 # goals:
 #   - "Find what is unfair in a comparison, and plan a fair one."
 #   - "Fit a ResNet to small pictures, and count what it costs."

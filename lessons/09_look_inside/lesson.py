@@ -3,6 +3,7 @@
 # promise: "You open a trained model and measure its filters, positions and heads, always beside a model that has learned nothing."
 # part: "II. Train it, and be fair"
 # minutes: 65
+# map: [attention]
 # goals:
 #   - "Find the main patterns in patch filters, and read maps of positions."
 #   - "Show what every head looks at, and follow attention through all layers."

@@ -3,6 +3,7 @@
 # promise: "You find out which choices in a Vision Transformer matter, and you learn when a difference in a table means anything at all."
 # part: "III. Beyond"
 # minutes: 65
+# map: [cls, position, pool]
 # goals:
 #   - "Sum up the results of several seeds, and say whether two settings differ."
 #   - "Plan experiments that change one thing at a time."

@@ -3,6 +3,7 @@
 # promise: "You put a small ResNet in front of your Transformer, see what its tokens see, and measure when that helps."
 # part: "III. Beyond"
 # minutes: 70
+# map: [patches, embed]
 # goals:
 #   - "Make tokens of a CNN's feature map, and say of which shape they are."
 #   - "Compute what one token can see, and show it with gradients."

@@ -3,6 +3,7 @@
 # promise: "You take a model that has learned one task, give it another one, and measure how many labels that saves."
 # part: "III. Beyond"
 # minutes: 65
+# map: [position, head]
 # goals:
 #   - "Say which parts of a trained ViT go on to a new task, and which do not."
 #   - "Replace the head, and prove that a zero head cannot disturb the body in the first step."

@@ -3,6 +3,7 @@
 # promise: "You hide half of every picture, let a model predict what was there, and measure whether it learned to see without a single label."
 # part: "III. Beyond"
 # minutes: 65
+# map: [patches]
 # goals:
 #   - "Say what a model can learn from pictures that nobody has labelled, and where this idea comes from."
 #   - "Corrupt patches as the paper does, and say why not all of them become the mask token."

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from vit_course import attention, patches
 from vit_course.classroom.checks import check, diagnose
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
+from vit_course.classroom.checks.verdict import verdict_html
 from vit_course.classroom.checks.words import error_text
 
 
@@ -265,3 +266,9 @@ def test_a_seed_for_a_gpu_that_nobody_used_yet_stays(monkeypatch):
     torch.manual_seed(1234)
     diagnose(patches.patchify)
     assert seeds[-1] == 1234
+
+
+def test_code_in_a_verdict_is_shown_as_code_and_everything_else_as_it_is_written():
+    assert verdict_html("`x < y`, then `z`\n  it's <b>") == (
+        "<code>x &lt; y</code>, then <code>z</code><br>&nbsp; it's &lt;b&gt;"
+    )

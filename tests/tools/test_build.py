@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import build as builder
 from course import LessonError, read_course
 from editions import make_notebook
+from model_map import PARTS, draw_map
 from outputs import (
     ABSOLUTE_PATH,
     WIDGET_TEXT,
@@ -255,7 +257,9 @@ def test_a_method_exercise_shows_the_finished_class_with_one_stub(course):
     assert "self.area = area  # in square metres" in source
     assert source.count("NotImplementedError") == 1
     assert "return root" not in source
-    assert "`Square.side`" in "".join(cell.source for cell in course.read("notebooks").cells)
+    assert "### Exercise 1.1: Square.side\n" in "".join(
+        cell.source for cell in course.read("notebooks").cells
+    )
 
 
 def test_a_class_exercise_makes_a_stub_of_every_method_and_keeps_decorators_and_attributes(course):
@@ -336,11 +340,189 @@ def test_an_exercise_is_numbered_and_says_difficulty_minutes_and_hints(course):
     course.lesson(EXERCISE, EXERCISE.replace("root", "roots"))
     course.build()
     first, second = [cell.source for cell in course.read("notebooks").cells if "Hint 1" in cell.source]
-    assert first.startswith("**Exercise 1.1 · `root`** · difficulty ●●○ · 10 minutes\n")
-    assert second.startswith("**Exercise 1.2 · `roots`**")
+    assert first.startswith("### Exercise 1.1: root\n\n")
+    assert "*Difficulty ●●○ · 10 minutes*" in first
+    assert second.startswith("### Exercise 1.2: roots\n")
     assert "<details><summary>Hint 1</summary>\n\nlook in `math`\n\n</details>" in first
     assert "<details><summary>Hint 2</summary>\n\nit is called `sqrt`\n\n</details>" in first
-    assert "(../solutions/01_roots.ipynb)" in first
+    cell = next(cell for cell in course.read("notebooks").cells if "exercise" in cell.metadata)
+    assert (cell.metadata.minutes, cell.metadata.difficulty) == (10, 2)
+
+
+def test_a_students_exercise_links_the_heading_of_its_solution(course):
+    course.lesson(EXERCISE.replace("maths:root", "maths:root, vit_course.maths:roots"))
+    course.replace("lessons/01_roots/lesson.py", "import root", "import root, roots")
+    course.replace("lessons/01_roots/lesson.py", "= check(root)", "= check(root)\nroots = check(roots)")
+    course.build()
+    student, solved = (
+        next(cell.source for cell in course.read(folder).cells if cell.source.startswith("### Exercise"))
+        for folder in ("notebooks", "solutions")
+    )
+    (link,) = re.findall(r"\(\.\./solutions/01_roots\.ipynb#(.+)\)", student)
+    assert link == "Exercise-1.1:-root-and-roots"
+    assert solved.startswith(f"### {link.replace('-', ' ')}\n") and "Solution" not in solved
+
+
+def test_the_task_before_an_exercise_stands_below_its_heading_in_a_box(course):
+    text = "# %% [markdown]\n# Before.\n#\n# **Your task.** Write it.\n#\n# - with care"
+    course.lesson(text, EXERCISE, "# %% [markdown]\n# **Your task.** Go on.")
+    course.build()
+    before, task, _, after = course.read("notebooks").cells[2:6]
+    assert before.source == "Before."
+    assert (
+        'margin: 12px 0px">\n\n*Difficulty ●●○ · 10 minutes*\n\n'
+        "**Your task.** Write it.\n\n- with care\n\n</div>\n\n" in task.source
+    )
+    assert after.source == "**Your task.** Go on."
+    course.lesson("# %% [markdown]\n# **Your task.** Write it.", EXERCISE)
+    course.build()
+    assert [cell.source[:12] for cell in course.read("notebooks").cells[2:3]] == ["### Exercise"]
+
+
+# -- quiz, recall, curious, fold, boxes
+
+QUIZ = """\
+# %% [markdown] quiz
+# Which {0} is right?
+#
+# - [x] this {0} :: It is.
+# - [ ] that {0} :: It is not."""
+
+
+def test_a_quiz_is_the_same_in_both_editions_and_numbered(course):
+    course.lesson(QUIZ.format("one"), QUIZ.format("other"))
+    course.build()
+    student, solved = (course.read(folder).cells[2:-1] for folder in ("notebooks", "solutions"))
+    assert student == solved
+    assert [cell.source.split("\n")[0] for cell in student] == [
+        "**1. Which one is right?**",
+        "**2. Which other is right?**",
+    ]
+
+
+def test_older_questions_are_asked_before_the_first_section_with_the_options_in_their_order(course):
+    course.lesson(QUIZ.format("one"), QUIZ.format("other"))
+    later = FRONT_MATTER.replace("# goals:", '# recall: ["01.2"]\n# goals:') + "# %% [markdown]\n# ## 1. Now"
+    course.write("lessons/02_cubes/lesson.py", later)
+    course.build()
+    asked = course.read("notebooks", "02_cubes").cells[2].source
+    assert asked.startswith("## Before you start\n")
+    assert (
+        "*From lesson [01 · Roots: what grows into a square](01_roots.ipynb):*\n\n**1. Which other" in asked
+    )
+    assert asked.endswith(course.read("notebooks").cells[3].source.removeprefix("**2. "))
+
+
+@pytest.mark.parametrize(
+    ("recall", "words"),
+    [
+        ('["02.1"]', "'02.1' names no question of an older lesson"),
+        ("[1.2]", "1.2 names no question"),
+        ('["01.3"]', "lesson 01 has 2 questions, no 01.3"),
+        ('"01.1"', "'recall' in the front matter is a list"),
+    ],
+)
+def test_a_question_to_recall_must_exist_and_be_older(course, recall, words):
+    course.lesson(QUIZ.format("one"), QUIZ.format("other"))
+    later = FRONT_MATTER.replace("# goals:", f"# recall: {recall}\n# goals:") + "# %%\n1"
+    course.write("lessons/02_cubes/lesson.py", later)
+    with pytest.raises(LessonError) as error:
+        course.build()
+    assert str(error.value).startswith("lessons/02_cubes/lesson.py:1: ") and words in str(error.value)
+
+
+def test_a_section_for_the_curious_is_marked_at_its_heading(course):
+    course.lesson("# %% [markdown] curious\n# ## 7. More?\n#\n# Text.", "# %% [markdown]\n# ## 8. Less")
+    course.build()
+    assert [cell.source for cell in course.read("notebooks").cells[2:4]] == [
+        "## 7. More? ☆\n\n*☆ For the curious: nothing later needs it.*\n\nText.",
+        "## 8. Less",
+    ]
+
+
+def test_a_folded_cell_hides_its_source_and_a_flag_may_stand_before_or_after_other_options(course):
+    course.lesson('# %% fold tags=["a"]\nx = 1', '# %% tags=["a"] fold\nx = 2', "# %%\nx = 3")
+    course.build()
+    folded, too, plain = course.read("notebooks").cells[2:5]
+    assert folded.metadata == too.metadata == {"jupyter": {"source_hidden": True}, "tags": ["a"]}
+    assert plain.metadata == {}
+
+
+def test_a_quote_with_the_name_of_a_box_gets_its_colour_and_others_stay_quotes(course):
+    course.lesson("# %% [markdown]\n# Text.\n#\n# > **Trap.** Do not\n# > step in.\n#\n# > A quote.")
+    course.build()
+    text = course.read("notebooks").cells[2].source
+    assert text.startswith('Text.\n\n<blockquote style="border-left: 5px solid rgb(213, 94, 0); ')
+    assert text.endswith('">\n\n**Trap.** Do not\nstep in.\n\n</blockquote>\n\n> A quote.')
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (QUIZ.format("one").replace("[x]", "[ ]"), "exactly one right option"),
+        ("# %% [markdown] quizz\n# Text", "unknown options of a cell: quizz"),
+        ("# %% fodl\nx = 1", "unknown options of a cell: fodl"),
+        ("# %% curious\nx = 1", "'curious' is an option of markdown cells"),
+        ("# %% [markdown] fold\n# Text", "'fold' is an option of code cells"),
+        ("# %% [markdown] curious\n# Text", "begins with its only heading"),
+    ],
+)
+def test_a_wrong_option_of_a_cell_is_reported_with_file_and_line(course, cell, words):
+    course.lesson(cell)
+    with pytest.raises(LessonError) as error:
+        course.build()
+    assert str(error.value).startswith("lessons/01_roots/lesson.py:10: ") and words in str(error.value)
+
+
+# -- the map of the model
+
+
+def with_map(course, name, parts):
+    """Write a lesson that owns parts of the model."""
+    text = FRONT_MATTER.replace("# goals:", f"# map: {parts}\n# goals:") + "# %%\n1"
+    course.write(f"lessons/{name}/lesson.py", text)
+
+
+def test_a_lesson_begins_with_the_map_of_the_model_and_a_text_for_it(course):
+    with_map(course, "01_roots", "[embed, patches]")
+    with_map(course, "02_cubes", "[cls]")
+    with_map(course, "03_later", "[]")
+    assert {f"docs/maps/{name}.png" for name in ("01_roots", "02_cubes", "03_later")} <= set(course.build())
+    title = course.read("notebooks", "02_cubes").cells[0].source
+    assert re.search(
+        r"!\[Map of the model.* this lesson: cls\. With a tick, built before: patches, embed\.\]"
+        r"\(\.\./docs/maps/02_cubes\.png\)\n\n.*\(\.\./docs/shape_card\.md\)",
+        title,
+    )
+    later = course.read("notebooks", "03_later").cells[0].source
+    assert "In colour" not in later and "built before: patches, embed, cls." in later
+    assert course.build() == [] and not any("maps" in message for message in course.check())
+    with_map(course, "01_roots", "[patches]")
+    stale = [message for message in course.check() if message.startswith("docs/maps")]
+    assert stale == [
+        f"docs/maps/{slug}.png is stale: run `python tools/build.py {slug[:2]}`"
+        for slug in ("01_roots", "02_cubes", "03_later")
+    ]
+
+
+def test_a_part_that_the_model_has_not_is_refused(course):
+    with_map(course, "01_roots", "[patches, decoder]")
+    with pytest.raises(
+        LessonError, match=r"01_roots/lesson\.py:1: map: the model has no decoder; its parts are"
+    ):
+        course.build()
+
+
+def test_parts_in_colour_and_ticks_are_drawn():
+    plain, ticked, coloured = (
+        drawn.axes[0]
+        for drawn in (draw_map([], []), draw_map([], ["mlp", "block"]), draw_map(["mlp", "block"], []))
+    )
+    texts = [[text.get_text() for text in axis.texts] for axis in (plain, ticked, coloured)]
+    assert [sum("✓" in text for text in drawn) for drawn in texts] == [0, 2, 0]
+    assert set(PARTS.values()) <= set(texts[0])
+    faces = [{patch.get_facecolor() for patch in axis.patches} for axis in (plain, coloured)]
+    assert len(faces[1] - faces[0]) == 2
 
 
 # -- exercises that begin with code to be mended
@@ -516,7 +698,8 @@ def test_the_readme_gets_the_lesson_table(course):
     assert "README.md" in course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
     assert (
-        "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | You draw roots. | " in text
+        "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 5 | 10 | You draw roots. | "
+        in text
     )
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     course.replace("lessons/01_roots/lesson.py", "minutes: 5", "minutes: 6")

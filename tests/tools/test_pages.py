@@ -12,6 +12,7 @@ import glossary
 import teaching_notes
 from course import Course, Lesson, LessonCell, LessonError, read_course
 from pages import prose, read_yaml, table
+from reckoning import sections
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
@@ -203,27 +204,22 @@ def test_the_minutes_of_the_sections_add_up_to_the_stated_minutes(stop):
 
 @pytest.mark.parametrize("stop", COURSE.lessons, ids=lambda stop: stop.number)
 def test_cutting_a_lesson_into_sections_loses_no_word(stop):
-    parts = [
-        part.source
-        for section in teaching_notes.sections(stop)
-        for part in section.cells
-        if part.kind == "markdown"
-    ]
+    parts = [part.source for section in sections(stop) for part in section.cells if part.kind == "markdown"]
     assert " ".join(parts).split() == prose(stop).split()
 
 
-def test_a_section_is_estimated_by_its_words_its_cells_and_its_exercises():
+def test_a_section_is_estimated_by_its_words_and_its_exercises():
     stop = lesson(
-        cell("## 1. Why?\n" + "word " * 147),
+        cell("## 1. Why?\n" + "word " * 117),
         cell("1 + 1", kind="code"),
         cell("", kind="code", minutes=8),
         cell("## Recap\nDone.\n\n## Further reading\n" + "word " * 500),
         minutes=20,
     )
-    estimates = {section.title: section.estimate for section in teaching_notes.sections(stop)}
+    estimates = {section.title: section.estimate for section in sections(stop)}
     assert estimates == {
-        "1. Why?": pytest.approx(1 + 1 + 8),
-        "Recap": pytest.approx(3 / 150),
+        "1. Why?": pytest.approx(1 + 8),
+        "Recap": pytest.approx(3 / 120),
         "Further reading": 0,
     }
     assert teaching_notes.section_minutes(stop) == {"1. Why?": 20, "Recap": 0, "Further reading": 0}

@@ -3,6 +3,8 @@
 # promise: "You do something, and you see what comes of it."
 # part: "PART"
 # minutes: 45
+# map: []
+# recall: []
 # goals:
 #   - "Say what nobody could say before this lesson."
 # ---
@@ -29,12 +31,13 @@ print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
 
 # %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# Which question has the lesson answered?
 #
-# <details><summary>A question that the lesson has answered?</summary>
-#
-# Its answer, and why.
-#
-# </details>
+# - [x] this one :: Why it is right.
+# - [ ] another one :: Why it is wrong.
+# - [ ] none of them :: Why it is wrong.
 
 # %% [markdown]
 # ## Recap

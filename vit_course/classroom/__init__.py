@@ -1,17 +1,17 @@
-"""What notebooks use beside the model: checks, figures, the explorer, the clinic, the doctor, profiles.
+"""What notebooks use beside the model: checks, figures, tables, the explorer, the clinic, the doctor, profiles.
 
-`from vit_course.classroom import check, plots` is what a lesson writes. Nothing is loaded before it is asked for: the
-doctor has to start where torch or matplotlib is missing or broken.
+`from vit_course.classroom import check, plots, table` is what a lesson writes. Nothing is loaded before it is asked
+for: the doctor has to start where torch or matplotlib is missing or broken.
 """
 
+from importlib import import_module
 from typing import Any
 
-__all__ = ["check", "plots"]
+__all__ = ["check", "plots", "table"]
+HOMES = {"check": "checks", "table": "tables"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "check":
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vit_course.classroom.checks import check
-
-    return check
+    return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

@@ -1,6 +1,7 @@
 """The verdict on an answer: `check`, the last line of every exercise, and what it shows."""
 
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -53,10 +54,16 @@ def say(verdict: Verdict) -> None:
     if not in_notebook():
         print(text)
         return
-    from html import escape
-
     from IPython.display import display
 
-    body = escape(text).replace("\n", "<br>").replace("  ", "&nbsp; ")
+    body = verdict_html(text)
     html = f'<div style="border-left: 5px solid {colour}; padding: 0.3em 0.8em">{body}</div>'
     display({"text/plain": text, "text/html": html}, raw=True)
+
+
+def verdict_html(text: str) -> str:
+    """Return a verdict as HTML: lines and spaces as they are, code in backticks as code."""
+    from html import escape
+
+    lines = escape(text, quote=False).replace("\n", "<br>").replace("  ", "&nbsp; ")
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", lines)

@@ -105,17 +105,14 @@ values = torch.tensor([[10.0, 0], [20, 0], [0, 10], [0, 20]])
 
 
 def attend_one(query):
-    """Steps 1 to 4 for one query: its scores, scaled scores, weights and what it receives."""
+    """Steps 1 to 4 for one query: its weights over the keys, and what it receives."""
     scores = torch.stack([(query * key).sum() for key in keys])
-    scaled = scores / 2
-    weights = scaled.exp() / scaled.exp().sum()
-    received = sum(weight * value for weight, value in zip(weights, values, strict=True))
-    return scores, scaled, weights, received
+    powers = (scores / 2).exp()
+    weights = powers / powers.sum()
+    return weights, sum(weight * value for weight, value in zip(weights, values, strict=True))
 
 
-scores, scaled, weights, received = (
-    torch.stack(step) for step in zip(*map(attend_one, queries), strict=True)
-)
+weights, received = (torch.stack(results) for results in zip(*map(attend_one, queries), strict=True))
 rows = [[name, *row.tolist()] for name, row in zip(names, torch.cat([weights, received], dim=1), strict=True)]
 table(
     rows,

@@ -47,6 +47,7 @@ def test_html_marks_the_query_and_draws_bars_as_long_as_the_weights():
     assert html.index("solid #D55E00") < html.index("<td", html.index("grass &amp; sky</td>"))
     assert ".35) 73%, transparent 73%" in html
     assert html.count("linear-gradient") == 4
+    assert as_html(one_query(QUERIES[0], KEYS, VALUES, NAMES, 4), range(3, 4)).count("linear-gradient") == 2
 
 
 @pytest.fixture

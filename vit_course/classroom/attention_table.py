@@ -20,6 +20,9 @@ STEPS = ("1. scores", "2. scale", "3. softmax", "4. sum")
 LARGEST = 9
 """Numbers of queries and keys lie between minus and plus this."""
 
+SUM = "sum"
+"""The row of sums, which has no bars."""
+
 Rows = list[list[str]]
 
 
@@ -54,7 +57,7 @@ def one_query(query: Tensor, keys: Tensor, values: Tensor, names: Sequence[str],
         )
         rows.append([name, *shown(steps, step)])
     sums = ("", "", f"{weights.sum():.2f}", vector(received[0], ".1f"))
-    return [*rows, ["sum", *shown(sums, step)]]
+    return [*rows, [SUM, *shown(sums, step)]]
 
 
 def shown(cells: Sequence[str], step: int) -> list[str]:
@@ -84,7 +87,10 @@ def as_html(rows: Rows, bars: range, marked: int = 0) -> str:
     lines = ["".join(cell_html("th", cell) for cell in head)]
     for number, row in enumerate(body, 1):
         line = "border-left: 3px solid #D55E00; " if number == marked else ""
-        cells = [cell_html("td", cell, bar(cell) if i in bars else "") for i, cell in enumerate(row)]
+        cells = [
+            cell_html("td", cell, bar(cell) if i in bars and row[0] != SUM else "")
+            for i, cell in enumerate(row)
+        ]
         lines.append(cell_html("td", row[0], line) + "".join(cells[1:]))
     return '<div style="overflow-x: auto"><table>{}</table></div>'.format(
         "".join(f"<tr>{line}</tr>" for line in lines)
@@ -151,7 +157,8 @@ def table_panel(queries: Tensor, keys: Tensor, values: Tensor, names: Sequence[s
     fields = [number_fields(numbers) for numbers in (queries, keys)]
     query = widgets.ToggleButtons(options=[(name, i) for i, name in enumerate(names)], description="query")
     step = widgets.ToggleButtons(options=[(name, i) for i, name in enumerate(STEPS, 1)], description="step")
-    back, tables = widgets.Button(description="numbers of the lesson"), widgets.HTML()
+    back = widgets.Button(description="numbers of the lesson", layout=widgets.Layout(width="auto"))
+    tables = widgets.HTML()
     for buttons in (query, step):
         buttons.style.button_width = "auto"
 

@@ -5,7 +5,7 @@
 # minutes: 60
 # goals:
 #   - "Measure whether a model can see the order of its tokens."
-#   - "Add learned positions, and say why they are added and how large they should be."
+#   - "Give every token a learned position, and see where broadcasting can hide a mistake."
 #   - "Compute the sine and cosine table for a grid, and read its similarity maps."
 #   - "Read the paper's table on positions, and say what it does not show."
 #   - "Carry trained positions over to a larger picture, and name the settings on which libraries differ."
@@ -124,7 +124,7 @@ table(rows, ["box", "gap", "sees the order"])
 # %%
 from vit_course.embeddings import add_position
 
-pos_embed = nn.Parameter(torch.randn(1, 50, 96).double() * 0.02)
+pos_embed = nn.Parameter(torch.randn(1, 50, 96).double() * 0.02)  # why so small: section 5
 
 
 def encoder_with_positions(x):

@@ -198,7 +198,7 @@ table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *nam
 # %%
 widths = [4, 16, 64, 256, 1024]
 ways = {
-    "no scale": lambda d: 1.0,
+    "nothing": lambda d: 1.0,
     "sqrt(d)": lambda d: d**-0.5,
     "sqrt(D), D = 12 d": lambda d: (12 * d) ** -0.5,
 }
@@ -218,7 +218,7 @@ for name, scale in ways.items():
     for panel, numbers in zip(panels.values(), zip(*results, strict=True), strict=True):
         panel[name] = (widths, list(numbers))
 rows = [[name, *(lines[name][1][2] for lines in panels.values())] for name in ways]
-table(rows, ["scores times", *panels], caption="d = 64")
+table(rows, ["divided by", *panels], caption="d = 64")
 
 # %% fold
 figure = plots.curve_panels(

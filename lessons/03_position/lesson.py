@@ -61,9 +61,10 @@ print(f"{agree.sum().item()} of {len(agree)} numbers agree. The first six:")
 table([["photo", *answer[:6].tolist()], ["puzzle", *answer_to_puzzle[:6].tolist()]], ["CLS of", *range(6)])
 
 # %% [markdown]
-# All of them. For this model the portrait and the puzzle are *one and the same picture*: a bag of patches. Why? Some
-# steps inside the box treat every token by itself. The others, attention, take weighted sums over all tokens, and a sum
-# does not depend on the order of its terms.
+# All of them. Why? Some steps inside the box treat every token by itself. The others, attention, take weighted sums over
+# all tokens, and a sum does not depend on the order of its terms.
+#
+# > **Key idea.** Without positions a Transformer reads a bag of patches: a portrait and its puzzle are the same to it.
 #
 # Shuffle the input, and the output is shuffled in the same way. The name for this is **permutation equivariance**:
 #

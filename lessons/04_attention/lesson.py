@@ -2,21 +2,22 @@
 # title: "Self-attention, many heads"
 # promise: "You build the step in which tokens look at each other, and you watch your own attention light up a face."
 # part: "I. Build it"
-# minutes: 75
+# minutes: 60
 # map: [attention]
 # goals:
 #   - "Compute the attention of four tokens on paper, then write it for any number of tokens."
 #   - "Say why the scores are divided by sqrt(d), and show what happens without it."
 #   - "Split tokens into heads and put them together again without mixing tokens."
-#   - "Write multi-head attention and prove it equal to PyTorch's."
-#   - "Say what attention costs in operations, time and memory."
+#   - "Write multi-head attention, and choose its matrices so that it finds a face."
+#   - "Say what attention costs, and from which length on the square counts."
+# recall: ["01.2", "02.1", "03.1"]
 # ---
 
 # %% [markdown]
 # ## 1. How can one patch know about another?
 #
 # An eye is an eye because there is a nose beside it. But a token holds one patch, and a linear layer works on each token
-# by itself. Test it: change one of five tokens and look which outputs change.
+# by itself. Test it: change one of five tokens, number 3, and look which outputs change.
 
 # %%
 import torch
@@ -24,7 +25,9 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom import check, plots
+from vit_course.classroom import check, plots, table
+from vit_course.classroom.attention_table import edit_attention
+from vit_course.classroom.numbers import percent
 
 
 def tokens_that_change(layer):
@@ -42,9 +45,9 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 # %% [markdown]
 # Only token 3 itself. No stack of such layers will ever compare two patches. We need a step that *mixes* tokens.
 #
-# The bluntest mixture is the mean of all tokens. But then every token receives the same. An eye should listen to the
-# nose, and not to the sky. So each token gets a mean of its own, with its own **weights**, and the weights depend on what
-# the tokens contain. This is **self-attention**: "self", because the tokens of one image attend to each other.
+# The bluntest mixture is the mean of all tokens. But then every token receives the same, and an eye should listen to the
+# nose, not to the sky. So each token gets a mean of its own, with its own **weights**, which depend on what the tokens
+# contain. This is **self-attention**: "self", because the tokens of one image attend to each other.
 #
 # To find the weights, every token is turned into three vectors, by three matrices that are learned:
 #
@@ -52,7 +55,7 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 # - its **key** k: what do I have to offer?
 # - its **value** v: what do I hand over to those who listen to me?
 #
-# Three views of the same token. The paper writes them in one line (appendix A, equation 5):
+# The paper writes the three views of a token in one line (appendix A, equation 5):
 #
 # $$[q, k, v] = z\,U_{qkv}, \qquad U_{qkv} \in \mathbb{R}^{D \times 3d}$$
 #
@@ -69,9 +72,9 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # %% [markdown]
 # ## 2. What does one token receive? Four tokens on paper
 #
-# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4. To make it readable, we
-# give names to the four numbers of queries and keys: *fur, pointed, green, blue*. (A trained model finds numbers without
-# names.) The values have two numbers.
+# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4, and give names to the four
+# numbers of queries and keys: *fur, pointed, green, blue*. (A trained model finds numbers without names.) The values have
+# two numbers.
 #
 # | token | query q | key k | value v |
 # |---|---|---|---|
@@ -88,10 +91,12 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # 3. **Softmax**: make weights that are positive and sum to 1. Take $e^{score}$: 7.4, 7.4, 2.7, 1. Their sum is 18.5.
 #    Divide by it: 0.40, 0.40, 0.15, 0.05.
 # 4. **Sum the values** with these weights: 0.40·(10, 0) + 0.40·(20, 0) + 0.15·(0, 10) + 0.05·(0, 20), about (12, 2.5).
-#    (Without rounding on the way, the last number is 2.6.)
+#    (Without rounding on the way, the last number is 2.55.)
 #
 # The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is. Here are the
-# same steps in code. Before you run them, compute the row of the sky on paper.
+# same steps in code.
+#
+# > **Predict.** Compute the row of the sky on paper before you run them. To whom does the sky listen most, and who is next?
 
 # %%
 names = ["left ear", "right ear", "grass", "sky"]
@@ -101,73 +106,77 @@ values = torch.tensor([[10.0, 0], [20, 0], [0, 10], [0, 20]])
 
 
 def attend_one(query):
-    """Steps 1 to 4 for one query: its scores, scaled scores, weights and what it receives."""
+    """Steps 1 to 4 for one query: its weights over the keys, and what it receives."""
     scores = torch.stack([(query * key).sum() for key in keys])
-    scaled = scores / 2
-    weights = scaled.exp() / scaled.exp().sum()
-    received = sum(weight * value for weight, value in zip(weights, values, strict=True))
-    return scores, scaled, weights, received
+    powers = (scores / 2).exp()
+    weights = powers / powers.sum()
+    return weights, sum(weight * value for weight, value in zip(weights, values, strict=True))
 
 
-for name, query in zip(names, queries, strict=True):
-    _, _, weights, received = attend_one(query)
-    print(f"{name:9}  weights", [f"{w:.2f}" for w in weights], " receives", [f"{r:.1f}" for r in received])
-
-# %%
-scores, scaled, weights, received = (
-    torch.stack(step) for step in zip(*map(attend_one, queries), strict=True)
-)
-figure = plots.number_tables(
-    [scores, scaled, weights],
-    ["1. scores", "2. divided by 2", "3. softmax: weights"],
-    "One row for each query: who listens to whom?",
-    rows=names,
-    columns=names,
-)
-plots.show(
-    figure,
-    "Three 4 by 4 tables with a row for each query and a column for each key: the scores, half of them, and the weights, "
-    "whose rows sum to 1. The left ear's weights are 0.40, 0.40, 0.15 and 0.05.",
+weights, received = (torch.stack(results) for results in zip(*map(attend_one, queries), strict=True))
+rows = [[name, *row.tolist()] for name, row in zip(names, torch.cat([weights, received], dim=1), strict=True)]
+table(
+    rows,
+    ["query of", *names, "value 0", "value 1"],
+    caption="Weights over the keys, and what each query receives",
 )
 
 # %% [markdown]
-# Read the third table along a row: "the left ear gives 0.40 of its attention to the right ear". This T x T table is what
-# people call an **attention map**.
+# Now change something. Choose a query and go through its steps; then edit a number of q or k. What must the sky's query
+# be, for the sky to listen to the grass alone?
+
+# %% tags=["nbval-ignore-output"]
+edit_attention(queries, keys, values, names)
+
+# %% [markdown]
+# Read a row of the weights: "the left ear gives 0.40 of its attention to the right ear". This T x T table is what people
+# call an **attention map**.
 #
 # ## 3. How do we compute all rows at once?
 #
 # The score of query i and key j is the product of row i of q with row j of k. All of them together are one matrix product,
-# $qk^\top$. This is equation 6 of the paper, and 7 is the weighted sum:
+# $qk^\top$. With the weighted sum of the values these are equations 6 and 7 of the paper:
 #
 # $$A = \mathrm{softmax}\!\left(\frac{q k^\top}{\sqrt{d}}\right), \qquad \mathrm{SA}(z) = A\,v$$
 #
-# - q, k and v are (T, d), so $k^\top$ is (d, T), and $qk^\top$ is (T, T), a row for each query;
-# - the softmax turns each *row* into weights: $A_{ij} = e^{s_{ij}} / \sum_{j'} e^{s_{ij'}}$, where $s_{ij}$ is the scaled score;
-# - A v is (T, d): one vector for each query.
-#
+# The softmax turns each *row* of scaled scores $s$ into weights: $A_{ij} = e^{s_{ij}} / \sum_{j'} e^{s_{ij'}}$. A v has one
+# vector for each query.
+
+# %% fold
+plots.show(
+    plots.attention_diagram(),
+    "Six matrices in a row: queries (T, d) times turned keys (d, T) give scores (T, T); divided by the root of d, a "
+    "softmax of each row makes the weights (T, T); times the values (T, e) they give the output (T, e). One row is "
+    "coloured throughout: it belongs to one query.",
+)
+
+# %% [markdown]
 # **Your task.** Write `scaled_dot_product_attention(q, k, v)`. It returns two things: the output and the weights.
 #
 # - It should work with any axes in front, (T, d) as well as (B, h, T, d). So count axes from the end: -1 is the last.
 # - The width d is the last axis of q.
 # - There may be more keys than queries. Keys and values are always equally many.
 
-# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
+# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=12 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
 from vit_course.attention import scaled_dot_product_attention
 
 scaled_dot_product_attention = check(scaled_dot_product_attention)
 
+# %% [markdown]
+# > **Predict.** Each row of the weights sums to 1. Does each column?
+
 # %%
-output, table = scaled_dot_product_attention(queries, keys, values)
-print("as on paper:", torch.allclose(output, received), torch.allclose(table, weights))
-print("rows sum to   ", [f"{s:.2f}" for s in table.sum(dim=-1)])
-print("columns sum to", [f"{s:.2f}" for s in table.sum(dim=-2)])
+output, attended = scaled_dot_product_attention(queries, keys, values)
+print("as on paper:", torch.allclose(output, received), torch.allclose(attended, weights))
+sums = {"row": attended.sum(dim=-1), "column": attended.sum(dim=-2)}
+table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *names])
 
 # %% [markdown]
-# Each row sums to 1: every query spends exactly one unit of attention. The columns do not. A column sum says how much a
-# token is *listened to*. Here the sky gets the least.
+# Every query spends exactly one unit of attention. A column sum says how much a token is *listened to*; here the sky gets
+# the least.
 #
-# Softmax along the wrong axis is a favourite bug, because the shape stays right. Then each *key* would spread one unit over
-# the queries, and a token that nobody looks for would still be forced on someone.
+# > **Trap.** Softmax along the wrong axis keeps the shape right. Then each *key* would spread one unit over the queries, and
+# > a token that nobody looks for would still be forced on someone.
 #
 # ## 4. Why divide by sqrt(d)?
 #
@@ -175,20 +184,22 @@ print("columns sum to", [f"{s:.2f}" for s in table.sum(dim=-2)])
 # variance 1, and the sum of d products has variance d. So with d = 64 the scores have a standard deviation of 8. Two scores that
 # differ by 8 give weights that differ by a factor $e^8$, about 3,000.
 #
-# We measure three things for growing d, with 65 keys, and with three ways to scale:
+# We measure three things for growing d, with 65 keys:
 #
 # - the **variance** of the scores;
 # - the **entropy** of a row of weights, $-\sum_j A_{ij} \ln A_{ij}$. It says how widely a query looks: ln 65 = 4.17 if it
 #   looks at all keys alike, 0 if it sees a single one. (The unit is called nat.)
 # - the **gradient** that reaches the scores through the softmax, for a typical query (the median).
 #
-# The third way, the root of D, is a popular mistake: D is the width of the whole token, not of a head. We take D =
-# 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
+# A popular mistake is the root of D, the width of the whole token, in place of d. We try it too, with D = 12·d, as in the
+# paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
+#
+# > **Predict.** Divide by sqrt(D), which is too much. Do the weights get more peaked, or flatter?
 
 # %%
 widths = [4, 16, 64, 256, 1024]
 ways = {
-    "no scale": lambda d: 1.0,
+    "nothing": lambda d: 1.0,
     "sqrt(d)": lambda d: d**-0.5,
     "sqrt(D), D = 12 d": lambda d: (12 * d) ** -0.5,
 }
@@ -207,10 +218,13 @@ for name, scale in ways.items():
         results.append((scaled.var().item(), entropy.item(), scaled.grad.norm(dim=-1).median().item()))
     for panel, numbers in zip(panels.values(), zip(*results, strict=True), strict=True):
         panel[name] = (widths, list(numbers))
-    print(f"d = 64, {name:17}  variance {results[2][0]:6.2f}, entropy {results[2][1]:.2f} nats")
+rows = [[name, *(lines[name][1][2] for lines in panels.values())] for name in ways]
+table(rows, ["divided by", *panels], caption="d = 64")
+
+# %% fold
 figure = plots.curve_panels(
     panels,
-    "Without the scale, a wide head sees a single key and learns nothing from it",
+    "What does a head of width d see, and what can it learn?",
     "width d of a head",
     log_y=("variance of the scores", "gradient at the scores"),
 )
@@ -223,9 +237,7 @@ plots.show(
 # %% [markdown]
 # Without a scale the softmax **saturates**: one weight is close to 1, all others close to 0, and a small change of the scores
 # changes nothing. The gradient vanishes, and the query cannot learn to look elsewhere. With sqrt(d), width does not matter.
-#
-# And with sqrt(D)? The weights do not get more peaked, as many guess. They get *flatter*: nearly the plain mean of all tokens,
-# which we wanted to leave behind.
+# With sqrt(D) the weights get *flatter*: nearly the plain mean of all tokens, which we wanted to leave behind.
 #
 # ## 5. Why many heads?
 #
@@ -233,29 +245,36 @@ plots.show(
 # *and* about the skin around it. One weighted mean would blend both answers into one vector.
 #
 # So a layer has h small attentions, its **heads**. Each head has three matrices of its own, D x d with d = D/h, and a
-# T x T table of its own. It reads the *whole* token, all D numbers, through its matrices. The token is never cut.
-#
-# What is cut is what the matrices make. Put the h query matrices side by side: together they are one matrix D x D. It
-# gives each token D numbers of q, and slice i of them is the query of head i. With k and v it is the same.
-#
-#     q of one token, D = 6       [ a a | b b | c c ]       h = 3 heads, d = 2
-#
-#     head 0: (T, 2)  the a of every q, k, v  -> attends ->  (T, 2)
-#     head 1: (T, 2)  the b of every q, k, v  -> attends ->  (T, 2)   -> side by side: (T, 6)
-#     head 2: (T, 2)  the c of every q, k, v  -> attends ->  (T, 2)
+# T x T table of its own. Put the h query matrices side by side: together they are one matrix D x D. It gives each token D
+# numbers of q, and slice i of them is the query of head i. With k and v it is the same.
+
+# %% fold
+plots.show(
+    plots.heads_diagram(),
+    "One token of 6 numbers becomes q, k and v of 6 numbers each. Each is cut into 3 slices in the colours of 3 heads. "
+    "Every head gets one slice of q, of k and of v. Their results stand side by side, and W_O makes 6 numbers of them.",
+)
+
+# %% [markdown]
+# > **Key idea.** The *token* is never cut: each head reads all its D numbers, through matrices of its own. What is cut is
+# > q, k and v.
 #
 # In shapes: q, k and v are (B, T, D) and become (B, h, T, d). Then the matrix products work on the last two axes, for
-# all images and all heads at once. A bare `view` or `reshape` gives this shape too, and it is wrong, for the reason you
-# know from lesson 01: it moves nothing. To see it, write into every number of q the token that it belongs to.
+# all images and all heads at once. A bare `view` or `reshape` gives this shape too. To see what it does, write into every
+# number of q the token that it belongs to.
+#
+# > **Predict.** 4 tokens of 6 numbers, 3 heads. Of which tokens are the 4 rows of head 0, after a bare `view`?
 
 # %%
 origin = torch.arange(4).repeat_interleave(6).reshape(1, 4, 6).float()  # (B, T, D), token t is full of t
 right = torch.stack([origin[0, :, 2 * i : 2 * i + 2] for i in range(3)])  # (h, T, d), slice by slice
 bare = origin.reshape(1, 3, 4, 2)[0]  # (h, T, d), brackets only
+
+# %% fold
 figure = plots.number_tables(
     [right[0], bare[0]],
     ["right", "bare `view`"],
-    "With a bare view, head 0 never sees tokens 2 and 3",
+    "Which tokens does head 0 see?",
     rows=[f"row {t}" for t in range(4)],
     columns=["number 0", "number 1"],
     shared_scale=True,
@@ -267,15 +286,15 @@ plots.show(
 )
 
 # %% [markdown]
-# With the bare view, head 0 attends from token 0 to token 0. Tokens 2 and 3 do not reach it at all. Every shape is
-# right, so a training would run. Nothing tells you.
+# > **Trap.** With the bare view, tokens 2 and 3 do not reach head 0 at all, for the reason you know from lesson 01: it moves
+# > nothing. Every shape is right, so a training would run. Nothing tells you.
 #
 # **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D): in the layer on q,
 # k and v, in the cell below on the tokens of section 1, to try them. Head 0 gets the first d numbers of every row, head
 # 1 the next d, and so on. Begin `split_heads` with `check_heads(x.shape[-1], num_heads)`: it raises a clear
 # `ValueError` when h does not divide D.
 
-# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
+# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=10 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
 from vit_course.attention import merge_heads, split_heads
 
 split_heads = check(split_heads)
@@ -290,12 +309,10 @@ print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 # %% [markdown]
 # ## 6. What is left? One big matrix in, one matrix out
 #
-# **In.** h heads need h query matrices, h key matrices and h value matrices, each D x d. Side by side they are one matrix,
-# D x 3D. So there is one `nn.Linear(D, 3 * D)` for everything, called `qkv`. One large product is faster than 3·h small ones. The
-# result is cut into q, k and v, in this order, D numbers each. The order is a convention, but trained weights depend on it.
-#
-# Some programs write the heads as a list of modules: an `nn.ModuleList` of h attentions, each with three `nn.Linear(D,
-# d)`. That is the paper's appendix A to the letter. With the same numbers in the matrices it gives the same result.
+# **In.** All query, key and value matrices side by side are one matrix, D x 3D. So there is one `nn.Linear(D, 3 * D)` for
+# everything, called `qkv`; one large product is faster than 3·h small ones. The result is cut into q, k and v, in this
+# order, D numbers each. The order is a convention, but trained weights depend on it. (Some programs keep a list of h
+# modules with three `nn.Linear(D, d)` each. With the same numbers that gives the same result.)
 
 # %%
 torch.manual_seed(0)
@@ -303,20 +320,17 @@ qkv = nn.Linear(192, 3 * 192)
 q, k, v = qkv(tokens).chunk(3, dim=-1)  # each (B, T, D)
 only_keys = F.linear(tokens, qkv.weight[192:384], qkv.bias[192:384])
 print("rows 192 to 383 of the matrix make the keys:", torch.allclose(k, only_keys, atol=1e-5))
-output, table = scaled_dot_product_attention(*(split_heads(part, 3) for part in (q, k, v)))
-print("output of the heads", tuple(output.shape), " weights", tuple(table.shape))
+output, weights = scaled_dot_product_attention(*(split_heads(part, 3) for part in (q, k, v)))
+print("output of the heads", tuple(output.shape), " weights", tuple(weights.shape))
 
 # %% [markdown]
 # **Out.** What head 0 found stands in slice 0, what head 1 found in slice 1. One more matrix lets every head write to the
-# whole token (equation 8):
+# whole token (equation 8, where MSA means multi-head self-attention):
 #
 # $$\mathrm{MSA}(z) = [\,\mathrm{SA}_1(z);\ \mathrm{SA}_2(z);\ \cdots;\ \mathrm{SA}_h(z)\,]\;U_{msa}, \qquad U_{msa} \in \mathbb{R}^{h d \times D}$$
 #
-# $\mathrm{SA}_i(z)$ is the output of head i, (T, d); the brackets put the heads side by side, (T, h·d); $U_{msa}$ is the **output
-# projection**, which most texts call $W_O$. MSA means multi-head self-attention.
-#
-# D goes in and D comes out. This is on purpose: the output is *added* to the tokens (lesson 05), and the next layer can
-# then be of the same kind. And since d = D/h, twelve heads have as many weights as one.
+# $\mathrm{SA}_i(z)$ is the output of head i, (T, d); $U_{msa}$ is the **output projection**, which most texts call $W_O$. D
+# goes in and D comes out, because the output is *added* to the tokens (lesson 05).
 #
 # **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. Use the three functions you wrote.
 #
@@ -327,7 +341,7 @@ print("output of the heads", tuple(output.shape), " weights", tuple(table.shape)
 # 4. Merge the heads, then `self.proj`, then `self.proj_drop`.
 # 5. Return the result; with `return_attention=True` the pair (result, weights), and these are the weights from *before* the dropout.
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights too, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=15 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights too, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
@@ -335,157 +349,24 @@ MultiHeadAttention = check(MultiHeadAttention)
 # %%
 torch.manual_seed(0)
 attention = MultiHeadAttention(dim=192, num_heads=3).eval()
-out, table = attention(tokens, return_attention=True)
-print(
-    "in ", tuple(tokens.shape), "  out", tuple(out.shape), "  weights", tuple(table.shape), "= (B, h, T, T)"
-)
-print("every row of every head sums to 1:", torch.allclose(table.sum(dim=-1), torch.ones(2, 3, 65)))
+out, weights = attention(tokens, return_attention=True)
+print("in ", tuple(tokens.shape), "  out", tuple(out.shape))
+print("weights", tuple(weights.shape), "= (B, h, T, T)")
+print("every row of every head sums to 1:", torch.allclose(weights.sum(dim=-1), torch.ones(2, 3, 65)))
 print("attention: outputs that change:", tokens_that_change(MultiHeadAttention(8, 2).eval()))
 
 # %% [markdown]
-# Compare the last line with section 1. Now one token changes, and all five outputs change: every token has heard of it.
-#
-# ## 7. Is it the same as PyTorch's?
-#
-# PyTorch has this step twice: as the function `F.scaled_dot_product_attention` and as the module `nn.MultiheadAttention`. If ours
-# is right, copied weights must give equal results.
-
-# %%
-q, k, v = (split_heads(part, 3) for part in attention.qkv(tokens).chunk(3, dim=-1))
-ours, theirs = scaled_dot_product_attention(q, k, v)[0], F.scaled_dot_product_attention(q, k, v)
-print("the function, difference below 1e-5:", (ours - theirs).abs().max().item() < 1e-5)
-
-module = nn.MultiheadAttention(192, 3, batch_first=True).eval()
-with torch.no_grad():
-    module.in_proj_weight.copy_(attention.qkv.weight)
-    module.in_proj_bias.copy_(attention.qkv.bias)
-    module.out_proj.weight.copy_(attention.proj.weight)
-    module.out_proj.bias.copy_(attention.proj.bias)
-their_out, their_table = module(tokens, tokens, tokens, average_attn_weights=False)
-print("the module, difference below 1e-5:  ", (out - their_out).abs().max().item() < 1e-5)
-print("its weights, difference below 1e-5: ", (table - their_table).abs().max().item() < 1e-5)
+# Compare the last line with section 1: now all five outputs change. Every token has heard of it.
 
 # %% [markdown]
-# The weights go over one to one: `in_proj` is `qkv`, `out_proj` is `proj`. In lesson 06 you copy those of a whole ViT.
+# ## 7. What does it look at?
 #
-# PyTorch's function gives the result alone. Where it can, it runs a **fused kernel**: one program on the chip that
-# works through the keys in pieces and never writes down the T x T table. That needs less memory, and there are no
-# weights to look at. (Where no fused kernel fits the inputs, the function falls back on a version that does write the
-# table.) The finished version in `vit_course` uses this function, unless somebody asks for the attention.
+# An untrained layer gives nearly equal weights to all tokens, so there is little to see. Trained maps come in lesson 09.
+# Here we *choose* the matrices by hand, and run **your** layer on a photo of 28 x 28 = 784 patches.
 #
-# ## 8. What does it cost?
-#
-# Count the operations. A product of an (a, b) with a (b, c) matrix needs a·b·c multiplications and as many additions, so 2·a·b·c
-# **floating-point operations** (FLOPs). Multi-head attention on one image contains these products:
-#
-# - the projections to q, k, v and back by $W_O$: four times (T, D) by (D, D);
-# - the scores: in each of h heads (T, d) by (d, T);
-# - the weighted sum: in each of h heads (T, T) by (T, d).
-#
-# **Your task.** Add them up in `attention_flops(num_tokens, dim)`. Leave out softmax, scale and biases: they are small. Remember h·d = D.
-
-# %% exercise="vit_course.attention:attention_flops" difficulty=1 minutes=5 hint="One projection costs 2·T·D·D. One head's scores cost 2·T·d·T; what do h heads cost together, if h·d = D?" hint2="h heads of 2·T·d·T are 2·T·T·(h·d). The weighted sums cost as much as the scores. Then add the four projections."
-from vit_course.attention import attention_flops
-
-attention_flops = check(attention_flops)
-
-# %%
-lengths = [16, 64, 197, 384, 785, 1025, 4096, 16384, 50177]
-projections = [8 * t * 192**2 for t in lengths]
-figure = plots.curves(
-    {
-        "all of attention": (lengths, [attention_flops(t, 192) for t in lengths]),
-        "projections, 8·T·D²": (lengths, projections),
-        "scores and sum, 4·T²·D": (
-            lengths,
-            [attention_flops(t, 192) - p for t, p in zip(lengths, projections, strict=True)],
-        ),
-    },
-    "The quadratic part takes over at T = 2·D = 384 tokens",
-    "tokens T",
-    "FLOPs for one image, one layer (D = 192)",
-    log="xy",
-)
-plots.show(
-    figure,
-    "Three rising lines on logarithmic axes: the projections grow with T, scores and sum with T squared; they cross at 384 "
-    "tokens, and from there on the quadratic part is nearly everything.",
-)
-
-# %% [markdown]
-# Two lessons from this picture. With 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes
-# over fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12):
-# the quadratic part begins to show only for the largest models on the largest pictures.
-#
-# The tables also need memory, h·T² numbers of 4 bytes per image and layer. With the 12 heads of the paper's model Base:
-
-# %%
-for what, num_tokens in [
-    ("32x32, P = 4", 65),
-    ("224x224, P = 16", 197),
-    ("448x448, P = 16", 785),
-    ("224x224, P = 4", 3137),
-    ("224x224, every pixel", 50177),
-]:
-    megabytes = 12 * num_tokens**2 * 4 / 1e6
-    print(f"{what:21} T = {num_tokens:6,}   12 tables: {megabytes:11,.1f} MB")
-
-# %% [markdown]
-# Now measure it on your machine: the step-by-step version that writes the table down, and the fused one. Twice the tokens
-# should take four times the time, once T is large enough.
-
-# %% tags=["nbval-ignore-output"]
-import time
-
-from vit_course.machinery.profiles import get_profile
-from vit_course.machinery.device import get_device
-
-
-def milliseconds(function, *inputs):
-    """Run for a tenth of a second, but at least three times, and return the fastest run in milliseconds."""
-    times = []
-    while len(times) < 3 or sum(times) < 100:
-        start = time.perf_counter()
-        function(*inputs)[0].flatten()[0].item()  # reading a number waits until the device is done
-        times.append(1000 * (time.perf_counter() - start))
-    return min(times)
-
-
-device = get_device()
-ways = {"step by step": scaled_dot_product_attention, "fused": F.scaled_dot_product_attention}
-
-
-lengths = get_profile().pick(
-    smoke=[64, 128, 256], cpu=[64, 128, 256, 512, 1024, 2048], gpu=[256, 512, 1024, 2048, 4096, 8192]
-)
-measured = {name: [] for name in ways}
-for t in lengths:
-    q, k, v = torch.randn(3, 1, 3, t, 64, device=device)
-    for name, attend in ways.items():
-        measured[name].append(milliseconds(attend, q, k, v))
-    print(f"T = {t:5}  " + "  ".join(f"{name} {times[-1]:8.3f} ms" for name, times in measured.items()))
-figure = plots.curves(
-    {name: (lengths, times) for name, times in measured.items()},
-    f"Time of one attention, three heads, on {device.type} (profile {get_profile().name})",
-    "tokens T",
-    "milliseconds",
-    log="xy",
-)
-plots.show(
-    figure, "Time in milliseconds over the number of tokens, both axes logarithmic, step by step and fused."
-)
-
-# %% [markdown]
-# ## 9. What does it look at?
-#
-# An untrained layer gives nearly equal weights to all tokens, so there is little to see (the next cells measure it). Trained
-# maps come in lesson 09. Here nothing is trained: we *choose* the matrices by hand, so that we know what each head should look
-# for, and then run **your** layer on a photo.
-#
-# The photo is cut into 28 x 28 = 784 patches. Each token has D = 256 numbers. We write four descriptions of the patch
-# into them, 64 numbers each: its mean colour, its brightness, its detail (how much its pixels differ), and its place
-# (the sin-cos table of lesson 03). `direction` makes each description a vector of length 1, so that similar patches
-# have a large product.
+# Each token has D = 256 numbers. We write four descriptions of the patch into them, 64 numbers each: its mean colour, its
+# brightness, its detail (how much its pixels differ), and its place (the sin-cos table of lesson 03). `direction` makes
+# each description a vector of length 1, so that similar patches have a large product.
 
 # %%
 from vit_course.embeddings import sincos_2d
@@ -510,9 +391,11 @@ photo_tokens = torch.cat([colour, brightness, detail, place], dim=-1)[None]
 print("tokens:", tuple(photo_tokens.shape))
 
 # %% [markdown]
-# The matrices are as plain as they can be: queries and keys are the tokens themselves, so every patch looks for patches *like itself*.
-# Slice i of q and k is then description i of the token. Trained matrices mix all numbers of a token into each slice.
+# The matrices are as plain as they can be: queries and keys are the tokens themselves, so every patch looks for patches
+# *like itself*, and slice i of q and k is description i. (Trained matrices mix all numbers of a token into each slice.)
 # The queries are also multiplied by a sharpness per head: the larger it is, the pickier the softmax.
+#
+# > **Predict.** A patch of the cheek asks. What will the colour head light up, and what the place head?
 
 # %%
 sharpness = torch.tensor([30.0, 60.0, 80.0, 15.0]) * 64**0.5  # times sqrt(d), since attention divides by it
@@ -526,10 +409,10 @@ with torch.no_grad():
     _, photo_table = by_hand(photo_tokens, return_attention=True)
     _, untrained = MultiHeadAttention(dim=256, num_heads=4).eval()(photo_tokens, return_attention=True)
 print("weights:", tuple(photo_table.shape), "= (B, h, T, T)")
-for name, weights in [("untrained", untrained), ("by hand", photo_table)]:
-    times = (weights.max() / weights.mean()).item()
-    print(f"{name}: is any weight more than twice the mean?", times > 2)
+for name, maps in [("untrained", untrained), ("by hand", photo_table)]:
+    print(f"{name}: is any weight more than twice the mean?", (maps.max() / maps.mean()).item() > 2)
 
+# %%
 head_names = ["colour", "brightness", "detail", "place"]
 spots = {"cheek": (13, 11), "uniform": (23, 5), "flag": (6, 2), "wall": (5, 25)}  # (row, column) in the grid
 
@@ -540,11 +423,12 @@ def maps_of(query):
     return list(rearrange(photo_table[0, :, row * 28 + column], "h (r c) -> h r c", r=28))
 
 
+# %% fold
 figure = plots.attention_maps(
     photo,
     maps_of("cheek"),
     [f"head {i}: {name}" for i, name in enumerate(head_names)],
-    "One patch of the cheek asks: four heads, four answers",
+    "A patch of the cheek asks four heads: who is like me?",
     query=spots["cheek"],
 )
 plots.show(
@@ -562,7 +446,7 @@ plots.show(
 # Move the sliders: choose the head, and the patch that asks.
 
 
-# %%
+# %% fold
 def draw_head(head, query):
     """Show where one head looks from one patch."""
     name = head_names[head]
@@ -578,54 +462,180 @@ draw_head(0, "uniform")
 plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
 
 # %% [markdown]
+# ## 8. What does it cost?
+#
+# A product of an (a, b) with a (b, c) matrix needs a·b·c multiplications and as many additions, so 2·a·b·c
+# **floating-point operations** (FLOPs). Multi-head attention on one image contains these products:
+#
+# - the projections to q, k, v and back by $W_O$: four times (T, D) by (D, D), so 8·T·D²;
+# - the scores, in each of h heads (T, d) by (d, T): since h·d = D, together 2·T²·D;
+# - the weighted sum, in each of h heads (T, T) by (T, d): another 2·T²·D.
+#
+# `attention_flops` adds them up. Softmax, scale and biases are small and left out.
+#
+# > **Predict.** Everybody speaks of the cost T². For D = 192, from how many tokens on is that part the larger one: 16, 65,
+# > 197, or later?
+
+# %%
+from vit_course.attention import attention_flops
+
+lengths = [16, 64, 197, 384, 785, 1025, 4096, 16384, 50177]
+projections = [8 * t * 192**2 for t in lengths]
+quadratic = [attention_flops(t, 192) - p for t, p in zip(lengths, projections, strict=True)]
+rows = [[t, p, q, percent(q / (p + q), 0)] for t, p, q in zip(lengths, projections, quadratic, strict=True)]
+table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "quadratic share"], caption="FLOPs of one layer, D = 192")
+
+# %% fold
+figure = plots.curves(
+    {
+        "all of attention": (lengths, [attention_flops(t, 192) for t in lengths]),
+        "projections, 8·T·D²": (lengths, projections),
+        "scores and sum, 4·T²·D": (lengths, quadratic),
+    },
+    "From which length on is the quadratic part the larger one?",
+    "tokens T",
+    "FLOPs for one image, one layer (D = 192)",
+    log="xy",
+)
+plots.show(
+    figure,
+    "Three rising lines on logarithmic axes: the projections grow with T, scores and sum with T squared; they cross at 384 "
+    "tokens, and from there on the quadratic part is nearly everything.",
+)
+
+# %% [markdown]
+# Only from 2·D = 384 tokens on: with 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes over
+# fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12).
+
+# %% [markdown] curious
+# ## 9. Is it the same as PyTorch's?
+#
+# PyTorch has this step twice: as the function `F.scaled_dot_product_attention` and as the module `nn.MultiheadAttention`. If ours
+# is right, copied weights must give equal results.
+
+# %%
+q, k, v = (split_heads(part, 3) for part in attention.qkv(tokens).chunk(3, dim=-1))
+ours, theirs = scaled_dot_product_attention(q, k, v)[0], F.scaled_dot_product_attention(q, k, v)
+print("the function, difference below 1e-5:", (ours - theirs).abs().max().item() < 1e-5)
+
+module = nn.MultiheadAttention(192, 3, batch_first=True).eval()
+with torch.no_grad():
+    module.in_proj_weight.copy_(attention.qkv.weight)
+    module.in_proj_bias.copy_(attention.qkv.bias)
+    module.out_proj.weight.copy_(attention.proj.weight)
+    module.out_proj.bias.copy_(attention.proj.bias)
+their_out, their_table = module(tokens, tokens, tokens, average_attn_weights=False)
+print("the module, difference below 1e-5:  ", (out - their_out).abs().max().item() < 1e-5)
+print("its weights, difference below 1e-5: ", (weights - their_table).abs().max().item() < 1e-5)
+
+# %% [markdown]
+# The weights go over one to one: `in_proj` is `qkv`, `out_proj` is `proj`. In lesson 06 you copy those of a whole ViT.
+#
+# PyTorch's function gives the result alone. Where it can, it runs a **fused kernel**: one program on the chip that
+# works through the keys in pieces and never writes down the T x T table. That needs less memory, and there are no
+# weights to look at. (Where no fused kernel fits the inputs, the function falls back on a version that does write the
+# table.) The finished version in `vit_course` uses this function, unless somebody asks for the attention.
+
+# %% [markdown] curious
+# ## 10. What does it cost on your machine?
+#
+# The tables need memory, h·T² numbers of 4 bytes per image and layer. With the 12 heads of the paper's model Base:
+
+# %%
+pictures = {
+    "32x32, P = 4": 65,
+    "224x224, P = 16": 197,
+    "448x448, P = 16": 785,
+    "224x224, P = 4": 3137,
+    "224x224, every pixel": 50177,
+}
+rows = [[name, num_tokens, 12 * num_tokens**2 * 4 / 1e6] for name, num_tokens in pictures.items()]
+table(rows, ["picture", "tokens T", "12 tables, MB"])
+
+# %% [markdown]
+# Now the time: the step-by-step version that writes the table down, and the fused one of PyTorch. Twice the tokens should
+# take four times the time, once T is large enough.
+
+# %% tags=["nbval-ignore-output"]
+import time
+
+from vit_course.machinery.device import get_device
+from vit_course.machinery.profiles import get_profile
+
+
+def milliseconds(function, *inputs):
+    """Run for a tenth of a second, but at least three times, and return the fastest run in milliseconds."""
+    times = []
+    while len(times) < 3 or sum(times) < 100:
+        start = time.perf_counter()
+        function(*inputs)[0].flatten()[0].item()  # reading a number waits until the device is done
+        times.append(1000 * (time.perf_counter() - start))
+    return min(times)
+
+
+device = get_device()
+ways = {"step by step": scaled_dot_product_attention, "fused": F.scaled_dot_product_attention}
+lengths = get_profile().pick(
+    smoke=[64, 128, 256], cpu=[64, 128, 256, 512, 1024, 2048], gpu=[256, 512, 1024, 2048, 4096, 8192]
+)
+measured = {name: [] for name in ways}
+for t in lengths:
+    q, k, v = torch.randn(3, 1, 3, t, 64, device=device)
+    for name, attend in ways.items():
+        measured[name].append(milliseconds(attend, q, k, v))
+table(list(zip(lengths, *measured.values(), strict=True)), ["tokens T", *(f"{name}, ms" for name in ways)])
+
+# %% fold tags=["nbval-ignore-output"]
+figure = plots.curves(
+    {name: (lengths, times) for name, times in measured.items()},
+    f"Time of one attention, three heads, on {device.type} (profile {get_profile().name})",
+    "tokens T",
+    "milliseconds",
+    log="xy",
+)
+plots.show(
+    figure, "Time in milliseconds over the number of tokens, both axes logarithmic, step by step and fused."
+)
+
+# %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# Your table of weights has columns that sum to 1, and rows that do not. What happened?
 #
-# **1.** Your table of weights has columns that sum to 1, and rows that do not. What happened? (a) nothing, both are fine (b) the softmax ran
-# over the queries (c) the scale is missing
+# - [x] the softmax ran over the queries :: Rows belong to queries, columns to keys, and the softmax must run along a row, over the keys: `dim=-1`.
+# - [ ] nothing: both ways are in use :: Then a query may receive far more or less than one unit.
+# - [ ] the scale by sqrt(d) is missing :: The scale changes how peaked a row is, never its sum.
+
+# %% [markdown] quiz
+# D = 192, h = 3. By what are the scores divided?
 #
-# <details><summary>Answer</summary>
+# - [x] 8 :: d = 192/3 = 64, and its root is 8.
+# - [ ] about 13.9 :: The root of D: the weights get too flat.
+# - [ ] 64 :: The root is forgotten: flatter still.
+
+# %% [markdown] quiz
+# A model of width 192 gets 6 heads instead of 3. How does the number of its weights change?
 #
-# **(b)** Rows belong to queries, columns to keys, and the softmax must run along a row, over the keys: `dim=-1`. (a): then a
-# query may receive far more or less than one unit. (c): the scale changes how peaked a row is, never its sum.
+# - [x] not at all :: The heads share the width, d becomes 32. The matrices stay D x 3D and D x D.
+# - [ ] it doubles :: That would need heads that keep d = 64.
+# - [ ] it is halved :: A head is half as wide, but there are twice as many.
+
+# %% [markdown] quiz
+# T = 65 tokens, D = 192. You double T, with smaller patches. By what factor do the FLOPs of attention, 8·T·D² + 4·T²·D, grow?
 #
-# </details>
+# - [x] a little more than 2 :: The projections double, the scores and sums get four times as many, and at this length those are the smaller part.
+# - [ ] 4: attention is quadratic :: Only two of its products are. With T far above 2·D = 384 the factor comes near 4.
+# - [ ] 2: each token costs the same :: Each token also looks at twice as many others.
+
+# %% [markdown] quiz
+# The tokens are shuffled before the layer. What happens to its output?
 #
-# **2.** D = 192, h = 3. By what are the scores divided? (a) 8 (b) about 13.9 (c) 64
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** d = 192/3 = 64, and its root is 8. (b) is the root of D: too flat. (c) forgets the root: flatter still.
-#
-# </details>
-#
-# **3.** A model of width 192 gets 6 heads instead of 3. How many more weights has the layer? (a) twice as many (b) none (c) half as many
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The heads share the width, d becomes 32. The matrices stay D x 3D and D x D. (a) would need heads that keep d = 64.
-# (c): a head is half as wide, but there are twice as many.
-#
-# </details>
-#
-# **4.** Why not `x.view(B, h, T, d)`? (a) it needs a copy (b) it is slower (c) a head then gets whole tokens, and misses others
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The numbers stay in their old order, token by token. First `view(B, T, h, d)`, then swap T and h. (a) and (b):
-# a view copies nothing, and it is fast. It is only wrong.
-#
-# </details>
-#
-# **5.** The tokens are shuffled before the layer. What happens to its output? (a) it is shuffled in the same way (b) nothing
-# (c) it is something else altogether
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** Each query still meets the same keys and values, and a weighted sum has no order. This is why lesson 03 had to add
-# positions. (b) is true for a mean over all tokens. (c) is true only with a position in the tokens or in the scores.
-#
-# </details>
-#
+# - [x] it is shuffled in the same way :: Each query still meets the same keys and values, and a weighted sum has no order. This is why lesson 03 had to add positions.
+# - [ ] nothing, a sum has no order :: True for a mean over all tokens. Here each token has a sum of its own, and it moves with its token.
+# - [ ] it becomes something else altogether :: Only with a position in the tokens or in the scores.
+
+# %% [markdown]
 # ## Recap
 #
 # | what | shape | D = 192, h = 3, T = 65 |

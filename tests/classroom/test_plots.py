@@ -22,6 +22,7 @@ PICTURE = torch.rand(3, 16, 16)
 LINES = {"a": ([1, 2], [3, 4]), "b": ([1, 2], [5, 6])}
 MAP = torch.rand(4, 4)
 FIGURES = {
+    "attention_diagram": plots.attention_diagram,
     "attention_maps": lambda: plots.attention_maps(PICTURE, [MAP, MAP], ["1", "2"], "t", (1, 2)),
     "block_diagram": plots.block_diagram,
     "clusters": lambda: plots.clusters(
@@ -31,6 +32,7 @@ FIGURES = {
     "curves": lambda: plots.curves(LINES, "t", "x", "y", log="xy"),
     "dots": lambda: plots.dots({"a": (["x", "y"], [1, 2]), "b": (["x"], [3])}, "t", "x"),
     "heat_maps": lambda: plots.heat_maps([torch.eye(3)], ["one"], "t", "unit"),
+    "heads_diagram": plots.heads_diagram,
     "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
     "map_grid": lambda: plots.map_grid([torch.rand(2, 3, 2, 3)], ["one"], "t", "unit"),
     "named_points": lambda: plots.named_points({"a": (1, 2), "b": (10, 3)}, "t", "x", "y"),

@@ -15,12 +15,20 @@ from vit_course.classroom.plots.basics import (
     slider,
     value_histograms,
 )
-from vit_course.classroom.plots.diagrams import block_diagram, token_sequence, token_trace, vit_overview
+from vit_course.classroom.plots.diagrams import (
+    attention_diagram,
+    block_diagram,
+    heads_diagram,
+    token_sequence,
+    token_trace,
+    vit_overview,
+)
 from vit_course.classroom.plots.pictures import image_grid, image_row, patch_grid, sample_photo, to_picture
 from vit_course.classroom.plots.style import PALETTE, course_style
 
 __all__ = [
     "PALETTE",
+    "attention_diagram",
     "attention_maps",
     "block_diagram",
     "clusters",
@@ -28,6 +36,7 @@ __all__ = [
     "curve_panels",
     "curves",
     "dots",
+    "heads_diagram",
     "heat_maps",
     "image_grid",
     "image_row",

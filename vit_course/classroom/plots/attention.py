@@ -36,7 +36,7 @@ def attention_maps(
         title: the finding.
         query: (row, column) of the patch that looks; it gets a frame in every picture.
     """
-    figure, axes = subplots(1, len(maps) + 1, figsize=(2.3 * (len(maps) + 1), 2.9), squeeze=False)
+    figure, axes = subplots(1, len(maps) + 1, figsize=(min(2.3 * (len(maps) + 1), 10), 2.9), squeeze=False)
     picture = to_picture(image)
     grey = picture if picture.ndim == 2 else picture.mean(axis=-1)
     height, width = grey.shape

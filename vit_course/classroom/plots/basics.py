@@ -130,7 +130,7 @@ def curve_panels(
         xlabel: what the x axis means.
         log_y: the panels whose y axis is logarithmic too.
     """
-    figure, axes = subplots(1, len(panels), figsize=(3.4 * len(panels), 3.4), squeeze=False)
+    figure, axes = subplots(1, len(panels), figsize=(min(3.4 * len(panels), 10), 3.4), squeeze=False)
     for axis, (ylabel, series) in zip(axes[0], panels.items(), strict=True):
         for name, (x, y) in series.items():
             axis.plot(x, y, label=name, marker="o", markersize=4)

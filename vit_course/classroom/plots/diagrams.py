@@ -65,9 +65,9 @@ class Diagram:
         """Write a text, centred on (x, y)."""
         self.axis.text(x, y, text, **{"ha": "center", "va": "center"} | look)
 
-    def caption(self, x: float, y: float, text: str) -> None:
+    def caption(self, x: float, y: float, text: str, fontsize: int = 8) -> None:
         """Write an explanation below (x, y)."""
-        self.text(x, y, text, va="top", fontsize=8, color="0.25")
+        self.text(x, y, text, va="top", fontsize=fontsize, color="0.25")
 
 
 @course_style()
@@ -171,6 +171,80 @@ def draw_token_row(diagram: Diagram, image: Tensor, patch_size: int, count: int,
         diagram.text(token + 0.5, -0.12, token, va="top", fontsize=8)
         diagram.arrow(token + 0.5, 0.88, token + 0.5, 1.46)
         diagram.arrow(token + 0.5, 2.44, token + 0.5, 2.98)
+
+
+@course_style()
+def attention_diagram() -> "Figure":
+    """Draw attention as matrices: queries times keys, the softmax of each row, the weighted sum of the values."""
+    title = "How does one query, the coloured row, become one row of the output?"
+    diagram = Diagram(title, (10, 3.1), (-0.4, 24.2), (-1.5, 5.4))
+    place = iter((0.0, 3.4, 8.1, 14.0, 19.0, 22.2))
+    for name, shape, rows, columns, row in (
+        ("queries q", "(T, d)", 4, 3, True),
+        ("keys, turned: k\u1d40", "(d, T)", 3, 4, False),
+        ("scores q k\u1d40", "(T, T)", 4, 4, True),
+        ("weights A", "(T, T)\neach row sums to 1", 4, 4, True),
+        ("values v", "(T, e)", 4, 2, False),
+        ("output A v", "(T, e)", 4, 2, True),
+    ):
+        draw_matrix(diagram, next(place), (rows, columns), 0 if row else None, name, shape)
+    for x, sign in ((2.95, "\u00d7"), (7.4, "="), (18.3, "\u00d7"), (21.5, "=")):
+        diagram.text(x, 2.4, sign, fontsize=15)
+    diagram.arrow(11.6, 2.4, 13.7, 2.4)
+    diagram.text(12.6, 3.1, "divide by \u221ad,\nsoftmax of\neach row", fontsize=9, va="bottom")
+    return diagram.figure
+
+
+def draw_matrix(
+    diagram: Diagram, x: float, shape: tuple[int, int], marked: int | None, name: str, caption: str
+) -> None:
+    """Draw a matrix of empty cells around the height 2.4, one row of it coloured, its name above, a caption below."""
+    rows, columns = shape
+    bottom = 2.4 - 0.4 * rows
+    for i in range(rows):
+        colour, alpha = (PALETTE[1], 0.6) if i == marked else (PALETTE[5], 0.25)
+        draw_cells(diagram, x, bottom + 0.8 * (rows - 1 - i), [colour] * columns, 0.8, alpha)
+    middle = x + 0.4 * columns
+    diagram.text(middle, 4.4, name, va="bottom", fontsize=10)
+    diagram.caption(middle, bottom - 0.25, caption, 9)
+
+
+def draw_cells(
+    diagram: Diagram, x: float, y: float, colours: Sequence[str], side: float, alpha: float = 0.5
+) -> None:
+    """Draw numbers as a row of cells, from the lower left corner (x, y)."""
+    for number, colour in enumerate(colours):
+        diagram.box(x + side * number, y, side, side, "", colour, alpha=alpha, edgecolor="white", lw=1)
+
+
+@course_style()
+def heads_diagram() -> "Figure":
+    """Draw what becomes of one token in a layer of three heads: q, k and v are cut, the token is not."""
+    title = "Where does a layer with three heads cut, and where does it join?"
+    diagram = Diagram(title, (10, 4.2), (-0.6, 24.4), (-0.9, 9.0))
+    heads = PALETTE[:3]
+    slices, grey = [colour for colour in heads for _ in range(2)], ["0.5"] * 6
+    draw_cells(diagram, 0, 4, grey, 0.5)
+    diagram.caption(1.5, 3.7, "one token,\nD = 6 numbers", 9)
+    diagram.arrow(3.2, 4.25, 5.6, 4.25)
+    diagram.caption(4.4, 5.7, "$W_q$, $W_k$, $W_v$\nread all of it", 9)
+    for name, y in (("q", 6.9), ("k", 4.0), ("v", 1.1)):
+        draw_cells(diagram, 6.4, y, slices, 0.5)
+        diagram.text(6.0, y + 0.25, name, fontsize=12)
+    diagram.caption(7.9, 0.7, "cut into h = 3 slices\nof d = 2 numbers", 9)
+    for head, (colour, y) in enumerate(zip(heads, (6.6, 3.7, 0.8), strict=True)):
+        for part in (7.15, 4.25, 1.35):
+            diagram.line([9.5, 11.3], [part, y + 0.55], color=colour, lw=1)
+        diagram.box(11.4, y, 3.4, 1.1, f"head {head}", colour)
+        diagram.arrow(14.9, y + 0.55, 16.4, 4.25, color=colour)
+    diagram.caption(13.1, 0.5, "each attends with its own\nT x T table of weights", 9)
+    draw_cells(diagram, 16.5, 4, slices, 0.5)
+    diagram.caption(18, 3.7, "side by side:\nh \u00b7 d = D = 6", 9)
+    diagram.arrow(19.7, 4.25, 21, 4.25)
+    diagram.text(20.35, 4.6, "$W_O$", va="bottom", fontsize=11)
+    draw_cells(diagram, 21.2, 4, grey, 0.5)
+    diagram.caption(22.7, 3.7, "each number mixes\nwhat all heads found", 9)
+    return diagram.figure
 
 
 @course_style()

@@ -64,6 +64,16 @@ def returned(value):
     return str(getattr(value, "__annotations__", {}).get("return", ""))
 
 
+@pytest.mark.parametrize(
+    ("number", "height", "rows"), [(1, 2.2, 1), (4, 2.2, 1), (6, 2.2, 2), (10, 1.25, 2), (7, 3, 3)]
+)
+def test_pictures_stand_in_rows_where_one_would_be_wider_than_the_page(number, height, rows):
+    figure = plots.image_row([PICTURE] * number, [str(i) for i in range(number)], "title", height)
+    assert figure.get_figwidth() <= 10
+    assert len({round(axis.get_position().y0, 3) for axis in figure.axes}) == rows
+    assert sum(axis.has_data() for axis in figure.axes) == number
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_a_title_of_its_own_and_the_look_of_the_course(name):
     figure = FIGURES[name]()

@@ -71,7 +71,9 @@ def test_set_that_nobody_uses_any_more_takes_no_memory():
 
 def test_drawing_uses_one_thread_and_puts_the_number_back(monkeypatch):
     seen, before = [], torch.get_num_threads()
-    monkeypatch.setattr(shapes, "_draw", lambda *_: seen.append(torch.get_num_threads()) or torch.zeros(1))
+    monkeypatch.setattr(
+        shapes, "_draw", lambda *_: seen.append(torch.get_num_threads()) or torch.zeros(5, 3, 32, 32)
+    )
     torch.set_num_threads(2)
     try:
         draw_shapes(5, seed=0)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -125,9 +126,12 @@ def _draw(labels: Tensor, height: int, width: int, generator: torch.Generator) -
     step = CONTRAST + EXTRA_CONTRAST * step  # a shape is lighter than what is behind it, channel by channel
     background = level * (1 - step)
     inside, outside = (colour + _texture(x, y, generator) for colour in (background + step, background))
-    noise = NOISE * (torch.rand(2, n, 3, height, width, generator=generator) * 2 - 1)
-    images = outside + cover * (inside - outside) + (noise[0] + noise[1]) / 2
-    return (images.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
+    images = (
+        inside.sub_(outside).mul_(cover).add_(outside)
+    )  # in place: a kernel keeps what was once its largest need
+    noise = torch.rand(2, n, 3, height, width, generator=generator).mul_(2).sub_(1).mul_(NOISE)
+    images += noise[0].add_(noise[1]).div_(2)
+    return images.clamp_(0, 1).mul_(255).add_(0.5).to(torch.uint8)
 
 
 def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tuple[Tensor, Tensor]:
@@ -150,10 +154,14 @@ def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tu
     generator = torch.Generator().manual_seed(seed)
     order = torch.rand(n, generator=generator).argsort(stable=True)
     labels = (torch.arange(n) % len(SHAPES))[order]
-    parts = tqdm(labels.split(CHUNK), "drawing Shapes-10", delay=PATIENCE, leave=False)
+    images = np.empty(
+        (n, 3, height, width), np.uint8
+    )  # filled in place: joining chunks would take twice the memory
     with _one_thread():
-        chunks = [_draw(part, height, width, generator) for part in parts]
-    return torch.cat(chunks), labels
+        for start in tqdm(range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE, leave=False):
+            part = slice(start, start + CHUNK)
+            images[part] = _draw(labels[part], height, width, generator).numpy()
+    return torch.from_numpy(images), labels
 
 
 @contextmanager

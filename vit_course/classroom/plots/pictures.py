@@ -1,5 +1,6 @@
 """Pictures as they are: side by side, as a contact sheet, cut into patches."""
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,9 @@ from vit_course.classroom.plots.style import course_style, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PAGE = 10
+"""The widest figure, in inches: a wider one shrinks on the page, and its type with it."""
 
 
 def to_picture(image: Tensor) -> np.ndarray:
@@ -53,12 +57,16 @@ def image_grid(images: Tensor, columns: int) -> Tensor:
 
 @course_style()
 def image_row(images: list[Tensor], titles: list[str], title: str, height: float = 2.2) -> "Figure":
-    """Draw images (C, H, W) side by side, each with a title of its own."""
-    figure, axes = subplots(1, len(images), figsize=(height * 1.1 * len(images), height + 0.5), squeeze=False)
-    for axis, image, label in zip(axes[0], images, titles, strict=True):
-        axis.imshow(to_picture(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set_title(label, fontsize="small")
+    """Draw images (C, H, W) side by side, each with a title of its own; in rows, if one were wider than a page."""
+    rows = math.ceil(1.1 * height * len(images) / PAGE)
+    columns = math.ceil(len(images) / rows)
+    size = (1.1 * height * columns, (height + 0.3) * rows + 0.2)
+    figure, axes = subplots(rows, columns, figsize=size, squeeze=False)
+    for axis in axes.flat:
         axis.set_axis_off()
+    for axis, image, label in zip(axes.flat[: len(images)], images, titles, strict=True):
+        axis.imshow(to_picture(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(label, fontsize=9)
     figure.suptitle(title)
     return figure
 

@@ -58,9 +58,10 @@ def image_grid(images: Tensor, columns: int) -> Tensor:
 @course_style()
 def image_row(images: list[Tensor], titles: list[str], title: str, height: float = 2.2) -> "Figure":
     """Draw images (C, H, W) side by side, each with a title of its own; in rows, if one were wider than a page."""
-    rows = math.ceil(1.1 * height * len(images) / PAGE)
+    width = 1.1 * height
+    rows = math.ceil(len(images) / max(1, PAGE // width))
     columns = math.ceil(len(images) / rows)
-    size = (1.1 * height * columns, (height + 0.3) * rows + 0.2)
+    size = (width * columns, (height + 0.3) * rows + 0.2)
     figure, axes = subplots(rows, columns, figsize=size, squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()

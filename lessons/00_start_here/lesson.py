@@ -173,9 +173,10 @@ plots.show(
 )
 
 # %% [markdown]
-# **Your task: a contact sheet.** We want to see many pictures at once: 64 small pictures as one large picture of 4 rows and
-# 16 columns. This is one `rearrange`. Think about which of two joined axes is the slow one: going down the large
-# picture by one pixel usually stays inside the same small picture.
+# We want to see many pictures at once: a contact sheet, 64 small pictures as one large picture of 4 rows and 16 columns.
+#
+# **Your task.** Write `image_grid`, which makes such a sheet. It is one `rearrange`. Think about which of two joined axes
+# is the slow one: going down the large picture by one pixel usually stays inside the same small picture.
 
 # %% exercise="vit_course.classroom.plots.pictures:image_grid" difficulty=2 minutes=12 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
 from vit_course.classroom.plots.pictures import image_grid
@@ -239,10 +240,10 @@ table(
 )
 
 # %% [markdown]
-# **Your task.** Write `normalize`.
-#
 # > **Trap.** `mean` has the shape (C,), the images have the shape (B, C, H, W), and PyTorch lines shapes up *from the
 # > right*. So a mean of shape (C,) meets the width W, not the channels. How do you bring it to the right place?
+#
+# **Your task.** Write `normalize`, for pictures of either kind: whole numbers (uint8), or floats that are in 0..1 already.
 
 # %% exercise="vit_course.data.dataset:normalize" difficulty=2 minutes=15 hint="First make numbers in 0..1 of uint8 images. Then give mean and std the shape (C, 1, 1): an axis of length 1 fits any length." hint2="`mean = torch.as_tensor(mean, dtype=torch.float32)`, then `mean.view(-1, 1, 1)` (the same for std). Compare `mean.numel()` with `images.shape[-3]`, and raise a ValueError that names both if they differ."
 from vit_course.data.dataset import normalize

@@ -127,6 +127,26 @@ def test_slider_in_a_notebook_draws_and_offers_every_value(notebook, monkeypatch
     assert offered["side"].options == (4, 8)
 
 
+def test_slider_moves_the_named_controls_alone_and_shows_their_names_in_full(notebook, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
+    shown, drawn = [], []
+    monkeypatch.setattr(
+        ipywidgets,
+        "interact",
+        lambda draw, **controls: shown.append(ipywidgets.interactive(draw, **controls)),
+    )
+    plots.slider(lambda patch_side, depth=12: drawn.append((patch_side, depth)), patch_side=[4, 8])
+    (control,) = shown[0].kwargs_widgets
+    assert (control.description, control.style.description_width) == ("patch side", "initial")
+    shown[0].f(patch_side=8)
+    assert drawn[-1] == (8, 12)
+
+
+def test_few_values_on_a_logarithmic_axis_are_its_ticks():
+    figure = plots.curves({"a": ([1, 2, 32], [1, 2, 3])}, "t", "x", "y", log="x")
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "32"]
+
+
 def test_slider_is_left_out_where_nobody_will_move_it(notebook, monkeypatch, capsys):
     monkeypatch.setenv("VIT_COURSE_WIDGETS", "0")
     plots.slider(lambda side: pytest.fail("drawn"), side=[4, 8])

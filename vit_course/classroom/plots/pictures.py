@@ -77,7 +77,8 @@ def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True
     """Draw an image (C, H, W) cut into its patches, numbered in reading order."""
     height, width = image.shape[-2:]
     rows, columns = height // patch_size, width // patch_size
-    figure, axes = subplots(rows, columns, figsize=(0.62 * columns + 0.4, 0.62 * rows + 0.7), squeeze=False)
+    side = min(0.85, (PAGE - 0.4) / columns)
+    figure, axes = subplots(rows, columns, figsize=(side * columns + 0.4, side * rows + 0.7), squeeze=False)
     picture = to_picture(image)
     for number, axis in enumerate(axes.flat):
         y, x = number // columns * patch_size, number % columns * patch_size
@@ -85,6 +86,6 @@ def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True
         axis.set_axis_off()
         if numbered:
             style = {"facecolor": "white", "alpha": 0.75, "pad": 0.6, "edgecolor": "none"}
-            axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=6, bbox=style)
+            axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=9, bbox=style)
     figure.suptitle(title)
     return figure

@@ -401,8 +401,8 @@ else:
 # %% [markdown] quiz
 # Why are test pictures normalised with the mean of the *training* pictures?
 #
-# - [ ] a mean of so few pictures would be too uncertain :: It may be, and with a million test pictures the rule would be the same.
-# - [ ] the mean need not be computed a second time :: True, and not the reason: it would take less than a second.
+# - [ ] a mean of so few pictures would be too uncertain :: With a million test pictures the rule would be the same.
+# - [ ] the mean need not be computed a second time :: It would take less than a second: time is not the reason.
 # - [x] nothing about the test may reach the model :: Otherwise the test would not tell how the model does on pictures that nobody has seen.
 
 # %% [markdown] quiz

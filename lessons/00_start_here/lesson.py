@@ -21,6 +21,8 @@
 # You will build it yourself, part by part, until nothing in it is a secret. Here is the whole of it:
 
 # %%
+from textwrap import fill
+
 import torch
 from einops import rearrange, reduce, repeat
 
@@ -95,7 +97,7 @@ def patchify(images, patch_size):
 
 
 verdict = diagnose(patchify)
-print(f"{verdict.kind}: {verdict.message}")
+print(fill(f"{verdict.kind}: {verdict.message}", 90))
 
 # %% [markdown]
 # The solved notebooks lie in the folder `solutions/`, with every picture and number, to compare with yours.
@@ -154,12 +156,12 @@ table(
 
 # %%
 values = pictures.float()
-print("one mean per channel:  ", tuple(reduce(values, "b c h w -> c", "mean").shape))
+print("one mean per channel:   ", tuple(reduce(values, "b c h w -> c", "mean").shape))
 smaller = reduce(values, "b c (h h2) (w w2) -> b c h w", "mean", h2=4, w2=4)
-print("4x4 pixels made one:   ", tuple(smaller.shape))
+print("4x4 pixels made one:    ", tuple(smaller.shape))
 enlarged = repeat(smaller, "b c h w -> b c (h h2) (w w2)", h2=4, w2=4)
 print("and each pixel 16 times:", tuple(enlarged.shape))
-print("grey to three channels:", tuple(repeat(values[:, 0], "b h w -> b c h w", c=3).shape))
+print("grey to three channels: ", tuple(repeat(values[:, 0], "b h w -> b c h w", c=3).shape))
 
 # %% fold
 figure = plots.image_row(
@@ -209,7 +211,7 @@ plots.show(
 # `load_dataset()` finds what is there and always says what it found:
 
 # %% tags=["nbval-ignore-output"]
-print(load_dataset())
+print(load_dataset().provenance)
 
 # %% fold
 one_of_each = [dataset.train_images[dataset.train_labels == label][0] for label in range(10)]

@@ -22,6 +22,8 @@
 # token, so N tokens need a table of N x N weights in every head of every layer.
 
 # %%
+from textwrap import fill
+
 import torch
 from einops import rearrange
 from torch import nn
@@ -382,7 +384,7 @@ for attempt in [lambda: count_patches((30, 32), 4), lambda: embed(torch.rand(1, 
     try:
         attempt()
     except ValueError as error:
-        print("ValueError:", error)
+        print(fill(f"ValueError: {error}", 90))
 
 # %% [markdown]
 # ## Check yourself

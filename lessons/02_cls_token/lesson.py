@@ -161,7 +161,7 @@ for reader in (PlainReader(), LearnedReader()):
     saved = "cls_token" in reader.state_dict()
     double = reader.to(torch.float64).make_cls().dtype
     rows.append([type(reader).__name__, known, saved, double, reader.to("meta").make_cls().device])
-table(rows, ["", "known to the optimiser", "in the state dict", "after .to(float64)", "after .to('meta')"])
+table(rows, ["", "optimiser knows it", "in the state dict", "after .to(float64)", "after .to('meta')"])
 
 # %% [markdown]
 # (`meta` is a device that keeps shapes and no numbers. Every machine has it, so it stands in for a GPU here.)

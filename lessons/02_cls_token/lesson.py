@@ -3,7 +3,7 @@
 # promise: "You add one learned token that gathers what the patches know, and you measure what it holds."
 # part: "I. Build it"
 # minutes: 55
-# recall: ["00.3", "01.2", "01.3"]
+# recall: ["00.1", "01.2", "01.3"]
 # goals:
 #   - "Put a CLS token in front of every sequence of a batch."
 #   - "Explain why it must be an `nn.Parameter`, and name three signs that it is not."

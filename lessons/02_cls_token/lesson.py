@@ -61,7 +61,7 @@ plots.show(
 #
 # **Your task.** Write `prepend_cls_token`. The batch has B sequences, and you are given one vector, (1, 1, D). Every
 # sequence gets this same vector, at index 0. If the widths of `tokens` and `cls_token` differ, raise a `ValueError` that
-# names both. (`expand` and `repeat` both make (B, 1, D) of it; section 2 compares them.)
+# names both.
 
 # %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=12 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` comes to stand in front."
 from vit_course.embeddings import prepend_cls_token

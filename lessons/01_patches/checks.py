@@ -177,7 +177,10 @@ exercise(
         },
     ),
     refuses(
-        (counting(1, 1, 5, 4), 2), "patches of 2x2 leave a rest of images (1, 1, 5, 4)", cuts_the_rest_off
+        (counting(1, 1, 5, 4), 2),
+        "patches of 2x2 leave a rest of images (1, 1, 5, 4)",
+        cuts_the_rest_off,
+        cut("b c (h p1) (w p2) -> b (h w) (p1 p2 c)"),
     ),
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a rest of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
@@ -251,7 +254,11 @@ exercise(
             ),
         },
     ),
-    refuses((counting(1, 3, 4), 2, (2, 2)), "3 patches do not fill a grid of 2x2"),
+    refuses(
+        (counting(1, 3, 4), 2, (2, 2)),
+        "3 patches do not fill a grid of 2x2",
+        join("b (h w) (p1 p2 c) -> b c (h p1) (w p2)"),
+    ),
     refuses((counting(1, 5, 4), 2, (2, 2)), "5 patches do not fill a grid of 2x2", takes_what_fits),
     refuses(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
@@ -296,6 +303,26 @@ class TokensOfPatchify(nn.Module):
         return self.proj(cut(self.pattern)(images, self.patch_size))
 
 
+class WithoutBias(TokensOfPatchify):
+    pattern = "b c (h p1) (w p2) -> b (h w) (p1 p2 c)"
+
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        self.proj = nn.Linear(self.proj.in_features, embed_dim, bias=False)
+
+
+class WithoutSuper(nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        self.proj = nn.Conv2d(in_chans, embed_dim, patch_size, patch_size)
+
+
+def convolves(settings: Callable) -> type:
+    """Return a `PatchEmbed` whose convolution has these settings, given the patch size."""
+    return embed_with(
+        proj=lambda m: nn.Conv2d(m.proj.in_channels, m.proj.out_channels, **settings(m.patch_size))
+    )
+
+
 class OtherOrder(PatchEmbed):
     def __init__(self, img_size=32, patch_size=4, embed_dim=192, in_chans=3):
         super().__init__(img_size, patch_size, in_chans, embed_dim)
@@ -324,14 +351,22 @@ def checks_the_size_alone(self, images):
 
 def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
     """Copy the convolution's weights; a student may also have written patchify and a linear layer."""
-    weights = answer.state_dict().get("proj.weight")
+    weights, proj = answer.state_dict().get("proj.weight"), getattr(answer, "proj", None)
+    if weights is not None and "proj.bias" not in answer.state_dict():
+        raise Mistake(
+            "`self.proj` has no bias: keep the one that the layer has by default; trained weights hold it"
+        )
     if weights is not None and weights.ndim == 2:
         flat = rearrange(reference.proj.weight.detach(), "d c p1 p2 -> d (p1 p2 c)")
         if weights.shape != flat.shape:
             raise Mistake(f"proj.weight should be {tuple(flat.shape)}, yours is {tuple(weights.shape)}")
         answer.load_state_dict({"proj.weight": flat, "proj.bias": reference.proj.bias.detach()})
         return answer
-    proj = getattr(answer, "proj", None)
+    if getattr(proj, "padding", (0, 0)) != (0, 0):
+        raise Mistake(
+            f"your convolution pads the image by {proj.padding}: the first patch begins at the first pixel, so leave "
+            "`padding` at 0"
+        )
     kernel, stride = (getattr(proj, name, reference.proj.stride) for name in ("kernel_size", "stride"))
     if (patch := reference.proj.stride) != tuple(stride):
         what = f"your convolution has stride {tuple(stride)}"
@@ -431,12 +466,18 @@ exercise(
             "negative values are gone: the projection is linear, nothing follows it": embed(
                 lambda self, images: F.relu(PatchEmbed.forward(self, images))
             ),
-            "its windows overlap. Patches do not: the stride is P": embed_with(
-                proj=lambda m: nn.Conv2d(m.proj.in_channels, m.proj.out_channels, m.patch_size)
+            "its windows overlap. Patches do not: the stride is P": convolves(
+                lambda patch: {"kernel_size": patch}
             ),
-            "kernel_size and stride are both the patch size": embed_with(
-                proj=lambda m: nn.Conv2d(m.proj.in_channels, m.proj.out_channels, 1)
+            "kernel_size and stride are both the patch size": convolves(lambda patch: {"kernel_size": 1}),
+            "your convolution pads the image": convolves(
+                lambda patch: {"kernel_size": patch, "stride": patch, "padding": 1}
             ),
+            "`self.proj` has no bias": [
+                convolves(lambda patch: {"kernel_size": patch, "stride": patch, "bias": False}),
+                WithoutBias,
+            ],
+            "`super().__init__()` is missing": WithoutSuper,
         },
         prepare=copy_patch_weights,
     ),

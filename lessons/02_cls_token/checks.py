@@ -1,13 +1,15 @@
 """Checks of lesson 02: the CLS token and pooling."""
 
-import torch
-from torch import Tensor
+from collections.abc import Callable
 
-from vit_course import embeddings
-from vit_course.classroom.checks.compare import compare, demand_error
+import torch
+from torch import Tensor, nn
+
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.parts import counting
+from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import explain_error
+from vit_course.embeddings import pool, prepend_cls_token
 
 
 def go_back(answer, *case, weight: Tensor | float = 1.0) -> None:
@@ -27,68 +29,105 @@ def go_back(answer, *case, weight: Tensor | float = 1.0) -> None:
         total.backward()
 
 
-def reads_cls(mistaken):
-    """Complete a mistake of the average: a right reading of the CLS token."""
-    return lambda tokens, mode="token", prefix=1: mistaken(tokens, prefix) if mode == "avg" else tokens[:, 0]
+# -- prepend_cls_token
 
 
-@exercise(embeddings.prepend_cls_token)
-def check_prepend_cls_token(answer):
-    small = (torch.arange(1.0, 7).reshape(1, 2, 3), torch.tensor([[[10.0, 20.0, 30.0]]]))
-    cases = [
-        small,
-        (torch.rand(3, 4, 5), torch.rand(1, 1, 5) + 2),
-        (torch.rand(2, 1, 4), torch.rand(1, 1, 4) - 3),
-        (torch.rand(4, 4, 4).double(), torch.rand(1, 1, 4).double() + 2),
-    ]
+def many(cls_token: Tensor, tokens: Tensor) -> Tensor:
+    """Give every image of the batch a CLS token, (B, 1, D)."""
+    return cls_token.expand(len(tokens), -1, -1)
 
-    def joined(front, back, dim=1):
-        return torch.cat([front, back], dim=dim)
 
-    def many(cls: Tensor, tokens: Tensor) -> Tensor:
-        return cls.expand(len(tokens), -1, -1)
+def front(make: Callable) -> Callable:
+    """Return a `prepend_cls_token` that puts what `make` returns in front."""
+    return lambda tokens, cls_token: torch.cat([make(cls_token, tokens), tokens], dim=1)
 
-    compare(
-        answer,
-        embeddings.prepend_cls_token,
-        cases,
-        [
-            (
-                lambda tokens, cls: joined(tokens, many(cls, tokens)),
-                "the CLS token stands last: it belongs in front, at index 0, where the head will read it. Who "
-                "reads index 0 now reads a patch",
-            ),
-            (
-                lambda tokens, cls: joined(many(torch.zeros_like(cls), tokens), tokens),
-                "index 0 holds zeros, not the numbers of `cls_token`: a new tensor of zeros is never learned. Use "
-                "the vector you are given",
-            ),
-            (
-                lambda tokens, cls: joined(cls.expand(1, tokens.shape[1], -1), tokens, dim=0),
-                "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token "
-                "of its own, so the axis of the tokens grows: axis 1",
-            ),
-            (
-                lambda tokens, cls: joined(cls.expand_as(tokens), tokens, dim=2),
-                "you made every token wider: the CLS token is one more *token*, not more channels. Join along axis 1",
-            ),
-            (
-                lambda tokens, cls: tokens + cls,
-                "you added the numbers of the CLS token to every patch token: it should stand beside them, as a "
-                "token of its own (`torch.cat`, not `+`)",
-            ),
-            (
-                lambda tokens, cls: joined(many(cls, tokens), tokens[:, 1:]),
-                "the CLS token took the place of patch 0: no patch may be lost, the result has N + 1 tokens",
-            ),
-            (
-                lambda tokens, cls: joined(tokens.mean(1, keepdim=True), tokens),
-                "index 0 holds the mean of the patches: the CLS token is a vector of its own, the same for every "
-                "image",
-            ),
+
+def not_expanded(tokens, cls_token):
+    return torch.cat([cls_token, tokens], dim=1)
+
+
+def joined_to_batch(tokens, cls_token):
+    return torch.cat([many(cls_token, tokens), tokens])
+
+
+def last(tokens, cls_token):
+    return torch.cat([tokens, many(cls_token, tokens)], dim=1)
+
+
+def as_an_image(tokens, cls_token):
+    return torch.cat([cls_token.repeat(1, tokens.shape[1], 1), tokens])
+
+
+def as_channels(tokens, cls_token):
+    return torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
+
+
+def added(tokens, cls_token):
+    return tokens + cls_token
+
+
+def in_place_of_patch_0(tokens, cls_token):
+    return torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
+
+
+def learned_from_one_image(cls_token, tokens):
+    return torch.cat([cls_token, many(cls_token.detach(), tokens[1:])])
+
+
+def detached(tokens, cls_token):
+    return torch.cat([many(cls_token, tokens), tokens.data], dim=1)
+
+
+def half_detached(tokens, cls_token):
+    return torch.cat([many(cls_token, tokens), 0.5 * tokens + 0.5 * tokens.detach()], dim=1)
+
+
+def fits_any_width(tokens, cls_token):
+    result = tokens.new_empty(tokens.shape[0], tokens.shape[1] + 1, tokens.shape[2])
+    result[:, :1] = cls_token
+    result[:, 1:] = tokens
+    return result
+
+
+@demand(
+    {
+        "`torch.cat` stopped for a batch of 3": not_expanded,
+        "Axis 1 counts the tokens": joined_to_batch,
+        "something random stands in front": front(lambda cls, tokens: torch.randn_like(tokens[:, :1])),
+    }
+)
+def takes_a_batch(answer):
+    case = torch.rand(3, 4, 5), torch.rand(1, 1, 5)
+    one, other = (outcome(lambda function, *given: function(*given), answer, case) for _ in range(2))
+    if isinstance(one, RuntimeError) and "Sizes of tensors must match" in str(one):
+        text = str(one).rstrip(".")
+        if "in dimension 1" not in text:
+            raise Mistake(f"`torch.cat` stopped: {text}. Axis 1 counts the tokens: join along it")
+        raise Mistake(
+            f"`torch.cat` stopped for a batch of 3: {text}. What you join must have the same size in every axis but "
+            "the one you join along: `cls_token` is (1, 1, D), the batch needs (B, 1, D)"
+        )
+    tensors = isinstance(one, Tensor) and isinstance(other, Tensor)
+    if tensors and one.shape == other.shape and not torch.equal(one, other):
+        raise Mistake(
+            "two calls with the same input give different results, so something random stands in front: the CLS token "
+            "is the one vector you are given, the same for every image and every call"
+        )
+
+
+@demand(
+    {
+        "no gradient reaches `cls_token`": [
+            front(lambda cls, tokens: many(cls.detach(), tokens)),
+            front(lambda cls, tokens: many(nn.Parameter(cls), tokens)),
+            torch.no_grad()(front(many)),
         ],
-        run=call_twice,
-    )
+        "no gradient reaches the patch tokens": detached,
+        "the gradient of the patch tokens is not right": half_detached,
+        "the gradient of `cls_token` is not the sum over the images": front(learned_from_one_image),
+    }
+)
+def lets_gradients_through(answer):
     tokens, cls = torch.rand(3, 4, 5, requires_grad=True), torch.rand(1, 1, 5, requires_grad=True)
     weight = torch.rand(3, 5, 5)
     go_back(answer, tokens, cls, weight=weight)
@@ -109,140 +148,112 @@ def check_prepend_cls_token(answer):
             "the gradient of `cls_token` is not the sum over the images of the batch: use the one vector for all "
             "images, with `expand`, `repeat` or broadcasting"
         )
-    for width in (1, 6):
-        bad = torch.rand(2, 3, 4), torch.rand(1, 1, width)
-        demand_error(answer, bad, f"tokens of width 4 do not fit a CLS token of width {width}", ValueError)
 
 
-def call_twice(function, tokens: Tensor, cls_token: Tensor) -> Tensor:
-    """Run a `prepend_cls_token`. A missing `expand` and a random front are known mistakes, and say so."""
-    try:
-        first, second = function(tokens, cls_token), function(tokens, cls_token)
-    except RuntimeError as error:
-        if len(tokens) > 1 and "Sizes of tensors must match" in str(error):
-            text = str(error).rstrip(".")
-            if "in dimension 1" not in text:
-                raise Mistake(
-                    f"`torch.cat` stopped: {text}. Axis 1 counts the tokens: join along it"
-                ) from error
-            raise Mistake(
-                f"`torch.cat` stopped for a batch of {len(tokens)}: {text}. What you join must have the same size in "
-                "every axis but the one you join along: `cls_token` is (1, 1, D), the batch needs (B, 1, D)"
-            ) from error
-        raise
-    if isinstance(first, Tensor) and isinstance(second, Tensor) and first.shape == second.shape:
-        if not torch.equal(first, second):
-            raise Mistake(
-                "two calls with the same input give different results, so something random stands in front: the "
-                "CLS token is the one vector you are given, the same for every image and every call"
-            )
-    return first
-
-
-@exercise(embeddings.pool)
-def check_pool(answer):
-    small = torch.tensor([[[9.0, 8.0], [1.0, 2.0], [3.0, 6.0]]])
-    wide, double = torch.rand(3, 6, 4) + torch.arange(6.0)[:, None], torch.randn(2, 5, 3).double()
-    compare(
-        answer,
-        embeddings.pool,
-        [(small,), (small, "token", 1), (wide, "token", 1), (wide, "token", 2), (double, "token")],
-        [
-            (
-                lambda tokens, *_: tokens[:, :1],
-                "you kept an axis: `tokens[:, :1]` is a list of one token, (B, 1, D). One vector per image is (B, D): "
-                "index with a number, not with a slice",
-            ),
-            (
-                lambda tokens, *_: tokens[:, -1],
-                'mode "token" reads the last token, which is a patch: the CLS token stands at index 0',
-            ),
-            (
-                lambda tokens, mode="token", prefix=1: tokens[:, prefix],
-                'mode "token" reads the first *patch*: the CLS token stands at index 0',
-            ),
-            (
-                lambda tokens, *_: tokens[:, 1],
-                'mode "token" reads index 1, the first patch: counting starts at 0',
-            ),
-            (
-                lambda tokens, mode="token", prefix=1: tokens[:, prefix - 1],
-                "you read the last of the prefix tokens: the CLS token is at index 0, however many prefix tokens "
-                "there are",
-            ),
-            (
-                lambda tokens, mode="token", prefix=1: tokens[:, :prefix].sum(1),
-                "with more than one prefix token you add them up: read the token at index 0 alone",
-            ),
-            (
-                lambda tokens, mode="token", prefix=1: tokens[:, :prefix].mean(1),
-                "with more than one prefix token you average them: read the token at index 0 alone",
-            ),
-            (
-                lambda tokens, *_: tokens[0],
-                "`tokens[0]` is the first *image* of the batch with all its tokens: axis 0 counts images",
-            ),
-            (
-                lambda tokens, mode="token", prefix=1: tokens[:, prefix:].mean(1),
-                'mode "token" gives the average of the patches: read the CLS token instead',
-            ),
+exercise(
+    prepend_cls_token,
+    takes_a_batch,
+    results(
+        lambda: [
+            (counting(1, 2, 3) + 1, torch.tensor([[[10.0, 20.0, 30.0]]])),
+            (torch.rand(3, 4, 5), torch.rand(1, 1, 5) + 2),
+            (torch.rand(2, 1, 4), torch.rand(1, 1, 4) - 3),
+            (torch.rand(4, 4, 4).double(), torch.rand(1, 1, 4).double() + 2),
         ],
+        {
+            "the CLS token stands last: it belongs in front, at index 0, where the head will read it. Who reads index "
+            "0 now reads a patch": last,
+            "index 0 holds zeros, not the numbers of `cls_token`: a new tensor of zeros is never learned. Use the "
+            "vector you are given": front(lambda cls, tokens: torch.zeros_like(tokens[:, :1])),
+            "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token of its "
+            "own, so the axis of the tokens grows: axis 1": as_an_image,
+            "you made every token wider: the CLS token is one more *token*, not more channels. Join along axis 1": (
+                as_channels
+            ),
+            "you added the numbers of the CLS token to every patch token: it should stand beside them, as a token of "
+            "its own (`torch.cat`, not `+`)": added,
+            "the CLS token took the place of patch 0: no patch may be lost, the result has N + 1 tokens": (
+                in_place_of_patch_0
+            ),
+            "index 0 holds the mean of the patches: the CLS token is a vector of its own, the same for every image": (
+                front(lambda cls, tokens: tokens.mean(dim=1, keepdim=True))
+            ),
+        },
+    ),
+    lets_gradients_through,
+    refuses(
+        (torch.ones(2, 3, 4), torch.ones(1, 1, 1)),
+        "tokens of width 4 do not fit a CLS token of width 1",
+        fits_any_width,
+        front(many),
+    ),
+    refuses(
+        (torch.ones(2, 3, 4), torch.ones(1, 1, 6)),
+        "tokens of width 4 do not fit a CLS token of width 6",
+    ),
+)
+
+# -- pool
+
+
+def pooled(token: Callable | None = None, avg: Callable | None = None) -> Callable:
+    """Return a `pool` with a mistake in one of its modes, made of the tokens and the number of prefix tokens."""
+    token, avg = token or (lambda x, prefix: x[:, 0]), avg or (lambda x, prefix: x[:, prefix:].mean(1))
+    return lambda tokens, mode="token", num_prefix_tokens=1: {"token": token, "avg": avg}[mode](
+        tokens, num_prefix_tokens
     )
-    compare(
-        answer,
-        embeddings.pool,
-        [(small, "avg", 1), (small, "avg"), *((wide, "avg", n) for n in (1, 0, 2)), (double, "avg", 3)],
-        [
-            (
-                reads_cls(lambda tokens, prefix: tokens.mean(1)),
-                "your average includes the CLS token: leave out the first `num_prefix_tokens` tokens, they are no "
-                "patches",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, 1:].mean(1)),
-                "you always leave out one token: a model without a CLS token (num_prefix_tokens = 0) loses its first "
-                "patch that way. Leave out `num_prefix_tokens` of them",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, max(prefix, 1) :].mean(1)),
-                "without a CLS token (num_prefix_tokens = 0) you still leave out the first token, and it is a patch",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].amax(1)),
-                'you take the largest value of each channel: mode "avg" is the mean',
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].sum(1)),
-                "this is the sum of the patch tokens: divide by how many they are",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].sum(1) / tokens.shape[1]),
-                "you divide by the number of all tokens: there are T - num_prefix_tokens patches",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].mean(2)),
-                "this averages over the D numbers inside each token, one number per patch, (B, N): the average is over "
-                "the tokens, axis 1, and keeps D",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].mean(0)),
-                "this averages over the images of the batch: every image gets a vector of its own, so the average is "
-                "over axis 1",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, prefix:].mean(1, keepdim=True)),
-                "you kept an axis: the result is (B, D), without `keepdim`",
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, 0]),
-                'mode "avg" still reads the CLS token: `mode` decides which of the two it is',
-            ),
-            (
-                reads_cls(lambda tokens, prefix: tokens[:, :prefix].mean(1)),
-                "this averages the prefix tokens: the patches are those *behind* them",
-            ),
-        ],
-    )
+
+
+def guarded(
+    token: Callable | None = None, avg: Callable | None = None, modes: dict | None = None
+) -> Callable:
+    """Return such a `pool` that refuses other modes than these names."""
+    names = modes or {"token": "token", "avg": "avg"}
+
+    def answer(tokens, mode="token", num_prefix_tokens=1):
+        if mode not in names or (names[mode] == "token" and num_prefix_tokens == 0):
+            raise ValueError(f"no mode {mode} with {num_prefix_tokens} prefix tokens")
+        return pooled(token, avg)(tokens, names[mode], num_prefix_tokens)
+
+    return answer
+
+
+def takes_any_mode(tokens, mode="token", num_prefix_tokens=1):
+    if mode == "token" and num_prefix_tokens < 1:
+        raise ValueError("no CLS token")
+    return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
+
+
+def returns_nothing_for_other_modes(tokens, mode="token", num_prefix_tokens=1):
+    if mode == "token":
+        return tokens[:, 0]
+    if mode == "avg":
+        return tokens[:, num_prefix_tokens:].mean(1)
+
+
+def reads_patch_0(tokens, mode="token", num_prefix_tokens=1):
+    if mode not in ("token", "avg"):
+        raise ValueError(f"no mode {mode}")
+    return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
+
+
+def few_tokens() -> Tensor:
+    return torch.tensor([[[9.0, 8.0], [1.0, 2.0], [3.0, 6.0]]])
+
+
+def wide_tokens() -> Tensor:
+    return torch.rand(3, 6, 4) + torch.arange(6.0)[:, None]
+
+
+@demand(
+    {
+        'with mode "token" no gradient goes back': guarded(token=lambda x, prefix: x.detach()[:, 0]),
+        'with mode "avg" no gradient goes back': guarded(
+            avg=lambda x, prefix: x.detach()[:, prefix:].mean(1)
+        ),
+    }
+)
+def lets_gradients_back(answer):
     for mode, share in (("token", torch.tensor([1.0, 0, 0])), ("avg", torch.tensor([0, 0.5, 0.5]))):
         tokens = torch.rand(2, 3, 4, requires_grad=True)
         go_back(answer, tokens, mode, 1)
@@ -251,7 +262,103 @@ def check_pool(answer):
                 f'the numbers are right, but with mode "{mode}" no gradient goes back to the tokens: no layer below '
                 "could learn. Leave out `detach`, `.data` and `torch.no_grad`"
             )
-    for mode in ("max", "cls", "mean", "average"):
-        demand_error(answer, (wide, mode, 1), f"mode {mode!r} is neither 'token' nor 'avg'", ValueError)
-    why = "with num_prefix_tokens = 0 there is no CLS token to read, index 0 is a patch"
-    demand_error(answer, (wide, "token", 0), why, ValueError)
+
+
+def refuses_mode(mode: str, *known: Callable):
+    """Demand an error for a mode that there is not."""
+    return refuses((torch.ones(3, 6, 4), mode, 1), f"mode {mode!r} is neither 'token' nor 'avg'", *known)
+
+
+MODE_TOKEN = results(
+    lambda: [
+        (few_tokens(),),
+        (few_tokens(), "token", 1),
+        (wide_tokens(), "token", 1),
+        (wide_tokens(), "token", 2),
+        (torch.randn(2, 5, 3).double(), "token"),
+    ],
+    {
+        "you kept an axis: `tokens[:, :1]` is a list of one token, (B, 1, D). One vector per image is (B, D): index "
+        "with a number, not with a slice": pooled(token=lambda x, prefix: x[:, :1]),
+        'mode "token" reads the last token, which is a patch: the CLS token stands at index 0': pooled(
+            token=lambda x, prefix: x[:, -1]
+        ),
+        'mode "token" reads the first *patch*: the CLS token stands at index 0': pooled(
+            token=lambda x, prefix: x[:, prefix]
+        ),
+        'mode "token" reads index 1, the first patch: counting starts at 0': pooled(
+            token=lambda x, prefix: x[:, 1]
+        ),
+        "you read the last of the prefix tokens: the CLS token is at index 0, however many prefix tokens there are": (
+            pooled(token=lambda x, prefix: x[:, prefix - 1])
+        ),
+        "with more than one prefix token you add them up: read the token at index 0 alone": pooled(
+            token=lambda x, prefix: x[:, :prefix].sum(1)
+        ),
+        "with more than one prefix token you average them: read the token at index 0 alone": pooled(
+            token=lambda x, prefix: x[:, :prefix].mean(1)
+        ),
+        "`tokens[0]` is the first *image* of the batch with all its tokens: axis 0 counts images": pooled(
+            token=lambda x, prefix: x[0]
+        ),
+        'mode "token" gives the average of the patches: read the CLS token instead': pooled(
+            token=lambda x, prefix: x[:, prefix:].mean(1)
+        ),
+    },
+)
+MODE_AVG = results(
+    lambda: [
+        (few_tokens(), "avg", 1),
+        (few_tokens(), "avg"),
+        *((wide_tokens(), "avg", prefix) for prefix in (1, 0, 2)),
+        (torch.randn(2, 5, 3).double(), "avg", 3),
+    ],
+    {
+        "your average includes the CLS token: leave out the first `num_prefix_tokens` tokens, they are no patches": (
+            pooled(avg=lambda x, prefix: x.mean(1))
+        ),
+        "you always leave out one token: a model without a CLS token (num_prefix_tokens = 0) loses its first patch "
+        "that way. Leave out `num_prefix_tokens` of them": pooled(avg=lambda x, prefix: x[:, 1:].mean(1)),
+        "without a CLS token (num_prefix_tokens = 0) you still leave out the first token, and it is a patch": pooled(
+            avg=lambda x, prefix: x[:, max(prefix, 1) :].mean(1)
+        ),
+        'you take the largest value of each channel: mode "avg" is the mean': pooled(
+            avg=lambda x, prefix: x[:, prefix:].amax(1)
+        ),
+        "this is the sum of the patch tokens: divide by how many they are": pooled(
+            avg=lambda x, prefix: x[:, prefix:].sum(1)
+        ),
+        "you divide by the number of all tokens: there are T - num_prefix_tokens patches": pooled(
+            avg=lambda x, prefix: x[:, prefix:].sum(1) / x.shape[1]
+        ),
+        "this averages over the D numbers inside each token, one number per patch, (B, N): the average is over the "
+        "tokens, axis 1, and keeps D": pooled(avg=lambda x, prefix: x[:, prefix:].mean(2)),
+        "this averages over the images of the batch: every image gets a vector of its own, so the average is over axis "
+        "1": pooled(avg=lambda x, prefix: x[:, prefix:].mean(0)),
+        "you kept an axis: the result is (B, D), without `keepdim`": pooled(
+            avg=lambda x, prefix: x[:, prefix:].mean(1, keepdim=True)
+        ),
+        'mode "avg" still reads the CLS token: `mode` decides which of the two it is': pooled(
+            avg=lambda x, prefix: x[:, 0]
+        ),
+        "this averages the prefix tokens: the patches are those *behind* them": pooled(
+            avg=lambda x, prefix: x[:, :prefix].mean(1)
+        ),
+    },
+)
+
+exercise(
+    pool,
+    MODE_TOKEN,
+    MODE_AVG,
+    lets_gradients_back,
+    refuses_mode("max", takes_any_mode, returns_nothing_for_other_modes),
+    refuses_mode("cls", guarded(modes={"token": "token", "cls": "token", "avg": "avg"})),
+    refuses_mode("mean", guarded(modes={"token": "token", "mean": "avg", "avg": "avg"})),
+    refuses_mode("average", guarded(modes={"token": "token", "avg": "avg", "average": "avg"})),
+    refuses(
+        (torch.ones(3, 6, 4), "token", 0),
+        "with num_prefix_tokens = 0 there is no CLS token to read, index 0 is a patch",
+        reads_patch_0,
+    ),
+)

@@ -2,10 +2,11 @@
 # title: "The CLS token: who speaks for the image?"
 # promise: "You add one learned token that gathers what the patches know, and you measure what it holds."
 # part: "I. Build it"
-# minutes: 50
+# minutes: 55
 # map: [cls, pool]
+# recall: ["00.1", "01.2", "01.3"]
 # goals:
-#   - "Put a CLS token in front of every sequence of a batch, without copying it by hand."
+#   - "Put a CLS token in front of every sequence of a batch."
 #   - "Explain why it must be an `nn.Parameter`, and name three signs that it is not."
 #   - "Tell apart what the CLS token is on its way in and what it holds on its way out."
 #   - "Write both ways to make one vector of a sequence: the CLS token and average pooling."
@@ -30,9 +31,12 @@
 import torch
 from torch import nn
 
-from vit_course.classroom import check, plots
+from vit_course.classroom import check, plots, table
+from vit_course.classroom.numbers import percent
 
 portrait = plots.sample_photo((32, 32))  # (3, 32, 32), uint8
+
+# %% fold
 title = "17 tokens for 16 patches: CLS goes in front, and only CLS is read"
 figure = plots.token_sequence(portrait, 8, title)
 plots.show(
@@ -60,7 +64,7 @@ plots.show(
 # sequence gets this same vector, at index 0. If the widths of `tokens` and `cls_token` differ, raise a `ValueError` that
 # names both.
 
-# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` comes to stand in front."
+# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=12 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` comes to stand in front."
 from vit_course.embeddings import prepend_cls_token
 
 prepend_cls_token = check(prepend_cls_token)
@@ -74,6 +78,9 @@ print("image 0:", tokens[0].tolist())
 print("all images start with the same vector:", torch.equal(tokens[:, 0], torch.tensor([[7.0, 8.0]] * 3)))
 
 # %% [markdown]
+# The one vector is learned from all images: its gradient is the *sum* of what they ask of it.
+
+# %% [markdown] curious
 # ## 2. One vector for a whole batch: copy it or not?
 #
 # A batch may have 512 images, and there is one CLS vector. Do we need 512 copies? `repeat` writes copies into memory.
@@ -106,14 +113,17 @@ batch_sum = weight[:, 0].sum(dim=0)
 print("equal to the sum over the batch:", torch.allclose(by_expand.grad[0, 0], batch_sum, atol=1e-4))
 
 # %% [markdown]
-# Equal up to rounding. The one vector gets the *sum* of what all 512 images ask of it. This is how it can be the same
-# for every image and still be learned from all of them.
-#
+# Equal up to rounding, and equal to the sum over the 512 images.
+
+# %% [markdown]
 # ## 3. Why must it be an `nn.Parameter`?
 #
-# The CLS token may start at zero. So why not write `torch.zeros(1, 1, D)` inside `forward`? The shape is right, and the
-# program runs. You will find it in public code. Here are both versions, in a model that is as small as can be: CLS, one
-# encoder block, a head.
+# The CLS token may start at zero.
+#
+# > **Trap.** So why not write `torch.zeros(1, 1, D)` inside `forward`? The shape is right, the program runs, and you will
+# > find it in public code. It is never learned.
+#
+# Here are both versions, in a model that is as small as can be: CLS, one encoder block, a head.
 
 # %%
 from vit_course.encoder import Block
@@ -146,12 +156,13 @@ class LearnedReader(PlainReader):
 
 
 # %%
+rows = []
 for reader in (PlainReader(), LearnedReader()):
-    print(type(reader).__name__)
-    print("  known to the optimiser:", any(p.shape == (1, 1, 16) for p in reader.parameters()))
-    print("  saved in the state_dict:", "cls_token" in reader.state_dict())
-    print("  after .to(torch.float64):", reader.to(torch.float64).make_cls().dtype)
-    print("  after .to('meta'):", reader.to("meta").make_cls().device)
+    known = any(p.shape == (1, 1, 16) for p in reader.parameters())
+    saved = "cls_token" in reader.state_dict()
+    double = reader.to(torch.float64).make_cls().dtype
+    rows.append([type(reader).__name__, known, saved, double, reader.to("meta").make_cls().device])
+table(rows, ["", "optimiser knows it", "in the state dict", "after .to(float64)", "after .to('meta')"])
 
 # %% [markdown]
 # (`meta` is a device that keeps shapes and no numbers. Every machine has it, so it stands in for a GPU here.)
@@ -162,6 +173,8 @@ for reader in (PlainReader(), LearnedReader()):
 # you.
 #
 # Let us train both for 60 steps on random tokens and watch the length of the CLS vector.
+#
+# > **Predict.** Both vectors start at zero. Which of them will have moved after 60 steps?
 
 # %%
 torch.manual_seed(0)
@@ -179,16 +192,17 @@ for reader in (LearnedReader(), PlainReader()):
     lengths[type(reader).__name__] = (list(range(60)), series)
     print(f"{type(reader).__name__}: starts at 0: {series[0] == 0}, has moved: {series[-1] > 0.01}")
 
+# %% fold
 figure = plots.curves(
     lengths,
-    "A parameter that starts at zero learns; a plain tensor never does",
+    "Does a vector that starts at zero ever move?",
     "training step",
     "length of CLS",
 )
 plots.show(figure, "Two lines over 60 steps: the parameter rises from zero, the plain tensor stays at zero.")
 
 # %% [markdown]
-# So a zero-initialised *parameter* is fine. (A common worry is "equal weights stay equal". It is about many units that
+# A parameter that starts at zero learns; a plain tensor never does. (A common worry is "equal weights stay equal". It is about many units that
 # do the same work. Here there is one vector, and its D numbers get different gradients.)
 #
 # ### Why the bug can hide for months
@@ -255,6 +269,8 @@ shapes = replace(
     provenance=f"{full.provenance}; four classes of it, in grey",
 )
 print("training pictures", tuple(shapes.train_images.shape))
+
+# %% fold
 figure = plots.image_row(
     [test_images[test_labels == i % 4][i // 4] for i in range(8)],
     [names[i % 4] for i in range(8)],
@@ -304,8 +320,11 @@ print("untrained, on its way out:")
 report(before)
 
 # %% [markdown]
-# Before training, all images get nearly the same answer. And it does not matter whether they show the same shape. Now
-# train. This cell builds nothing new: `train` is the course's training loop, and lesson 07 opens it.
+# Before training, all images get nearly the same answer, whatever shape they show. Now train. `train` is the course's
+# training loop; you will write one in lesson 06.
+#
+# > **Predict.** After training: will the CLS token still be the same for all images on its way in? And on its way out,
+# > will two crosses agree more than a cross and a ring?
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.machinery.profiles import get_profile
@@ -321,8 +340,8 @@ print("on its way in, the same for all images:", bool((way_in == way_in[0]).all(
 report(after)
 
 # %% [markdown]
-# On its way in, nothing depends on the image, as before. On its way out, images of the same class now agree more than
-# images of different classes.
+# > **Key idea.** On its way in, the CLS token is the same for every image, before training and after. On its way out it
+# > speaks for its image: images of the same class now agree more than images of different classes.
 #
 # A picture of it: $y$ has 64 numbers, and a page has two axes. **Principal components** are the directions
 # in which the points differ most; we draw the first two. Both panels have the same scale.
@@ -336,12 +355,13 @@ def two_components(vectors):
     return centred @ directions.T
 
 
+# %% fold tags=["nbval-ignore-output"]
 figure = plots.clusters(
     [two_components(before), two_components(after)],
     labels,
     names,
     ["before training", f"after {epochs} epochs"],
-    "Training pulls the CLS outputs of different classes apart",
+    "Does the CLS token know the class of its image?",
     "principal component",
 )
 plots.show(
@@ -351,15 +371,15 @@ plots.show(
 )
 
 # %% [markdown]
-# The same, without leaving out any of the 64 numbers: the similarity of each pair of images. The images are sorted by
-# class, so a class that agrees with itself shows as a bright square on the diagonal. Which two shapes does your model
-# confuse most?
+# In the run stored in `solutions/`, training has pulled the classes apart. The same without leaving out any of the 64
+# numbers: the similarity of each pair of images. The images are sorted by class, so a class that agrees with itself shows
+# as a bright square on the diagonal.
 
-# %% tags=["nbval-ignore-output"]
+# %% fold tags=["nbval-ignore-output"]
 figure = plots.heat_maps(
     [agreement(before), agreement(after)],
     ["before training", f"after {epochs} epochs"],
-    "At first all images agree; later, images of one class agree more",
+    "Which images agree on their way out?",
     "cosine similarity",
 )
 for axis in figure.axes[:2]:
@@ -372,6 +392,9 @@ plots.show(
 )
 
 # %% [markdown]
+# At first all images agree with all others. After training the squares on the diagonal stand out. Which two shapes does
+# your model confuse most?
+#
 # ## 5. How does it know where to look?
 #
 # CLS starts as the same vector for everyone, and ends up different for each class. So it must have read the patches.
@@ -389,13 +412,14 @@ row = attention[-1].mean(dim=1)[:, 0]  # (B, T), what CLS reads
 print("attention of one layer:", tuple(attention[-1].shape))
 print("one row sums to", round(row[0].sum().item(), 4))
 
+# %% fold tags=["nbval-ignore-output"]
 chosen = [int((labels == i % 4).nonzero()[i // 4]) for i in range(8)]
 titles = [names[i % 4] for i in range(8)]
 figure = plots.image_row(list(test_images[order][chosen]), titles, "What the model sees", height=1.3)
 plots.show(figure, "Eight grey pictures of shapes.")
 maps = row[chosen, 1:].reshape(8, 1, 4, 4)
 maps = list(maps / maps.amax((2, 3), keepdim=True))
-figure = plots.image_row(maps, titles, "What CLS reads in the last layer, patch by patch", height=1.3)
+figure = plots.image_row(maps, titles, "What does CLS read in the last layer, patch by patch?", height=1.3)
 plots.show(
     figure, "Eight maps of 4 by 4 squares. Most bright squares lie where the shape is in the picture above."
 )
@@ -404,6 +428,8 @@ plots.show(
 # Eight maps may be luck. Let us count over all test images. In these pictures the shape is bright, so we take the four
 # brightest of the 16 patches of each image. How much of its attention does CLS give them? Someone who looks everywhere
 # alike gives them 4/16 = 25 %.
+#
+# > **Predict.** What share will the untrained model give them, and what share the trained one?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -418,13 +444,13 @@ def share_on_bright(model):
 
 torch.manual_seed(0)
 untrained = VisionTransformer(**small, in_chans=1, num_classes=4)
-print(f"untrained: {share_on_bright(untrained):.0%}, trained: {share_on_bright(model):.0%}")
+print(f"untrained: {percent(share_on_bright(untrained))}, trained: {percent(share_on_bright(model))}")
 
 # %% [markdown]
-# The untrained CLS token looks everywhere alike. How far above 25 % is the trained one? In the run stored in `solutions/` it
-# gives clearly more to the brightest patches, and there the shape is. Nobody told it where to look: it got labels, and
-# one token to put the answer in. Be careful with such maps, though. They show one layer of two, and
-# in the first layer the patches have already read each other. Lesson 09 does it with more care.
+# The untrained CLS token looks everywhere alike. The trained one of the stored run gives clearly more to the brightest
+# patches, and there the shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be
+# careful with such maps, though. They show one layer of two, and in the first layer the patches have already read each
+# other. Lesson 09 does it with more care.
 #
 # ## 6. Do we need a CLS token at all?
 #
@@ -433,7 +459,7 @@ print(f"untrained: {share_on_bright(untrained):.0%}, trained: {share_on_bright(m
 #
 # $$y = \frac{1}{N} \sum_{i=1}^{N} \mathrm{LN}(z_L^i)$$
 
-# %%
+# %% fold
 title = "Average pooling: 16 tokens for 16 patches, and all of them are read"
 figure = plots.token_sequence(portrait, 8, title, read="avg")
 plots.show(
@@ -451,7 +477,7 @@ plots.show(
 # - Raise a `ValueError` for any other mode, and also for `"token"` when `num_prefix_tokens` is 0. Without this, the head would
 #   silently read a patch.
 
-# %% exercise="vit_course.embeddings:pool" difficulty=2 minutes=10 hint="Which axis counts images, which tokens, which the D numbers? In both modes the token axis disappears. A number as an index removes an axis, a slice keeps it." hint2="`tokens[:, 0]` is (B, D). `tokens[:, num_prefix_tokens:]` is all that comes behind the prefix tokens; `.mean(dim=1)` averages over the token axis. Check the mode and the number first."
+# %% exercise="vit_course.embeddings:pool" difficulty=2 minutes=15 hint="Which axis counts images, which tokens, which the D numbers? In both modes the token axis disappears. A number as an index removes an axis, a slice keeps it." hint2="`tokens[:, 0]` is (B, D). `tokens[:, num_prefix_tokens:]` is all that comes behind the prefix tokens; `.mean(dim=1)` averages over the token axis. Check the mode and the number first."
 from vit_course.embeddings import pool
 
 pool = check(pool)
@@ -474,7 +500,7 @@ torch.manual_seed(0)
 averaged = VisionTransformer(**small, in_chans=1, num_classes=4, class_token=False, global_pool="avg")
 history_avg = train(averaged, shapes, config)
 print("one run each, with one learning rate:")
-print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test_accuracy:.0%}")
+print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(history_avg.test_accuracy)}")
 
 # %% [markdown]
 # Both learn: a model that guesses gets 25 %. Which one is better? Do not answer from this cell, even if the gap is wide:
@@ -492,9 +518,12 @@ print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test
 # step is not a faster arrival. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
 #
 # This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
+
+# %% [markdown] curious
+# ## 7. Are there other ways?
 #
-# **Your next step.** There are more ways to make one vector of many. Write one of them in place of the mean, and train
-# the model of section 6 with it, with two learning rates:
+# There are more ways to make one vector of many. Write one of them in place of the mean, and train the model of section 6
+# with it, with two learning rates:
 #
 # - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").
@@ -502,61 +531,46 @@ print(f"CLS token {history.test_accuracy:.0%}, average pooling {history_avg.test
 #   p = 1 is the mean, and a large p is close to the maximum. p can be learned.
 # - **Weighted layers**: a learned mixture of the CLS tokens of *all* layers, not of the last alone (for text: Peters et
 #   al., 2018).
-#
+
+# %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# A picture has 64 patches, D = 192. What enters the encoder?
 #
-# **1.** A picture has 64 patches, D = 192. What enters the encoder? (a) (B, 64, 193) (b) (B, 65, 192)
-# (c) (B + 1, 64, 192)
+# - [ ] (B, 64, 193) :: That would widen every token. CLS is one more token, not one more number.
+# - [x] (B, 65, 192) :: One token more, of the same width.
+# - [ ] (B + 1, 64, 192) :: That adds an image made of CLS tokens to the batch: `torch.cat` along axis 0 instead of axis 1.
+
+# %% [markdown] quiz
+# After training, two different images go in. What is equal for both?
 #
-# <details><summary>Answer</summary>
+# - [x] the CLS token before the first block :: On its way in it is one learned vector, whatever the image.
+# - [ ] the CLS token after the last block, which is read :: On its way out it has read the patches, so it depends on the image.
+# - [ ] both, for it is one parameter :: Then all images would get the same scores.
+
+# %% [markdown] quiz
+# A classmate writes `torch.cat([tokens, cls], dim=1)` and leaves the head at `x[:, 0]`. What happens?
 #
-# **(b)** One token more, of the same width. (a) would widen every token. (c) would add an image made of CLS tokens to
-# the batch: `torch.cat` along axis 0 instead of axis 1.
+# - [ ] `torch.cat` stops with an error :: All shapes are right, so nothing stops.
+# - [x] the head reads patch 0 :: CLS now stands at index N. The model still learns, since patch 0 can read the others too: the bug is quiet.
+# - [ ] nothing: attention has no order :: Attention would indeed serve a CLS token at any index (lesson 03), but the *head* reads one fixed index.
+
+# %% [markdown] quiz
+# Which one is a mistake?
 #
-# </details>
+# - [ ] `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` :: It learns from the first step on: its D numbers get different gradients.
+# - [x] `torch.randn(B, 1, D)` in `forward` :: A different vector for each image and each call: nothing can be learned about it, and the answer changes from call to call.
+# - [ ] `repeat` in place of `expand` :: It has the same gradients and needs a little more memory.
+
+# %% [markdown] quiz
+# A model without a CLS token uses `pool(tokens, "avg", num_prefix_tokens=1)`. What goes wrong?
 #
-# **2.** After training, two different images go in. What is equal for both? (a) the CLS token before the first block
-# (b) the CLS token after the last block (c) both
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** On its way in it is one learned vector. (b): on its way out it has read the patches, so it depends on the
-# image. If (c) were true, all images would get the same scores.
-#
-# </details>
-#
-# **3.** A classmate writes `torch.cat([tokens, cls], dim=1)` and leaves the head at `x[:, 0]`. What happens? (a) an
-# error (b) the head reads patch 0 (c) nothing changes, attention does not care about order
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** CLS now stands at index N, and index 0 is the upper left patch. (a): all shapes are right. (c): attention
-# would indeed serve a CLS token at any index (lesson 03), but the *head* reads one fixed index. The model still learns,
-# since patch 0 can read the others too: the bug is quiet.
-#
-# </details>
-#
-# **4.** Which one is a mistake? (a) `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` (b) `torch.randn(B, 1, D)` in
-# `forward` (c) `repeat` instead of `expand`
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** A different random vector for each image and each call: nothing can be learned about it, and the answer
-# changes from call to call. (a) learns from the first step on. (c) has the same gradients and needs a little more
-# memory.
-#
-# </details>
-#
-# **5.** A model without a CLS token uses `pool(tokens, "avg", num_prefix_tokens=1)`. What goes wrong? (a) patch 0 is
-# left out of the mean (b) CLS is averaged in (c) an error
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** The first token is a patch here, and it is thrown away. The number must be 0. (b) is the opposite mistake, in
-# a model with CLS. (c): no shape is wrong, so nothing stops you.
-#
-# </details>
-#
+# - [ ] CLS is averaged in :: That is the opposite mistake, in a model with CLS and the number 0.
+# - [ ] an error: there is no CLS token :: No shape is wrong, so nothing stops you.
+# - [x] patch 0 is left out of the mean :: The first token is a patch here, and it is thrown away. The number must be 0.
+
+# %% [markdown]
 # ## Recap
 #
 # | what | shape | 32x32, P = 8, D = 64 |

@@ -69,6 +69,16 @@ def returned(value):
     return str(getattr(value, "__annotations__", {}).get("return", ""))
 
 
+@pytest.mark.parametrize(
+    ("number", "height", "rows"), [(1, 2.2, 1), (4, 2.2, 1), (6, 2.2, 2), (10, 1.25, 2), (7, 2.6, 3)]
+)
+def test_pictures_stand_in_rows_where_one_would_be_wider_than_the_page(number, height, rows):
+    figure = plots.image_row([PICTURE] * number, [str(i) for i in range(number)], "title", height)
+    assert figure.get_figwidth() <= 10
+    assert len({axis.get_subplotspec().rowspan.start for axis in figure.axes}) == rows
+    assert sum(axis.has_data() for axis in figure.axes) == number
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_a_title_of_its_own_and_the_look_of_the_course(name):
     figure = FIGURES[name]()
@@ -130,6 +140,26 @@ def test_slider_in_a_notebook_draws_and_offers_every_value(notebook, monkeypatch
     monkeypatch.setattr(ipywidgets, "interact", lambda draw, **controls: offered.update(controls))
     plots.slider(lambda side: None, side=[4, 8])
     assert offered["side"].options == (4, 8)
+
+
+def test_slider_moves_the_named_controls_alone_and_shows_their_names_in_full(notebook, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
+    shown, drawn = [], []
+    monkeypatch.setattr(
+        ipywidgets,
+        "interact",
+        lambda draw, **controls: shown.append(ipywidgets.interactive(draw, **controls)),
+    )
+    plots.slider(lambda patch_side, depth=12: drawn.append((patch_side, depth)), patch_side=[4, 8])
+    (control,) = shown[0].kwargs_widgets
+    assert (control.description, control.style.description_width) == ("patch side", "initial")
+    shown[0].f(patch_side=8)
+    assert drawn[-1] == (8, 12)
+
+
+def test_few_values_on_a_logarithmic_axis_are_its_ticks():
+    figure = plots.curves({"a": ([1, 2, 32], [1, 2, 3])}, "t", "x", "y", log="x")
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "32"]
 
 
 def test_slider_is_left_out_where_nobody_will_move_it(notebook, monkeypatch, capsys):

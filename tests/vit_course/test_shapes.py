@@ -53,6 +53,42 @@ def test_every_class_has_as_many_pictures_within_one(n, least, most):
     assert (counts.min(), counts.max(), counts.sum()) == (least, most, n)
 
 
+def test_set_in_use_is_handed_out_again_and_drawn_anew_once_somebody_wrote_into_it():
+    dataset = shapes10(train=10, test=10)
+    assert shapes10(10, 10, image_size=(32, 32)) is dataset
+    assert shapes10(10, 10, seed=1) is not dataset
+    before = dataset.train_images.clone()
+    dataset.train_images[0] = 0
+    assert torch.equal(shapes10(train=10, test=10).train_images, before)
+
+
+def test_set_that_nobody_uses_any_more_takes_no_memory():
+    dataset = shapes10(train=10, test=10, seed=9)
+    kept = len(shapes._kept)
+    del dataset
+    assert len(shapes._kept) < kept
+
+
+def test_drawing_uses_one_thread_and_puts_the_number_back(monkeypatch):
+    seen, before = [], torch.get_num_threads()
+    monkeypatch.setattr(
+        shapes, "_draw", lambda *_: seen.append(torch.get_num_threads()) or torch.zeros(5, 3, 32, 32)
+    )
+    torch.set_num_threads(2)
+    try:
+        draw_shapes(5, seed=0)
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(2, False), (0, True)])
+def test_bar_shows_how_far_a_slow_drawing_is(patience, shown, monkeypatch, capsys):
+    monkeypatch.setattr(shapes, "PATIENCE", patience)
+    draw_shapes(10, seed=0)
+    assert ("drawing Shapes-10" in capsys.readouterr().err) == shown
+
+
 def test_labels_are_in_random_order():
     labels = draw_shapes(200, seed=0)[1]
     assert 100 < (labels[1:] != labels[:-1]).sum() < 199

@@ -1,17 +1,4 @@
-"""Exercises that are answered by reading: a line of code, a plot."""
-
-
-def read_shape(images: int, channels: int, height: int, width: int) -> tuple[int, ...]:
-    """Predict a shape from letters alone: what is the shape of this result?
-
-        reduce(pictures, "b c (h h2) (w w2) -> (h w) b c", "mean", h2=4, w2=2)
-
-    `pictures` has the shape (images, channels, height, width); height is a multiple of 4, width of 2.
-
-    Returns:
-        The shape of the result, a tuple of three whole numbers.
-    """
-    return (height // 4) * (width // 2), images, channels
+"""The exercise of lesson 07 that is answered by reading plots."""
 
 
 def read_curves() -> dict[str, int]:

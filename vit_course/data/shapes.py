@@ -4,14 +4,19 @@ The same seed gives the same bytes everywhere: floats meet only + - * /, sqrt, a
 arithmetic rounds alike on every machine (sin, cos, exp and normal noise differ in their last digit).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from vit_course.data.dataset import Dataset, describe_counts
 
 CHUNK = 500  # pictures drawn at once, so that all their numbers fit into a CPU's cache
+PATIENCE = 2  # seconds after which a bar shows how far a drawing is
 # Colours, waves and noise in 0..1 units. Easier settings let every model win, harder ones let none learn in a minute.
 CONTRAST, EXTRA_CONTRAST = (
     0.35,
@@ -121,9 +126,12 @@ def _draw(labels: Tensor, height: int, width: int, generator: torch.Generator) -
     step = CONTRAST + EXTRA_CONTRAST * step  # a shape is lighter than what is behind it, channel by channel
     background = level * (1 - step)
     inside, outside = (colour + _texture(x, y, generator) for colour in (background + step, background))
-    noise = NOISE * (torch.rand(2, n, 3, height, width, generator=generator) * 2 - 1)
-    images = outside + cover * (inside - outside) + (noise[0] + noise[1]) / 2
-    return (images.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
+    images = (
+        inside.sub_(outside).mul_(cover).add_(outside)
+    )  # in place: a kernel keeps what was once its largest need
+    noise = torch.rand(2, n, 3, height, width, generator=generator).mul_(2).sub_(1).mul_(NOISE)
+    images += noise[0].add_(noise[1]).div_(2)
+    return images.clamp_(0, 1).mul_(255).add_(0.5).to(torch.uint8)
 
 
 def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tuple[Tensor, Tensor]:
@@ -146,8 +154,35 @@ def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tu
     generator = torch.Generator().manual_seed(seed)
     order = torch.rand(n, generator=generator).argsort(stable=True)
     labels = (torch.arange(n) % len(SHAPES))[order]
-    chunks = [_draw(part, height, width, generator) for part in labels.split(CHUNK)]
-    return torch.cat(chunks), labels
+    images = np.empty(
+        (n, 3, height, width), np.uint8
+    )  # filled in place: joining chunks would take twice the memory
+    with _one_thread():
+        for start in tqdm(range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE, leave=False):
+            part = slice(start, start + CHUNK)
+            images[part] = _draw(labels[part], height, width, generator).numpy()
+    return torch.from_numpy(images), labels
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread: each step is so small that threads would wait for one another on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_kept: WeakValueDictionary[tuple, Dataset] = WeakValueDictionary()
+"""The sets in use, by what was asked for: a notebook that asks twice for one set gets the same pictures."""
+
+
+def _unchanged(dataset: Dataset) -> bool:
+    """Tell whether nobody wrote into the pictures or labels of a set."""
+    tensors = dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels
+    return not any(tensor.is_inference() or tensor._version for tensor in tensors)
 
 
 def shapes10(
@@ -156,7 +191,8 @@ def shapes10(
     """Generate Shapes-10: ten classes of coloured, textured, slightly turned shapes at random places.
 
     Takes about two seconds at the default sizes. Training and test pictures come from two separate streams of random
-    numbers, and every class has as many pictures as any other (within one).
+    numbers, and every class has as many pictures as any other (within one). A set that is still in use is not drawn
+    again: who asks for it gets the same tensors, unless somebody wrote into them.
 
     Args:
         train: number of training pictures.
@@ -164,7 +200,11 @@ def shapes10(
         seed: which pictures; the same seed gives the same bytes on every machine.
         image_size: side in pixels, or (height, width); at least 8.
     """
-    train_part = draw_shapes(train, 2 * seed, image_size)
-    test_part = draw_shapes(test, 2 * seed + 1, image_size)
-    provenance = f"Shapes-10 (generated, seed {seed}), {describe_counts(train, test)}"
-    return Dataset(*train_part, *test_part, tuple(SHAPES), provenance)
+    size = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    asked = (train, test, seed, size)
+    dataset = _kept.get(asked)
+    if dataset is None or not _unchanged(dataset):
+        train_part, test_part = draw_shapes(train, 2 * seed, size), draw_shapes(test, 2 * seed + 1, size)
+        provenance = f"Shapes-10 (generated, seed {seed}), {describe_counts(train, test)}"
+        dataset = _kept[asked] = Dataset(*train_part, *test_part, tuple(SHAPES), provenance)
+    return dataset

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from vit_course.machinery.profiles import get_profile
+
+WIDTH = 90
+"""Longer lines break inside words on a notebook's page."""
 
 
 class Console:
@@ -30,9 +34,10 @@ class Console:
 
     def announce(self, parameters: int, pictures: int, epochs: int, device: str, minutes: float) -> None:
         """Print what is about to run."""
+        time = f"{minutes:.1f} minutes" if minutes >= 1 else f"{max(1, round(60 * minutes))} s"
         print(
-            f"Profile {get_profile().name}: {parameters:,} parameters, {pictures:,} pictures x {epochs} epochs "
-            f"on {device}, about {minutes:.1f} minutes"
+            f"Profile {get_profile().name}: {parameters:,} parameters, {pictures:,} pictures x {epochs} epochs on "
+            f"{device}, about {time}"
         )
 
     def advance(self) -> None:
@@ -61,5 +66,6 @@ class Console:
             return
         print(
             f"{len(history.train_loss)} epochs in {history.seconds:.0f} s: training loss {history.train_loss[-1]:.3f}, "
-            f"test accuracy {history.test_accuracy:.1%} on {test_pictures:,} pictures ({history.provenance})"
+            f"test accuracy {100 * history.test_accuracy:.1f} % on {test_pictures:,} pictures"
         )
+        print(fill(f"({history.provenance})", WIDTH, subsequent_indent=" "))

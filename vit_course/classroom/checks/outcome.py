@@ -55,6 +55,11 @@ def build(answer: type, **options) -> nn.Module:
             raise Unfinished from error
         raise Mistake(f"building it stopped with {explain_error(error)}") from error
     except Exception as error:
+        if "before Module.__init__() call" in str(error):
+            raise Mistake(
+                "`super().__init__()` is missing: it is the first line of `__init__`, and without it a module cannot "
+                "keep its layers"
+            ) from error
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise Mistake(f"building it with {shown} stopped with {explain_error(error)}") from error
     if not isinstance(module, nn.Module):

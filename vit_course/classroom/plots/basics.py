@@ -59,7 +59,16 @@ def slider(draw: Callable, **controls: Any) -> None:
         return
     from ipywidgets import SelectionSlider, interact
 
-    interact(draw, **{name: SelectionSlider(options=values) for name, values in controls.items()})
+    sliders = {
+        name: SelectionSlider(
+            options=values,
+            description=name.replace("_", " "),
+            continuous_update=False,  # draw where the hand stops, not at every value on the way
+            style={"description_width": "initial"},
+        )
+        for name, values in controls.items()
+    }
+    interact(lambda **chosen: draw(**chosen), **sliders)  # `draw` itself would get a slider for each default
 
 
 def live_curves(title: str = "Training") -> Callable[[Any], None]:
@@ -111,6 +120,10 @@ def curves(
     axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
     if "x" in log:
         axis.set_xscale("log")
+        ticks = sorted({float(value) for x, _ in series.values() for value in x})
+        if len(ticks) < 10:
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.minorticks_off()
     if "y" in log:
         axis.set_yscale("log")
     if legend and len(series) > 1:

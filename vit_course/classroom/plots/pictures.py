@@ -1,5 +1,6 @@
 """Pictures as they are: side by side, as a contact sheet, cut into patches."""
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,9 @@ from vit_course.classroom.plots.style import course_style, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PAGE = 10
+"""The widest figure, in inches: a wider one shrinks on the page, and its type with it."""
 
 
 def to_picture(image: Tensor) -> np.ndarray:
@@ -53,12 +57,17 @@ def image_grid(images: Tensor, columns: int) -> Tensor:
 
 @course_style()
 def image_row(images: list[Tensor], titles: list[str], title: str, height: float = 2.2) -> "Figure":
-    """Draw images (C, H, W) side by side, each with a title of its own."""
-    figure, axes = subplots(1, len(images), figsize=(height * 1.1 * len(images), height + 0.5), squeeze=False)
-    for axis, image, label in zip(axes[0], images, titles, strict=True):
-        axis.imshow(to_picture(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set_title(label, fontsize="small")
+    """Draw images (C, H, W) side by side, each with a title of its own; in rows, if one were wider than a page."""
+    width = 1.1 * height
+    rows = math.ceil(len(images) / max(1, PAGE // width))
+    columns = math.ceil(len(images) / rows)
+    size = (width * columns, (height + 0.3) * rows + 0.2)
+    figure, axes = subplots(rows, columns, figsize=size, squeeze=False)
+    for axis in axes.flat:
         axis.set_axis_off()
+    for axis, image, label in zip(axes.flat[: len(images)], images, titles, strict=True):
+        axis.imshow(to_picture(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(label, fontsize=9)
     figure.suptitle(title)
     return figure
 
@@ -68,7 +77,8 @@ def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True
     """Draw an image (C, H, W) cut into its patches, numbered in reading order."""
     height, width = image.shape[-2:]
     rows, columns = height // patch_size, width // patch_size
-    figure, axes = subplots(rows, columns, figsize=(0.62 * columns + 0.4, 0.62 * rows + 0.7), squeeze=False)
+    side = min(0.85, (PAGE - 0.4) / columns)
+    figure, axes = subplots(rows, columns, figsize=(side * columns + 0.4, side * rows + 0.7), squeeze=False)
     picture = to_picture(image)
     for number, axis in enumerate(axes.flat):
         y, x = number // columns * patch_size, number % columns * patch_size
@@ -76,6 +86,6 @@ def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True
         axis.set_axis_off()
         if numbered:
             style = {"facecolor": "white", "alpha": 0.75, "pad": 0.6, "edgecolor": "none"}
-            axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=6, bbox=style)
+            axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=9, bbox=style)
     figure.suptitle(title)
     return figure

@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_course.classroom.checks import diagnose
 from vit_course.classroom.checks.compare import compare, compare_modules
-from vit_course.classroom.checks.explain import default_astray, demand_defaults
+from vit_course.classroom.checks.explain_defaults import default_astray, demand_defaults
 from vit_course.classroom.checks.outcome import Mistake
 from vit_course.experiments import probes
 from vit_course.patches import patchify

@@ -11,7 +11,15 @@ from vit_course.classroom.checks.words import explain_error
 
 
 class Mistake(Exception):
-    """What is wrong with an answer, in words for the student. Raised inside checks alone."""
+    """What is wrong with an answer, in words for the student. Raised inside checks alone.
+
+    Attributes:
+        named: whether the words say a cause, and not numbers, a shape or the text of an error alone.
+    """
+
+    def __init__(self, words: str, named: bool = True):
+        super().__init__(words)
+        self.named = named
 
 
 class Unfinished(Exception):

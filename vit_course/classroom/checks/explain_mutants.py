@@ -1,0 +1,271 @@
+"""The finished version with one slip in it: if that gives what an answer gives on every case, the slip is its cause."""
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vit_course.classroom.checks.explain_edits import Edit
+from vit_course.classroom.checks.explain_slips import edits
+from vit_course.classroom.checks.explain_trial import Trial
+from vit_course.classroom.checks.explain_values import as_tensor
+from vit_course.classroom.checks.outcome import first_of
+from vit_course.classroom.checks.words import difference
+
+FILE = "<the finished version with a slip>"
+
+
+@dataclass
+class Part:
+    """A function or class of the finished version that can be compiled anew, with an edit."""
+
+    value: Any
+    tree: ast.Module
+    edits: list[Edit]
+    codes: dict[int, CodeType | None] = field(default_factory=dict)
+
+    def made(self, number: int | None, names: dict[str, Any]) -> Any:
+        """Return it with an edit, or as it is, among other names; None if that is no code."""
+        if number not in self.codes:
+            self.codes[number] = self.compiled(self.edits[number].changes if number is not None else ())
+        return self.run(self.codes[number], names)
+
+    def run(self, code: CodeType | None, names: dict[str, Any]) -> Any:
+        """Return what a code defines, among other names; None if there is none, or it stops."""
+        scope = {**scope_of(self.value), **names}
+        try:
+            exec(code, scope)
+        except Exception:  # a base class or a default may be gone
+            return None
+        return scope[self.value.__name__]
+
+    def fresh(self, changes: tuple) -> Any:
+        """Return it with these changes, compiled for this once."""
+        return self.run(self.compiled(changes), {})
+
+    def compiled(self, changes: tuple) -> CodeType | None:
+        """Compile the tree with nodes in the place of others, which are then put back."""
+        for slot, new in changes:
+            slot.put(placed(new() if callable(new) else new, slot.node))
+        try:
+            return compile(self.tree, FILE, "exec")
+        except (SyntaxError, ValueError, TypeError):
+            return None
+        finally:
+            for slot, _ in reversed(changes):
+                slot.put(slot.node)
+
+
+def placed(new: ast.AST, old: ast.AST) -> ast.AST:
+    """Give new nodes the lines of the old one, as `compile` wants it."""
+    for node in ast.walk(new):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            ast.copy_location(node, old)
+            node.lineno, node.end_lineno = getattr(old, "lineno", 1), getattr(old, "end_lineno", 1)
+            node.col_offset, node.end_col_offset = 0, 0
+    return new
+
+
+def scope_of(value: Any) -> dict[str, Any]:
+    """Return the names around a function or class: those of its module, and what a function takes from around it."""
+    function = value if isinstance(value, FunctionType) else None
+    if function is None:
+        return dict(vars(inspect.getmodule(value)))
+    names = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {**function.__globals__, **{name: cell.cell_contents for name, cell in names}}
+
+
+def part_of(value: Any) -> Part | None:
+    """Read the source of a function or class; None if there is none that can be compiled by itself."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    if len(tree.body) != 1 or getattr(tree.body[0], "name", None) != getattr(value, "__name__", ""):
+        return None
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            node.body = node.body[1:] or [ast.copy_location(ast.Pass(), node)]
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+    return Part(value, tree, edits(tree.body[0]))
+
+
+def own_functions(value: Any) -> dict[str, FunctionType]:
+    """Return the functions of the course that a function or class calls by name, without those that only check."""
+    scope, tree = scope_of(value), ast.parse(textwrap.dedent(inspect.getsource(value)))
+    names = dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+    return {
+        name: scope[name]
+        for name in names
+        if isinstance(scope.get(name), FunctionType)
+        and scope[name] is not value
+        and not name.startswith(("check", "as_pair"))
+        and scope[name].__module__.split(".")[0] == value.__module__.split(".")[0]
+    }
+
+
+class Mutants:
+    """The finished version of an exercise, ready to be made with any of the edits of its source."""
+
+    def __init__(self, reference: Any):
+        self.main = part_of(reference)
+        self.others = {}
+        if self.main:
+            parts = {name: part_of(function) for name, function in own_functions(reference).items()}
+            self.others = {name: part for name, part in parts.items() if part}
+        ranked = [(edit.rank, "", n) for n, edit in enumerate(self.main.edits if self.main else ())]
+        ranked += [
+            (edit.rank + 1, name, n) for name, p in self.others.items() for n, edit in enumerate(p.edits)
+        ]
+        self.order = sorted(ranked, key=lambda entry: entry[0])
+
+    def edit(self, name: str, number: int) -> Edit:
+        """Return an edit: of the finished version itself, or of a function that it calls."""
+        return (self.others[name] if name else self.main).edits[number]
+
+    def made(self, name: str, number: int) -> Any:
+        """Return the finished version with an edit; None if that is no code."""
+        if not name:
+            return self.main.made(number, {})
+        other = self.others[name].made(number, {})
+        return other and self.main.made(None, {name: other})
+
+
+MUTANTS: dict[Any, Mutants] = {}
+"""The mutants of each finished version that was asked for."""
+
+
+def mutants_of(reference: Any) -> Mutants:
+    """Return the mutants of a finished version, made once."""
+    if reference not in MUTANTS:
+        MUTANTS[reference] = Mutants(reference)
+    return MUTANTS[reference]
+
+
+def slip(trial: Trial) -> str:
+    """Name the slip with which the finished version gives what the answer gives, on every case."""
+    family = mutants_of(trial.reference)
+    if not family.main or not same_without(trial, family):
+        return ""
+    best, found = 99, ""
+    for rank, name, number in family.order:
+        if rank > best or trial.tired:
+            break
+        edit = family.edit(name, number)
+        if agrees(trial, family.made(name, number), (name, number), in_init(edit)):
+            words = edit.words() + (f" (in `{name}`)" if name else "")
+            best, found = rank, min(found or words, words, key=len)
+    return f"your result is what comes out when {found}" if found else ""
+
+
+def two_slips(trial: Trial) -> str:
+    """Name two slips that do together what none does alone."""
+    family = mutants_of(trial.reference)
+    if not family.main or not trial.first or not told_apart(trial):
+        return ""
+    for one, other in itertools.chain(adding_up(trial), near_misses(trial, family)):
+        if trial.tired:
+            break
+        first, then = (family.main.edits[number] for number in (one, other))
+        made = family.main.fresh((*first.changes, *then.changes)) if apart(first, then) else None
+        if agrees(trial, made, None, in_init(first) or in_init(then)):
+            return (
+                f"two slips at once: your result is what comes out when {first.words()}, and {then.words()}"
+            )
+    return ""
+
+
+def told_apart(trial: Trial) -> bool:
+    """Tell whether there are so many numbers that two slips cannot give them all by chance."""
+    wrong = [as_tensor(first_of(trial.got[i])) for i in trial.wrong]
+    return len(wrong) > 1 and len(torch.cat([x.flatten() for x in wrong if x is not None]).unique()) > 12
+
+
+def apart(first: Edit, then: Edit) -> bool:
+    """Tell whether two edits are made in different places."""
+    spots = [
+        {(id(slot.parent), slot.field, slot.index) for slot, _ in edit.changes} for edit in (first, then)
+    ]
+    return not spots[0] & spots[1]
+
+
+def adding_up(trial: Trial) -> Iterator[tuple[int, int]]:
+    """Yield pairs of slips whose changes of the smallest wrong result add up to what the answer has changed."""
+    i = trial.wrong[0]
+    got, want = (as_tensor(first_of(side[i])) for side in (trial.got, trial.want))
+    if got is None or got.shape != want.shape:
+        return
+    known = {
+        k: as_tensor(first_of(v)) for k, v in trial.first.items() if not isinstance(v, Exception) and not k[0]
+    }
+    known = {k[1]: (v - want).flatten() for k, v in known.items() if v is not None and v.shape == want.shape}
+    known = {k: v for k, v in known.items() if v.isfinite().all() and v.abs().max() > 1e-6}
+    numbers = list(known)
+    if not numbers:
+        return
+    table, aim = torch.stack(list(known.values())), (got - want).flatten()
+    for k, number in enumerate(numbers):
+        near = (table[k + 1 :] + table[k] - aim).abs().amax(1) < 1e-4 * (1 + aim.abs().max())
+        yield from ((number, numbers[k + 1 + n]) for n in near.nonzero()[:4, 0].tolist())
+
+
+def near_misses(trial: Trial, family: Mutants) -> Iterator[tuple[int, int]]:
+    """Yield the slips that come nearest to the smallest wrong result, each with every other of low rank."""
+    i, gaps = trial.wrong[0], []
+    got = as_tensor(first_of(trial.got[i]))
+    for (name, number), value in trial.first.items():
+        theirs = None if name or isinstance(value, Exception) else as_tensor(first_of(value))
+        if theirs is not None and got is not None and family.main.edits[number].rank < 3:
+            gaps.append((gap(got, theirs), number))
+    plain = [n for rank, name, n in family.order if not name and rank < 2]
+    for _, number in sorted(gaps)[:6]:
+        yield from ((number, other) for other in plain if other != number)
+
+
+def gap(got: Tensor, theirs: Tensor) -> float:
+    """Measure how far two results are from each other; another shape is very far."""
+    if got.shape != theirs.shape:
+        return 10.0
+    wrong = ~torch.isclose(got, theirs, 1e-4, 1e-5)
+    return float(wrong.double().mean()) + 1 - 1 / (1 + float((got - theirs).abs().nan_to_num(1e3).mean()))
+
+
+def in_init(edit: Edit) -> bool:
+    """Tell whether an edit is one of `__init__`, after which a module must be built anew."""
+    return any(getattr(node, "name", "") == "__init__" for slot, _ in edit.changes for node in slot.around)
+
+
+def same_without(trial: Trial, family: Mutants) -> bool:
+    """Tell whether the finished version, made anew without an edit, gives what is wanted."""
+    i = trial.wrong[0]
+    made = family.main.made(None, {})
+    return not difference(trial.slipped(made, i, False), trial.want[i])
+
+
+def agrees(trial: Trial, made: Any, entry: tuple | None, anew: bool) -> bool:
+    """Tell whether a finished version with a slip gives on every case what the answer gives."""
+    if made is None:
+        return False
+    for i in trial.order:
+        theirs, mine = trial.slipped(made, i, anew), trial.got[i]
+        if entry and i == trial.wrong[0]:
+            trial.first[entry] = theirs
+        if isinstance(theirs, Exception) or isinstance(mine, Exception):
+            if type(theirs) is not type(mine):
+                return False
+        elif difference(mine, theirs):
+            return False
+    return not all(isinstance(trial.got[i], Exception) for i in trial.wrong)

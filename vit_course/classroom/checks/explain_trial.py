@@ -1,0 +1,75 @@
+"""A wrong answer, its results and the wanted ones, and what more calls need."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, thread_time
+from typing import Any
+
+from torch import nn
+
+from vit_course.classroom.checks.outcome import copy, outcome
+
+PATIENCE = 0.4
+"""Seconds that one look may go on calling the answer, and of the processor that it may go on with slips."""
+
+
+@dataclass
+class Trial:
+    """An answer, its results, the wanted ones, and what is needed for further calls.
+
+    Args:
+        run: turns (function or class, *case) into a result.
+        answer, reference: the student's function or class, and the finished one.
+        cases: the arguments of each call.
+        got, want: the results of the answer and of the finished version.
+        wrong: indices of the cases in which they differ.
+        ready: makes the module of (class, options of a case), with the wanted weights; None if functions are compared.
+    """
+
+    run: Callable
+    answer: Callable
+    reference: Callable
+    cases: Sequence[tuple]
+    got: Sequence[Any]
+    want: Sequence[Any]
+    wrong: Sequence[int]
+    ready: Callable | None = None
+    started: tuple[float, float] = field(default_factory=lambda: (perf_counter(), thread_time()))
+    finished: dict[int, nn.Module] = field(default_factory=dict)
+    first: dict[Any, Any] = field(default_factory=dict)
+
+    def call(self, function: Callable, case: tuple) -> Any:
+        """Return the outcome of one call more.
+
+        Raises:
+            TimeoutError: if calls have taken so long that a student would wait.
+        """
+        if perf_counter() > self.started[0] + PATIENCE:
+            raise TimeoutError
+        return outcome(self.run, function, case)
+
+    def start(self) -> None:
+        """Give the next look the whole time."""
+        self.started = perf_counter(), thread_time()
+
+    @property
+    def tired(self) -> bool:
+        """Whether slips have taken so long that a student would wait; a busy machine does not count."""
+        return thread_time() > self.started[1] + PATIENCE
+
+    @property
+    def order(self) -> list[int]:
+        """The cases, the wrong ones first."""
+        return [*self.wrong, *(i for i in range(len(self.cases)) if i not in self.wrong)]
+
+    def slipped(self, made: Any, i: int, anew: bool) -> Any:
+        """Return what a finished version with a slip gives on a case: in the finished module, or in one built anew."""
+        try:
+            if self.ready is None or anew:
+                return self.run(made, *copy(self.cases[i]))
+            if i not in self.finished:
+                self.finished[i] = self.ready(self.reference, self.cases[i][0]).eval()
+            self.finished[i].__class__ = made
+            return self.finished[i](*copy(tuple(self.cases[i][1:])))
+        except Exception as error:
+            return error

@@ -46,10 +46,6 @@ class Part:
             return None
         return scope[self.value.__name__]
 
-    def fresh(self, changes: tuple) -> Any:
-        """Return it with these changes, compiled for this once."""
-        return self.run(self.compiled(changes), {})
-
     def compiled(self, changes: tuple) -> CodeType | None:
         """Compile the tree with nodes in the place of others, which are then put back."""
         for slot, new in changes:
@@ -82,8 +78,8 @@ def scope_of(value: Any) -> dict[str, Any]:
     return {**function.__globals__, **{name: cell.cell_contents for name, cell in names}}
 
 
-def part_of(value: Any) -> Part | None:
-    """Read the source of a function or class; None if there is none that can be compiled by itself."""
+def part_of(value: Any, plain: bool = False) -> Part | None:
+    """Read the source of a function or class, `plain` without its edits; None if it does not stand by itself."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
     except (OSError, TypeError, SyntaxError):
@@ -100,32 +96,63 @@ def part_of(value: Any) -> Part | None:
             node.annotation = None
         if isinstance(node, ast.FunctionDef):
             node.returns = None
-    return Part(value, tree, edits(tree.body[0]))
+    if FUSED in scope_of(value) and not plain:
+        tree = ast.fix_missing_locations(Unfused().visit(tree))
+    return Part(value, tree, [] if plain else edits(tree.body[0]))
 
 
-def own_functions(value: Any) -> dict[str, FunctionType]:
+FUSED = "scaled_dot_product_attention"
+
+
+class Unfused(ast.NodeTransformer):
+    """Write torch's fused attention as the function of the course, so that a slip there is a slip in both."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        """Replace the call; the function of the course gives two values."""
+        if ast.unparse(node.func) != f"F.{FUSED}":
+            return self.generic_visit(node)
+        return ast.Subscript(
+            ast.Call(ast.Name(FUSED, ast.Load()), node.args, []), ast.Constant(0), ast.Load()
+        )
+
+
+def own_functions(value: Any) -> dict[str, Any]:
     """Return the functions of the course that a function or class calls by name, without those that only check."""
-    scope, tree = scope_of(value), ast.parse(textwrap.dedent(inspect.getsource(value)))
-    names = dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    scope, names = scope_of(value), dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
     return {
         name: scope[name]
         for name in names
         if isinstance(scope.get(name), FunctionType)
         and scope[name] is not value
-        and not name.startswith(("check", "as_pair"))
-        and scope[name].__module__.split(".")[0] == value.__module__.split(".")[0]
+        and not name.startswith(("check_", "as_pair", "grid_size"))
+        and in_course(scope[name])
     }
 
 
+def in_course(value: Any) -> bool:
+    """Tell whether a function or class is one of the course itself, and none of a check or a test."""
+    return value.__module__.split(".")[0] == "vit_course"
+
+
 class Mutants:
-    """The finished version of an exercise, ready to be made with any of the edits of its source."""
+    """The finished version of an exercise, ready to be made with any of the edits of its source.
+
+    Where a check compares a function that calls the finished version, the slips are those of the finished version.
+    """
 
     def __init__(self, reference: Any):
+        self.wrapper, self.inside = None, ""
+        inner = own_functions(reference)
+        if not in_course(reference) and len(inner) == 1:
+            (self.inside, finished), self.wrapper = *inner.items(), part_of(reference, plain=True)
+            reference, inner = finished, own_functions(finished)
         self.main = part_of(reference)
-        self.others = {}
-        if self.main:
-            parts = {name: part_of(function) for name, function in own_functions(reference).items()}
-            self.others = {name: part for name, part in parts.items() if part}
+        parts = {name: part_of(function) for name, function in inner.items()} if self.main else {}
+        self.others = {name: part for name, part in parts.items() if part}
         ranked = [(edit.rank, "", n) for n, edit in enumerate(self.main.edits if self.main else ())]
         ranked += [
             (edit.rank + 1, name, n) for name, p in self.others.items() for n, edit in enumerate(p.edits)
@@ -136,12 +163,16 @@ class Mutants:
         """Return an edit: of the finished version itself, or of a function that it calls."""
         return (self.others[name] if name else self.main).edits[number]
 
-    def made(self, name: str, number: int) -> Any:
-        """Return the finished version with an edit; None if that is no code."""
-        if not name:
-            return self.main.made(number, {})
-        other = self.others[name].made(number, {})
-        return other and self.main.made(None, {name: other})
+    def made(
+        self, name: str = "", number: int | None = None, code: CodeType | None = None, **names: Any
+    ) -> Any:
+        """Return the finished version with an edit, or of a code, or as it is; None if that is no code."""
+        if name:
+            other = self.others[name].made(number, {})
+            made = other and self.main.made(None, {name: other})
+        else:
+            made = self.main.run(code, names) if code else self.main.made(number, names)
+        return self.wrapper.made(None, {self.inside: made}) if self.wrapper and made else made
 
 
 MUTANTS: dict[Any, Mutants] = {}
@@ -180,7 +211,8 @@ def two_slips(trial: Trial) -> str:
         if trial.tired:
             break
         first, then = (family.main.edits[number] for number in (one, other))
-        made = family.main.fresh((*first.changes, *then.changes)) if apart(first, then) else None
+        code = family.main.compiled((*first.changes, *then.changes)) if apart(first, then) else None
+        made = code and family.made(code=code)
         if agrees(trial, made, None, in_init(first) or in_init(then)):
             return (
                 f"two slips at once: your result is what comes out when {first.words()}, and {then.words()}"
@@ -251,7 +283,7 @@ def in_init(edit: Edit) -> bool:
 def same_without(trial: Trial, family: Mutants) -> bool:
     """Tell whether the finished version, made anew without an edit, gives what is wanted."""
     i = trial.wrong[0]
-    made = family.main.made(None, {})
+    made = family.made()
     return not difference(trial.slipped(made, i, False), trial.want[i])
 
 

@@ -80,6 +80,10 @@ def by_sizes(given: list[Result], values: list[float]) -> str:
     candidates = [(form.format(a), [f(s[a]) for s in sizes]) for a in names for form, f in forms]
     candidates += [(f"{a}·{b}", [s[a] * s[b] for s in sizes]) for a, b in products]
     candidates += [(f"1/({a}·{b})", [1 / (s[a] * s[b]) for s in sizes]) for a, b in products]
+    candidates += [
+        (f"({a} - {b})/{a}", [(s[a] - s[b]) / s[a] for s in sizes])
+        for a, b in itertools.permutations(names, 2)
+    ]
     candidates += [(f"{a}/{b}", [s[a] / s[b] for s in sizes]) for a, b in itertools.permutations(names, 2)]
     fits = [
         w
@@ -122,6 +126,8 @@ def other_function(given: list[Result]) -> str:
         ("each number is the logarithm of what it should be", torch.log),
         ("each number is `exp` of what it should be", torch.exp),
         ("the signs are lost: each number is the absolute value of what it should be", torch.abs),
+        ("each number is the sigmoid of what it should be", torch.sigmoid),
+        ("each number is `tanh` of what it should be", torch.tanh),
         ("numbers below 0 have become 0", torch.relu),
         ("the numbers are cut off to 0...1", lambda x: x.clamp(0, 1)),
         ("the numbers are rounded to whole ones", torch.round),
@@ -148,6 +154,7 @@ def along(names: list[tuple[str, str]], words: str) -> Iterator[Slip]:
     for i, (_, many) in enumerate(names):
         a = i - len(names)
         yield words.format("a softmax", many), lambda x, a=a: x.softmax(a)
+        yield words.format("a logarithm of the softmax", many), lambda x, a=a: x.log_softmax(a)
         yield words.format("a division by the sum", many), lambda x, a=a: x / x.sum(a, True)
         yield words.format("a division by the length", many), lambda x, a=a: x / x.norm(dim=a, keepdim=True)
         yield words.format("the subtraction of the mean", many), lambda x, a=a: x - x.mean(a, True)

@@ -36,7 +36,7 @@ def another_order(trial: Trial) -> str:
         for mine, words in orders(pattern):
             if trial.tired:
                 return ""
-            made = family.main.run(code, {NAME: reshaped_from(mine)})
+            made = family.made(code=code, **{NAME: reshaped_from(mine)})
             if agrees(trial, made, None, False):
                 return words
     return ""

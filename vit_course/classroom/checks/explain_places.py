@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_terms import AXES, axis_names, in_order
+from vit_course.classroom.checks.explain_terms import AXES, axis_names, in_order, sizes_of
 from vit_course.classroom.checks.explain_values import Result, Slip, argument, first_fit, same, tensors_of
 
 
@@ -92,7 +92,27 @@ def shape_alone(given: list[Result]) -> str:
         for p in itertools.permutations(range(n))
         if all(list(r.got.shape) == [r.want.shape[i] for i in p] for r in wrong)
     ]
-    return found[0] if len(found) == 1 else ""
+    return found[0] if len(found) == 1 else in_letters(wrong)
+
+
+def in_letters(wrong: list[Result]) -> str:
+    """Say a shape by the sizes of the cases, (B, N, 2·D); "" if they do not give it, or if too few cases tell."""
+    several = len({tuple(r.got.shape) for r in wrong}) > 1 and len({r.got.ndim for r in wrong}) == 1
+    if not several or not all(wrong[0].axes):
+        return ""
+    sizes, shown = [sizes_of(r) for r in wrong], []
+    letters = [letter for letter in sizes[0] if all(s.get(letter, 0) > 0 for s in sizes)]
+    forms = [("1", [1.0] * len(sizes)), *((a, [s[a] for s in sizes]) for a in letters)]
+    forms += [(f"{a} {'+-'[n < 0]} 1", [s[a] + n for s in sizes]) for a in letters for n in (1, -1)]
+    forms += [(f"2·{a}", [2 * s[a] for s in sizes]) for a in letters]
+    forms += [(f"{a}·{b}", [s[a] * s[b] for s in sizes]) for a, b in itertools.combinations(letters, 2)]
+    for axis in range(wrong[0].got.ndim):
+        lengths = [float(r.got.shape[axis]) for r in wrong]
+        fits = [word for word, values in forms if values == lengths]
+        if not fits or (len(fits) > 1 and len(set(lengths)) < 2 and lengths[0] != 1):
+            return ""
+        shown.append(fits[0])
+    return f"your result has the shape ({', '.join(shown)}), and ({', '.join(wrong[0].axes)}) is wanted"
 
 
 def elsewhere(given: list[Result]) -> str:
@@ -105,6 +125,7 @@ def elsewhere(given: list[Result]) -> str:
         or reshaped(given, names)
         or slices_moved([r for r in given if not r.right], names)
         or first_fit(given, in_turns(given, names))
+        or first_fit(given, groups_moved(names))
     )
 
 
@@ -196,6 +217,25 @@ def rows_read_down(order: list[int]) -> int:
         k for k in range(2, n // 2 + 1) if n % k == 0 and order == places.reshape(k, -1).T.flatten().tolist()
     )
     return next(rows, 0)
+
+
+def groups_moved(names: list[tuple[str, str]]) -> Iterator[Slip]:
+    """Yield each axis split into a few groups that stand in another order."""
+    for (i, (_, many)), n in itertools.product(enumerate(names), (2, 3, 4)):
+        for order in itertools.permutations(range(n)):
+            if order != tuple(range(n)):
+                shown = ", ".join(str(k + 1) for k in order)
+                words = (
+                    f"the {many} are made of {n} groups of equal length, and yours stand in the order {shown}"
+                )
+                yield words, lambda x, i=i, n=n, order=order: regrouped(x, i, n, order)
+
+
+def regrouped(x: Tensor, axis: int, n: int, order: tuple[int, ...]) -> Tensor:
+    """Put groups along an axis into another order."""
+    if x.shape[axis] % n:
+        raise ValueError
+    return x.unflatten(axis, (n, -1)).index_select(axis, torch.tensor(order)).flatten(axis, axis + 1)
 
 
 def in_turns(given: list[Result], names: list[tuple[str, str]]) -> Iterator[Slip]:

@@ -26,11 +26,13 @@ AXIS_METHODS = """mean sum amax amin prod std var softmax argmax argmin argsort 
     gather scatter size norm normalize log_softmax tensor_split index_select""".split()
 FAMILIES = [
     group.split()
-    for group in """mean sum amax amin median prod var std|max min|argmax argmin|softmax log_softmax sigmoid|sin cos
+    for group in """mean sum amax amin median prod var std|max min mean sum|argmax argmin|softmax log_softmax sigmoid|sin cos
         |zeros ones|zeros_ ones_|zeros_like ones_like|floor ceil round trunc|exp log log2 log10|sqrt square abs
         |any all|rand randn|gelu relu silu tanh sigmoid|GELU ReLU SiLU Tanh Sigmoid|stack cat|maximum minimum
         |repeat repeat_interleave|triu tril|sort argsort|int round ceil|startswith endswith|bilinear bicubic nearest
-        |none mean sum|ij xy|constant reflect replicate circular|weight bias|rearrange reshape""".split("|")
+        |none mean sum|ij xy|constant reflect replicate circular|weight bias|cross_entropy nll_loss|rearrange reshape""".split(
+        "|"
+    )
 ]
 OPERATORS = {
     ast.Add: (ast.Sub, ast.Mult),
@@ -69,6 +71,7 @@ OPTIONS = {
     "cross_entropy": {"reduction": "sum", "label_smoothing": 0.1},
 }
 """Options that are set, or forgotten, by mistake."""
+MODULES = ("torch", "F", "nn", "math", "np", "einops")
 COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr)
 
 
@@ -180,8 +183,7 @@ def other_calls(slot: Slot) -> Iterator[Edit]:
     name = getattr(func, "attr", getattr(func, "id", ""))
     insides = [arg for arg in call.args if not isinstance(arg, ast.Starred)]
     method = isinstance(func, ast.Attribute) and not (
-        isinstance(func.value, ast.Name)
-        and func.value.id in ("torch", "F", "nn", "math", "self", "np", "einops")
+        isinstance(func.value, ast.Name) and func.value.id in (*MODULES, "self")
     )
     if method:
         shown = ast.Call(ast.Name("", ast.Load()), call.args, call.keywords)
@@ -209,6 +211,13 @@ def other_calls(slot: Slot) -> Iterator[Edit]:
         yield Edit(
             1, ((slot, new),), lambda: f"{quoted(call)} is {quoted(new)}, over all numbers", "over all"
         )
+        for axis in range(-3, 3):
+            keywords = [k for k in call.keywords if k.arg not in (*AXIS_NAMES, "keepdim")]
+            kept = [ast.keyword("dim", written(axis)), ast.keyword("keepdim", ast.Constant(True))]
+            new = ast.Call(func, [], keywords + kept)
+            yield Edit(
+                3, ((slot, new),), lambda axis=axis: f"{quoted(call)} runs over axis {axis}, which it keeps"
+            )
     for option, value in OPTIONS.get(name, {}).items():
         keywords = [k for k in call.keywords if k.arg != option] + [ast.keyword(option, written(value))]
         new = ast.Call(func, call.args, keywords)
@@ -424,10 +433,16 @@ def renamed(places: list[Slot], tree: ast.AST) -> Iterator[Edit]:
     inside = {
         f: {n.id for n in ast.walk(f) if isinstance(n, ast.Name)} & stored | arguments(f) for f in functions
     }
-    owned = {a.attr for a in ast.walk(tree) if is_own(a)}
+    parts = [node for node in ast.walk(tree) if is_part(node)]
+    owned = {part.value.id: {a.attr for a in parts if a.value.id == part.value.id} for part in parts}
     yield from exchanged(places, inside)
+    yield from outdated(places)
     for slot in places:
         node = slot.node
+        if type(number(node)) is int and not isinstance(slot.parent, ast.keyword):
+            around = next((f for f in reversed(slot.around) if f in inside), None)
+            for other in sorted(inside.get(around, set()) - {"self"}):
+                yield instead(slot, ast.Name(other, ast.Load()), 3)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             around = next((f for f in reversed(slot.around) if f in inside), None)
             names = inside.get(around, set())
@@ -435,8 +450,8 @@ def renamed(places: list[Slot], tree: ast.AST) -> Iterator[Edit]:
                 yield instead(slot, ast.Name(other, ast.Load()), 2)
             for value in constants(around, node.id):
                 yield instead(slot, written(value), 2)
-        elif is_own(node) and isinstance(node.ctx, ast.Load):
-            for other in sorted(owned - {node.attr}):
+        elif is_part(node) and isinstance(node.ctx, ast.Load):
+            for other in sorted(owned[node.value.id] - {node.attr}):
                 yield instead(slot, ast.Attribute(node.value, other, ast.Load()), 1)
 
 
@@ -449,7 +464,27 @@ def constants(function: ast.FunctionDef | None, name: str) -> list[Any]:
     default = getattr(defaults.get(name), "value", None)
     if isinstance(default, float):
         return [default, 10 * default, default / 10, 0.0, 1.0]
-    return [default] if isinstance(default, str | bool) else list(dict.fromkeys((default or 0, 0, 1, 2)))
+    if isinstance(default, str):
+        return [default, *relatives(default)]
+    return [default] if isinstance(default, bool) else list(dict.fromkeys((default or 0, 0, 1, 2)))
+
+
+def outdated(places: list[Slot]) -> Iterator[Edit]:
+    """Yield names that are read as they were before a line gave them another value."""
+    for line in places:
+        if not isinstance(line.node, ast.Assign) or not isinstance(line.node.targets[0], ast.Name):
+            continue
+        name = line.node.targets[0].id
+        copied = ast.Assign([ast.Name("before", ast.Store())], ast.Name(name, ast.Load()))
+        block = ast.If(ast.Constant(True), [copied, line.node], [])
+        for slot in places:
+            if getattr(slot.node, "id", "") == name and slot.node.lineno > line.node.lineno:
+                if isinstance(slot.node.ctx, ast.Load):
+                    changes = ((line, block), (slot, ast.Name("before", ast.Load())))
+                    words = lambda slot=slot, line=line, name=name: (  # noqa: E731
+                        f"`{name}`{within(slot)} is still that of before the line {quoted(line.node)}"
+                    )
+                    yield Edit(1, changes, words)
 
 
 def exchanged(places: list[Slot], inside: dict[ast.FunctionDef, set[str]]) -> Iterator[Edit]:
@@ -475,9 +510,11 @@ def arguments(function: ast.FunctionDef) -> set[str]:
     return {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
 
 
-def is_own(node: ast.AST) -> bool:
-    """Tell whether a node is an attribute of `self`."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+def is_part(node: ast.AST) -> bool:
+    """Tell whether a node is an attribute of a name that is no module: a part of a network, `self.norm1`."""
+    return (
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in MODULES
+    )
 
 
 def one_more(slot: Slot) -> Iterator[Edit]:
@@ -485,11 +522,9 @@ def one_more(slot: Slot) -> Iterator[Edit]:
     node = slot.node
     if not isinstance(slot.node, ast.Name | ast.Call | ast.BinOp | ast.Subscript | ast.Attribute):
         return
-    if (
-        not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-        or slot.field in ("func", "value")
-        and not isinstance(slot.parent, ast.Assign | ast.Return | ast.keyword)
-    ):
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or slot.field == "func":
+        return
+    if (isinstance(node, ast.Name) and node.id in MODULES) or getattr(slot.parent, "attr", "") == "shape":
         return
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(slot.parent, ast.Return | ast.Assign):
         return

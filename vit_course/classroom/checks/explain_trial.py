@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_course.classroom.checks.outcome import copy, outcome
 
-PATIENCE = 0.4
+PATIENCE = 0.6
 """Seconds that one look may go on calling the answer, and of the processor that it may go on with slips."""
 
 

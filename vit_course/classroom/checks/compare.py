@@ -173,7 +173,8 @@ def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, wher
     if isinstance(got, Exception):
         raise Mistake(
             f"{where}: the result is right, but with inputs or weights that learn your code stopped with "
-            f"{explain_error(got)}"
+            f"{explain_error(got)}",
+            named=False,
         )
     scale = max((gradient.abs().max().item() for gradient in want.values()), default=0.0)
     for name, right in want.items():

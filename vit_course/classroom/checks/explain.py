@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vit_course.classroom.checks.explain_defaults import other_default
+from vit_course.classroom.checks.explain_errors import cause_of_error
 from vit_course.classroom.checks.explain_mutants import slip, two_slips
 from vit_course.classroom.checks.explain_orders import another_order
 from vit_course.classroom.checks.explain_pairs import two_at_once
@@ -25,6 +26,11 @@ from vit_course.classroom.checks.explain_terms import (
 from vit_course.classroom.checks.explain_trial import Trial
 from vit_course.classroom.checks.explain_values import agree, as_tensor, wrong_kind
 
+PATIENCE = 0.2
+"""Seconds that a look may go on calling the answer, and of the processor that it may go on with slips."""
+LONGEST = 0.5
+"""Seconds for the look that tries the most."""
+
 
 def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tuple[str, bool]:
     """Say what is wrong in a way that holds on every case, or return "", and whether that is a cause. Never raises.
@@ -36,14 +42,15 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
     looks = (
         other_default,
         values_swapped,
+        unused_arguments,
         partial(in_results, looks=SURE),
         slip,
         another_order,
-        unused_arguments,
         unused_weights,
         simpler_input,
         partial(two_at_once, mistakes=mistakes),
         two_slips,
+        cause_of_error,
         one_kind_of_input,
         partial(in_results, looks=VAGUE),
     )
@@ -53,7 +60,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
     except Exception:
         return "", False
     for look in looks:
-        trial.start()
+        trial.start(LONGEST if look is slip else PATIENCE)
         try:
             if words := look(trial):
                 return words, look is not looks[-1]

@@ -26,14 +26,13 @@ AXIS_METHODS = """mean sum amax amin prod std var softmax argmax argmin argsort 
     gather scatter size norm normalize log_softmax tensor_split index_select""".split()
 FAMILIES = [
     group.split()
-    for group in """mean sum amax amin median prod var std|max min mean sum|argmax argmin|softmax log_softmax sigmoid|sin cos
-        |zeros ones|zeros_ ones_|zeros_like ones_like|floor ceil round trunc|exp log log2 log10|sqrt square abs
-        |any all|rand randn|gelu relu silu tanh sigmoid|GELU ReLU SiLU Tanh Sigmoid|stack cat|maximum minimum
-        |repeat repeat_interleave|triu tril|sort argsort|int round ceil|startswith endswith|bilinear bicubic nearest
-        |none mean sum|ij xy|constant reflect replicate circular|weight bias|cross_entropy nll_loss|rearrange reshape""".split(
-        "|"
-    )
+    for group in """mean sum amax amin median prod var std|max min mean sum|argmax argmin|any all|sort argsort|triu tril
+        |softmax log_softmax sigmoid|sin cos|zeros ones|zeros_ ones_|zeros_like ones_like|floor ceil round trunc
+        |exp log log2 log10|sqrt square abs|rand randn|gelu relu silu tanh sigmoid|GELU ReLU SiLU Tanh Sigmoid|stack cat
+        |maximum minimum|repeat repeat_interleave|int round ceil|startswith endswith|bilinear bicubic nearest|ij xy
+        |none mean sum|constant reflect replicate circular|weight bias|cross_entropy nll_loss""".split("|")
 ]
+"""Names that are easily taken for each other."""
 OPERATORS = {
     ast.Add: (ast.Sub, ast.Mult),
     ast.Sub: (ast.Add, ast.Mult),
@@ -87,12 +86,16 @@ def edits(tree: ast.AST) -> list[Edit]:
 
 def everywhere(found: list[Edit]) -> Iterator[Edit]:
     """Yield edits that are made in several places at once, such as another axis in both of two lines."""
-    alike = {}
+    alike, texts = {}, {}
     for edit in found:
         (slot, new), *more = edit.changes
         if edit.rank < 3 and not more and isinstance(slot.node, ast.expr) and isinstance(new, ast.expr):
-            group = edit.group or f"{ast.unparse(slot.node)} {ast.unparse(new)}"
-            alike.setdefault(group, []).append(edit)
+            if id(slot.node) not in texts:
+                texts[id(slot.node)] = ast.unparse(slot.node)
+            text = getattr(new, "id", None) or (
+                repr(new.value) if isinstance(new, ast.Constant) else ast.unparse(new)
+            )
+            alike.setdefault(edit.group or (texts[id(slot.node)], text), []).append(edit)
     for same in alike.values():
         slots = {id(edit.changes[0][0].node): edit.changes[0] for edit in same}
         if len(slots) > 1:

@@ -84,15 +84,20 @@ def in_order(names: list[tuple[str, str]], order: Iterable[int]) -> str:
 
 def sizes_of(r: Result) -> dict[str, float]:
     """Return the sizes of a case by name: arguments that are numbers, and the lengths of axes that have a letter."""
+    return sizes_in(r.arguments, (r.axes, r.want.shape))
+
+
+def sizes_in(arguments: dict[str, Any], *shapes: tuple) -> dict[str, float]:
+    """Return the sizes of arguments, and of more shapes with their letters, by name."""
     sizes = {}
-    for name, value in r.arguments.items():
+    for name, value in arguments.items():
         if isinstance(value, Real) and not isinstance(value, bool):
             sizes[name] = float(value)
         pair = (value, value) if name in SIDES and isinstance(value, int) else value
         if name in SIDES and isinstance(pair, tuple):
             sizes |= {f"{name}[{i}]": float(side) for i, side in enumerate(pair)}
-    shapes = [(axes, r.arguments[name].shape) for name, axes in r.arguments.get("axes", {}).items()]
-    for axes, lengths in (*shapes, (r.axes, r.want.shape)):
+    given = [(axes, arguments[name].shape) for name, axes in arguments.get("axes", {}).items()]
+    for axes, lengths in (*given, *shapes):
         pairs = zip(reversed(axes), reversed(lengths), strict=False)
         sizes |= {letter: float(n) for letter, n in pairs if re.fullmatch("[A-Za-z]", letter)}
     return sizes

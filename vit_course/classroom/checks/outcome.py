@@ -61,10 +61,10 @@ def build(answer: type, **options) -> nn.Module:
     except NotImplementedError as error:
         if not error.args:
             raise Unfinished from error
-        raise Mistake(f"building it stopped with {explain_error(error)}") from error
+        raise Mistake(f"building it stopped with {explain_error(error)}", named=False) from error
     except Exception as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}") from error
+        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}", named=False) from error
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     return module

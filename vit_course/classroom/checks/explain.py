@@ -13,6 +13,7 @@ from vit_course.classroom.checks.explain_errors import cause_of_error
 from vit_course.classroom.checks.explain_mutants import slip, two_slips
 from vit_course.classroom.checks.explain_orders import another_order
 from vit_course.classroom.checks.explain_pairs import two_at_once
+from vit_course.classroom.checks.explain_places import shape_alone
 from vit_course.classroom.checks.explain_probes import (
     one_kind_of_input,
     simpler_input,
@@ -28,7 +29,7 @@ from vit_course.classroom.checks.explain_values import agree, as_tensor, wrong_k
 
 PATIENCE = 0.2
 """Seconds that a look may go on calling the answer, and of the processor that it may go on with slips."""
-LONGEST = 0.5
+LONGEST = 0.7
 """Seconds for the look that tries the most."""
 
 
@@ -52,6 +53,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         two_slips,
         cause_of_error,
         one_kind_of_input,
+        partial(in_results, looks=(shape_alone,)),
         partial(in_results, looks=VAGUE),
     )
     try:

@@ -153,10 +153,9 @@ class Mutants:
         self.main = part_of(reference)
         parts = {name: part_of(function) for name, function in inner.items()} if self.main else {}
         self.others = {name: part for name, part in parts.items() if part}
-        ranked = [(edit.rank, "", n) for n, edit in enumerate(self.main.edits if self.main else ())]
-        ranked += [
-            (edit.rank + 1, name, n) for name, p in self.others.items() for n, edit in enumerate(p.edits)
-        ]
+        ranked = [(e.rank + in_init(e), "", n) for n, e in enumerate(self.main.edits if self.main else ())]
+        for name, part in self.others.items():
+            ranked += [(e.rank + (e.rank > 1), name, n) for n, e in enumerate(part.edits)]
         self.order = sorted(ranked, key=lambda entry: entry[0])
 
     def edit(self, name: str, number: int) -> Edit:

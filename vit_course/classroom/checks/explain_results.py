@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -15,13 +16,14 @@ from vit_course.classroom.checks.explain_numbers import (
     term,
     undefined,
 )
-from vit_course.classroom.checks.explain_places import axes_moved, elsewhere, misplaced, shape, shape_alone
+from vit_course.classroom.checks.explain_places import axes_moved, elsewhere, misplaced, shape
 from vit_course.classroom.checks.explain_terms import (
     AXES,
     axes_of,
     axis_names,
     named_arguments,
     section,
+    signature,
 )
 from vit_course.classroom.checks.explain_trial import Trial
 from vit_course.classroom.checks.explain_values import Result, cut, results
@@ -30,7 +32,7 @@ from vit_course.classroom.checks.explain_values import Result, cut, results
 def in_results(trial: Trial, looks: Sequence[Callable]) -> str:
     """Explain the whole result or, of several values, the first that can be explained."""
     shapes = axes_of(section(trial.reference, "Returns"))
-    arguments = [named_arguments(trial.reference, case) for case in trial.cases]
+    arguments = [with_defaults(trial.reference, case) for case in trial.cases]
     if words := explain_numbers(results(trial.got, trial.want, arguments, shapes), looks):
         return words
     lengths = {len(want) if isinstance(want, tuple | list) else 0 for want in trial.want}
@@ -43,6 +45,12 @@ def in_results(trial: Trial, looks: Sequence[Callable]) -> str:
         if words := explain_numbers(values, looks):
             return f"value {k + 1} of {n}: {words}"
     return ""
+
+
+def with_defaults(reference: Callable, case: tuple) -> dict[str, Any]:
+    """Return the arguments of a case by name, those that are left to their default too."""
+    known = signature(reference).items()
+    return {n: p.default for n, p in known if p.default is not p.empty} | named_arguments(reference, case)
 
 
 def explain_numbers(given: list[Result], looks: Sequence[Callable]) -> str:
@@ -105,5 +113,5 @@ SURE = (
 """What leaves nothing open; `term` is for single numbers alone."""
 
 
-VAGUE = (shape_alone, part, off_by_lines, misplaced)
+VAGUE = (part, off_by_lines, misplaced)
 """What narrows the search alone."""

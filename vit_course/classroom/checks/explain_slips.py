@@ -466,7 +466,7 @@ def constants(function: ast.FunctionDef | None, name: str) -> list[Any]:
     defaults = dict(zip([a.arg for a in reversed(given)], reversed(function.args.defaults), strict=False))
     default = getattr(defaults.get(name), "value", None)
     if isinstance(default, float):
-        return [default, 10 * default, default / 10, 0.0, 1.0]
+        return [default, float(f"{10 * default:.6g}"), float(f"{default / 10:.6g}"), 0.0, 1.0]
     if isinstance(default, str):
         return [default, *relatives(default)]
     return [default] if isinstance(default, bool) else list(dict.fromkeys((default or 0, 0, 1, 2)))
@@ -541,7 +541,7 @@ FORMS = (
     "{} + 1", "{} - 1", "-{}", "2 * {}", "{} / 2", "1 - {}", "1 / {}", "{} ** 2", "{} ** 0.5", "abs({})", "{}.exp()",
     "{}.log()", "{}.softmax(-1)", "{}.relu()", "{}.flip(-1)", "{}.flip(0)", "{}.transpose(-2, -1)", "{}.T", "{}[::-1]",
     "{}.round()", "int({})", "{}.mean(-1, keepdim=True)", "{}.mean(0, keepdim=True)", "{}.sum(-1, keepdim=True)",
-    "{}[:1]", "{}[:, :1]", "{}.argsort(-1)", "{}.roll(1, 1)",
+    "{}[:1]", "{}[:, :1]", "{}.argsort(-1)", "~{}", "{}.roll(1, 1)",
 )  # fmt: skip
 SLIPS = [
     (ast.Constant | ast.UnaryOp, other_numbers),

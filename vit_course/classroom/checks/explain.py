@@ -20,7 +20,7 @@ from vit_course.classroom.checks.explain_probes import (
     unused_arguments,
     unused_weights,
 )
-from vit_course.classroom.checks.explain_results import SURE, VAGUE, in_results
+from vit_course.classroom.checks.explain_results import SURE, VAGUE, in_results, part
 from vit_course.classroom.checks.explain_terms import (
     listed,
 )
@@ -53,7 +53,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         two_slips,
         cause_of_error,
         one_kind_of_input,
-        partial(in_results, looks=(shape_alone,)),
+        partial(in_results, looks=(shape_alone, part)),
         partial(in_results, looks=VAGUE),
     )
     try:

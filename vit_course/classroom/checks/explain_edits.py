@@ -118,3 +118,8 @@ def left_out(slot: Slot, rest: ast.AST, what: Callable[[], str], rank: int = 0) 
         return f"{what()} is left out" + ("" if around == f" of {what()}" else around)
 
     return Edit(rank, ((slot, rest),), words)
+
+
+def pair(one: ast.AST, other: ast.AST) -> str:
+    """Name two pieces of code."""
+    return f"{quoted(one, 30)} and {quoted(other, 30)}"

@@ -82,7 +82,8 @@ def by_sizes(given: list[Result], values: list[float]) -> str:
     candidates += [(f"1/({a}·{b})", [1 / (s[a] * s[b]) for s in sizes]) for a, b in products]
     candidates += [
         (f"({a} - {b})/{a}", [(s[a] - s[b]) / s[a] for s in sizes])
-        for a, b in itertools.permutations(names, 2)
+        for a, b in itertools.product(names, [n for n in sizes[0] if all(n in s for s in sizes)])
+        if a != b
     ]
     candidates += [(f"{a}/{b}", [s[a] / s[b] for s in sizes]) for a, b in itertools.permutations(names, 2)]
     fits = [

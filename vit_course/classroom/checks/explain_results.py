@@ -113,5 +113,5 @@ SURE = (
 """What leaves nothing open; `term` is for single numbers alone."""
 
 
-VAGUE = (part, off_by_lines, misplaced)
+VAGUE = (off_by_lines, misplaced)
 """What narrows the search alone."""

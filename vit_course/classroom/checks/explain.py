@@ -10,9 +10,9 @@ from functools import partial
 
 from vit_course.classroom.checks.explain_defaults import other_default
 from vit_course.classroom.checks.explain_errors import cause_of_error
-from vit_course.classroom.checks.explain_mutants import slip, two_slips
+from vit_course.classroom.checks.explain_mutants import slip
 from vit_course.classroom.checks.explain_orders import another_order
-from vit_course.classroom.checks.explain_pairs import two_at_once
+from vit_course.classroom.checks.explain_pairs import two_at_once, two_slips
 from vit_course.classroom.checks.explain_places import shape_alone
 from vit_course.classroom.checks.explain_probes import (
     one_kind_of_input,

@@ -2,21 +2,16 @@
 
 import ast
 import inspect
-import itertools
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from vit_course.classroom.checks.explain_edits import Edit
 from vit_course.classroom.checks.explain_slips import edits
 from vit_course.classroom.checks.explain_trial import Trial
 from vit_course.classroom.checks.explain_values import as_tensor
-from vit_course.classroom.checks.outcome import first_of
 from vit_course.classroom.checks.words import difference
 
 FILE = "<the finished version with a slip>"
@@ -78,6 +73,7 @@ def scope_of(value: Any) -> dict[str, Any]:
     return {**function.__globals__, **{name: cell.cell_contents for name, cell in names}}
 
 
+@lru_cache(maxsize=64)
 def part_of(value: Any, plain: bool = False) -> Part | None:
     """Read the source of a function or class, `plain` without its edits; None if it does not stand by itself."""
     try:
@@ -174,15 +170,10 @@ class Mutants:
         return self.wrapper.made(None, {self.inside: made}) if self.wrapper and made else made
 
 
-MUTANTS: dict[Any, Mutants] = {}
-"""The mutants of each finished version that was asked for."""
-
-
+@lru_cache(maxsize=32)
 def mutants_of(reference: Any) -> Mutants:
-    """Return the mutants of a finished version, made once."""
-    if reference not in MUTANTS:
-        MUTANTS[reference] = Mutants(reference)
-    return MUTANTS[reference]
+    """Return the mutants of a finished version, made once; what a check wraps anew each time is forgotten."""
+    return Mutants(reference)
 
 
 def slip(trial: Trial) -> str:
@@ -205,24 +196,6 @@ def slip(trial: Trial) -> str:
     return f"your result is what comes out when {found}" if found else ""
 
 
-def two_slips(trial: Trial) -> str:
-    """Name two slips that do together what none does alone."""
-    family = mutants_of(trial.reference)
-    if not family.main or not trial.first or telling(trial) < 12 or len(trial.wrong) < 2:
-        return ""
-    for one, other in itertools.chain(adding_up(trial), near_misses(trial, family)):
-        if trial.tired:
-            break
-        first, then = (family.main.edits[number] for number in (one, other))
-        code = family.main.compiled((*first.changes, *then.changes)) if apart(first, then) else None
-        made = code and family.made(code=code)
-        if agrees(trial, made, None, in_init(first) or in_init(then)):
-            return (
-                f"two slips at once: your result is what comes out when {first.words()}, and {then.words()}"
-            )
-    return ""
-
-
 def telling(trial: Trial) -> int:
     """Count the different numbers in wrong results, or what comes near that: with few, slips agree by chance."""
     values = [v for i in trial.wrong for v in flat(trial.got[i])]
@@ -239,55 +212,6 @@ def flat(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = [*value.items()]
     return [v for part in value for v in flat(part)] if isinstance(value, tuple | list) else [value]
-
-
-def apart(first: Edit, then: Edit) -> bool:
-    """Tell whether two edits are made in different places."""
-    spots = [
-        {(id(slot.parent), slot.field, slot.index) for slot, _ in edit.changes} for edit in (first, then)
-    ]
-    return not spots[0] & spots[1]
-
-
-def adding_up(trial: Trial) -> Iterator[tuple[int, int]]:
-    """Yield pairs of slips whose changes of the smallest wrong result add up to what the answer has changed."""
-    i = trial.wrong[0]
-    got, want = (as_tensor(first_of(side[i])) for side in (trial.got, trial.want))
-    if got is None or got.shape != want.shape:
-        return
-    known = {
-        k: as_tensor(first_of(v)) for k, v in trial.first.items() if not isinstance(v, Exception) and not k[0]
-    }
-    known = {k[1]: (v - want).flatten() for k, v in known.items() if v is not None and v.shape == want.shape}
-    known = {k: v for k, v in known.items() if v.isfinite().all() and v.abs().max() > 1e-6}
-    numbers = list(known)
-    if not numbers:
-        return
-    table, aim = torch.stack(list(known.values())), (got - want).flatten()
-    for k, number in enumerate(numbers):
-        near = (table[k + 1 :] + table[k] - aim).abs().amax(1) < 1e-4 * (1 + aim.abs().max())
-        yield from ((number, numbers[k + 1 + n]) for n in near.nonzero()[:4, 0].tolist())
-
-
-def near_misses(trial: Trial, family: Mutants) -> Iterator[tuple[int, int]]:
-    """Yield the slips that come nearest to the smallest wrong result, each with every other of low rank."""
-    i, gaps = trial.wrong[0], []
-    got = as_tensor(first_of(trial.got[i]))
-    for (name, number), value in trial.first.items():
-        theirs = None if name or isinstance(value, Exception) else as_tensor(first_of(value))
-        if theirs is not None and got is not None and family.main.edits[number].rank < 3:
-            gaps.append((gap(got, theirs), number))
-    plain = [n for rank, name, n in family.order if not name and rank < 2]
-    for _, number in sorted(gaps)[:6]:
-        yield from ((number, other) for other in plain if other != number)
-
-
-def gap(got: Tensor, theirs: Tensor) -> float:
-    """Measure how far two results are from each other; another shape is very far."""
-    if got.shape != theirs.shape:
-        return 10.0
-    wrong = ~torch.isclose(got, theirs, 1e-4, 1e-5)
-    return float(wrong.double().mean()) + 1 - 1 / (1 + float((got - theirs).abs().nan_to_num(1e3).mean()))
 
 
 def in_init(edit: Edit) -> bool:

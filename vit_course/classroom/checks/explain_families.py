@@ -19,9 +19,9 @@ FAMILIES = [
 """Names that are easily taken for each other."""
 OPERATORS = {
     ast.Add: (ast.Sub, ast.Mult),
-    ast.Sub: (ast.Add, ast.Mult),
+    ast.Sub: (ast.Add, ast.Mult, ast.Div),
     ast.Mult: (ast.Div, ast.Add),
-    ast.Div: (ast.Mult, ast.FloorDiv),
+    ast.Div: (ast.Mult, ast.FloorDiv, ast.Sub),
     ast.FloorDiv: (ast.Div, ast.Mod, ast.Mult),
     ast.Mod: (ast.FloorDiv,),
     ast.Pow: (ast.Mult, ast.Div),

@@ -139,7 +139,7 @@ def other_statements(slot: Slot) -> Iterator[Edit]:
     if slot.index + 1 < len(lines) and not isinstance(lines[slot.index + 1], ast.Return):
         after = Slot(slot.parent, slot.field, slot.index + 1, lines[slot.index + 1], slot.around)
         words = lambda: f"the lines {pair(node, after.node)} stand in the other order"  # noqa: E731
-        yield Edit(1, ((slot, after.node), (after, node)), words)
+        yield Edit(2, ((slot, after.node), (after, node)), words)
 
 
 def other_conditions(slot: Slot) -> Iterator[Edit]:

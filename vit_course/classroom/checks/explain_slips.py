@@ -87,6 +87,8 @@ def other_constants(slot: Slot) -> Iterator[Edit]:
     value = getattr(slot.node, "value", None)
     if isinstance(value, bool):
         yield instead(slot, ast.Constant(not value), 1)
+    elif isinstance(slot.node, ast.Constant) and value is None:
+        yield instead(slot, ast.Constant(0), 1)
     elif isinstance(value, str) and "->" in value:
         for old, new, pattern in other_patterns(value):
             words = f"`{old}` is `{new}` in the pattern `{value}`"

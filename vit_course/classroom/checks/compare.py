@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.explain import Trial, explain, varies
+from vit_course.classroom.checks.explain import explain
+from vit_course.classroom.checks.explain_probes import varies
+from vit_course.classroom.checks.explain_trial import Trial
 from vit_course.classroom.checks.outcome import (
     Mistake,
     build,
@@ -64,15 +66,15 @@ def compare(
     for mistaken, message in mistakes:
         if explains(mistaken, run, cases, got, want):
             raise Mistake(message)
-    first, reason = wrong[0], explain(trial, mistakes)
+    first, (reason, named) = wrong[0], explain(trial, mistakes)
     where = (
         (f"{reason}\n" if reason else "")
         + f"on {describe(reference, cases[first])}"
         + (" (smaller inputs are right)" if first else "")
     )
     if isinstance(got[first], Exception):
-        raise Mistake(f"{where}, your code stopped with {explain_error(got[first])}")
-    raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}")
+        raise Mistake(f"{where}, your code stopped with {explain_error(got[first])}", named)
+    raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}", named)
 
 
 def explains(mistaken: Callable, run: Callable, cases: Sequence, got: list, want: list) -> bool:
@@ -145,7 +147,7 @@ def compare_training(
     """Demand the given result, if any, in training mode, and the gradients of the finished module."""
     got = outcome(lambda m, *case: first_of(m(*case)), module, inputs)
     if isinstance(got, Exception):
-        raise Mistake(f"{where}, in training, your code stopped with {explain_error(got)}")
+        raise Mistake(f"{where}, in training, your code stopped with {explain_error(got)}", named=False)
     if result is not None and difference(got, result):
         raise Mistake(
             f"{where}: right in evaluation, but in training mode the result is another, though every rate is 0 and "
@@ -171,7 +173,8 @@ def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, wher
     if isinstance(got, Exception):
         raise Mistake(
             f"{where}: the result is right, but with inputs or weights that learn your code stopped with "
-            f"{explain_error(got)}"
+            f"{explain_error(got)}",
+            named=False,
         )
     scale = max((gradient.abs().max().item() for gradient in want.values()), default=0.0)
     for name, right in want.items():

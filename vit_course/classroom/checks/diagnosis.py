@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from vit_course.classroom.checks.explain import demand_defaults
+from vit_course.classroom.checks.explain_defaults import demand_defaults
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES
@@ -19,11 +19,19 @@ LONGEST = 4000
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a check: kind is "right", "unfinished", "wrong" or "unknown"."""
+    """The outcome of a check.
+
+    Attributes:
+        kind: "right", "unfinished", "wrong" or "unknown".
+        message: what a student reads.
+        exercise: the exercise, None if it is unknown.
+        named: whether the message says a cause, and not numbers, a shape or the text of an error alone.
+    """
 
     kind: str
     message: str
     exercise: Exercise | None = None
+    named: bool = True
 
 
 def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
@@ -55,7 +63,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     except BaseException as error:  # whatever an answer does, a check never raises
         if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
             raise
-        return Verdict("wrong", shortened(found(error, limit.seconds)), task)
+        named = getattr(error, "named", not isinstance(error, Exception))
+        return Verdict("wrong", shortened(found(error, limit.seconds)), task, named)
     return Verdict("right", "your own version is used from here on", task)
 
 

@@ -11,7 +11,15 @@ from vit_course.classroom.checks.words import explain_error
 
 
 class Mistake(Exception):
-    """What is wrong with an answer, in words for the student. Raised inside checks alone."""
+    """What is wrong with an answer, in words for the student. Raised inside checks alone.
+
+    Attributes:
+        named: whether the words say a cause, and not numbers, a shape or the text of an error alone.
+    """
+
+    def __init__(self, words: str, named: bool = True):
+        super().__init__(words)
+        self.named = named
 
 
 class Unfinished(Exception):
@@ -53,7 +61,7 @@ def build(answer: type, **options) -> nn.Module:
     except NotImplementedError as error:
         if not error.args:
             raise Unfinished from error
-        raise Mistake(f"building it stopped with {explain_error(error)}") from error
+        raise Mistake(f"building it stopped with {explain_error(error)}", named=False) from error
     except Exception as error:
         if "before Module.__init__() call" in str(error):
             raise Mistake(
@@ -61,7 +69,7 @@ def build(answer: type, **options) -> nn.Module:
                 "keep its layers"
             ) from error
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}") from error
+        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}", named=False) from error
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     return module

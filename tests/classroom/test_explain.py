@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_course.classroom.checks import diagnose
 from vit_course.classroom.checks.compare import compare, compare_modules
-from vit_course.classroom.checks.explain_defaults import default_astray, demand_defaults
+from vit_course.classroom.checks.explain.defaults import default_astray, demand_defaults
 from vit_course.classroom.checks.outcome import Mistake
 from vit_course.experiments import probes
 from vit_course.patches import patchify
@@ -521,9 +521,9 @@ def refuses(*_):
             "use `reshape`",
         ),
         (
-            lambda x: nothing_of_this_name,
+            lambda x: nothing_of_this_name,  # noqa: F821
             "nothing is called `nothing_of_this_name`: a slip of the pen, or a line that is missing",
-        ),  # noqa: F821
+        ),
         (lambda x: x @ x, "a matrix product needs [1 (B), 4 (D)] there, and gets [1 (B), 3 (T)]"),
         (refuses, ""),
     ],

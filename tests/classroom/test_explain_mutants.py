@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import nn
 
 from vit_course.classroom.checks.compare import compare, compare_modules
-from vit_course.classroom.checks.explain_mutants import mutants_of
+from vit_course.classroom.checks.explain.mutants import mutants_of
 from vit_course.classroom.checks.outcome import Mistake
 from vit_course.patches import patchify
 

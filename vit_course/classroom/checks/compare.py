@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain import explain
-from vit_course.classroom.checks.explain_probes import varies
-from vit_course.classroom.checks.explain_trial import Trial
+from vit_course.classroom.checks.explain.probes import varies
+from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.outcome import (
     Mistake,
     build,

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from vit_course.classroom.checks.explain_defaults import demand_defaults
+from vit_course.classroom.checks.explain.defaults import demand_defaults
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES

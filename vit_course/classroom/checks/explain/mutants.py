@@ -8,10 +8,10 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from vit_course.classroom.checks.explain_edits import Edit
-from vit_course.classroom.checks.explain_slips import edits
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import as_tensor
+from vit_course.classroom.checks.explain.edits import Edit
+from vit_course.classroom.checks.explain.slips import edits
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import as_tensor
 from vit_course.classroom.checks.words import difference
 
 FILE = "<the finished version with a slip>"

@@ -4,8 +4,8 @@ import inspect
 import itertools
 from collections.abc import Callable
 
-from vit_course.classroom.checks.explain_terms import listed, named_arguments, signature
-from vit_course.classroom.checks.explain_trial import Trial
+from vit_course.classroom.checks.explain.terms import listed, named_arguments, signature
+from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.outcome import Mistake
 from vit_course.classroom.checks.words import difference
 

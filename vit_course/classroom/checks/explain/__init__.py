@@ -8,24 +8,24 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from vit_course.classroom.checks.explain_defaults import other_default
-from vit_course.classroom.checks.explain_errors import cause_of_error
-from vit_course.classroom.checks.explain_mutants import slip
-from vit_course.classroom.checks.explain_orders import another_order
-from vit_course.classroom.checks.explain_pairs import two_at_once, two_slips
-from vit_course.classroom.checks.explain_places import shape_alone
-from vit_course.classroom.checks.explain_probes import (
+from vit_course.classroom.checks.explain.defaults import other_default
+from vit_course.classroom.checks.explain.errors import cause_of_error
+from vit_course.classroom.checks.explain.mutants import slip
+from vit_course.classroom.checks.explain.orders import another_order
+from vit_course.classroom.checks.explain.pairs import two_at_once, two_slips
+from vit_course.classroom.checks.explain.places import shape_alone
+from vit_course.classroom.checks.explain.probes import (
     one_kind_of_input,
     simpler_input,
     unused_arguments,
     unused_weights,
 )
-from vit_course.classroom.checks.explain_results import SURE, VAGUE, in_results, part
-from vit_course.classroom.checks.explain_terms import (
+from vit_course.classroom.checks.explain.results import SURE, VAGUE, in_results, part
+from vit_course.classroom.checks.explain.terms import (
     listed,
 )
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import agree, as_tensor, wrong_kind
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import agree, as_tensor, wrong_kind
 
 PATIENCE = 0.2
 """Seconds that a look may go on calling the answer, and of the processor that it may go on with slips."""

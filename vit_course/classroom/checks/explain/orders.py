@@ -9,10 +9,10 @@ from typing import Any
 from einops import rearrange
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_edits import slots
-from vit_course.classroom.checks.explain_mutants import agrees, mutants_of, same_without
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import as_tensor, same
+from vit_course.classroom.checks.explain.edits import slots
+from vit_course.classroom.checks.explain.mutants import agrees, mutants_of, same_without
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import as_tensor, same
 from vit_course.classroom.checks.outcome import first_of
 
 NAME = "rearrange_otherwise"

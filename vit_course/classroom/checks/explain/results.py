@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from vit_course.classroom.checks.explain_numbers import (
+from vit_course.classroom.checks.explain.numbers import (
     factor,
     made_of_arguments,
     of_arguments,
@@ -16,8 +16,8 @@ from vit_course.classroom.checks.explain_numbers import (
     term,
     undefined,
 )
-from vit_course.classroom.checks.explain_places import axes_moved, elsewhere, misplaced, shape
-from vit_course.classroom.checks.explain_terms import (
+from vit_course.classroom.checks.explain.places import axes_moved, elsewhere, misplaced, shape
+from vit_course.classroom.checks.explain.terms import (
     AXES,
     axes_of,
     axis_names,
@@ -25,8 +25,8 @@ from vit_course.classroom.checks.explain_terms import (
     section,
     signature,
 )
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import Result, cut, results
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import Result, cut, results
 
 
 def in_results(trial: Trial, looks: Sequence[Callable]) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_edits import Edit
-from vit_course.classroom.checks.explain_mutants import Mutants, agrees, in_init, mutants_of, telling
-from vit_course.classroom.checks.explain_numbers import factor, offset
-from vit_course.classroom.checks.explain_places import axes_moved, elsewhere, shape
-from vit_course.classroom.checks.explain_results import explain_numbers
-from vit_course.classroom.checks.explain_terms import axes_of, named_arguments, section
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import as_tensor, results, same
+from vit_course.classroom.checks.explain.edits import Edit
+from vit_course.classroom.checks.explain.mutants import Mutants, agrees, in_init, mutants_of, telling
+from vit_course.classroom.checks.explain.numbers import factor, offset
+from vit_course.classroom.checks.explain.places import axes_moved, elsewhere, shape
+from vit_course.classroom.checks.explain.results import explain_numbers
+from vit_course.classroom.checks.explain.terms import axes_of, named_arguments, section
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import as_tensor, results, same
 from vit_course.classroom.checks.outcome import first_of
 
 MANY = 40

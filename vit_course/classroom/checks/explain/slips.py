@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from math import isfinite
 
-from vit_course.classroom.checks.explain_edits import (
+from vit_course.classroom.checks.explain.edits import (
     LONG,
     Edit,
     Slot,
@@ -18,7 +18,7 @@ from vit_course.classroom.checks.explain_edits import (
     slots,
     within,
 )
-from vit_course.classroom.checks.explain_families import (
+from vit_course.classroom.checks.explain.families import (
     AXIS_METHODS,
     AXIS_NAMES,
     COMMUTATIVE,
@@ -29,7 +29,7 @@ from vit_course.classroom.checks.explain_families import (
     relatives,
     written,
 )
-from vit_course.classroom.checks.explain_names import (
+from vit_course.classroom.checks.explain.names import (
     everywhere,
     other_conditions,
     other_loops,

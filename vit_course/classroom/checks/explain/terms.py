@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_values import Result
+from vit_course.classroom.checks.explain.values import Result
 from vit_course.classroom.checks.words import argument_names
 
 AXES = {

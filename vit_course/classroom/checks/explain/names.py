@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from vit_course.classroom.checks.explain_edits import Edit, Slot, instead, number, pair, quoted, within
-from vit_course.classroom.checks.explain_families import MODULES, OPERATORS, relatives, written
+from vit_course.classroom.checks.explain.edits import Edit, Slot, instead, number, pair, quoted, within
+from vit_course.classroom.checks.explain.families import MODULES, OPERATORS, relatives, written
 
 
 def everywhere(found: list[Edit]) -> Iterator[Edit]:

@@ -7,8 +7,8 @@ from math import isclose, prod, sqrt
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_terms import AXES, axis_names, sizes_of, times
-from vit_course.classroom.checks.explain_values import Result, Slip, argument, first_fit, same, tensors_of
+from vit_course.classroom.checks.explain.terms import AXES, axis_names, sizes_of, times
+from vit_course.classroom.checks.explain.values import Result, Slip, argument, first_fit, same, tensors_of
 
 
 def undefined(given: list[Result]) -> str:

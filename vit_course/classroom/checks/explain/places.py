@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.explain_terms import AXES, axis_names, in_order, sizes_of
-from vit_course.classroom.checks.explain_values import Result, Slip, argument, first_fit, same, tensors_of
+from vit_course.classroom.checks.explain.terms import AXES, axis_names, in_order, sizes_of
+from vit_course.classroom.checks.explain.values import Result, Slip, argument, first_fit, same, tensors_of
 
 
 def shape(given: list[Result]) -> str:

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from vit_course.classroom.checks.explain_terms import named_arguments, sizes_in
-from vit_course.classroom.checks.explain_trial import Trial
+from vit_course.classroom.checks.explain.terms import named_arguments, sizes_in
+from vit_course.classroom.checks.explain.trial import Trial
 
 CAUSES = [
     (

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.explain_terms import SIDES, argument_axes, calling, listed, signature
-from vit_course.classroom.checks.explain_trial import Trial
-from vit_course.classroom.checks.explain_values import same
+from vit_course.classroom.checks.explain.terms import SIDES, argument_axes, calling, listed, signature
+from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.values import same
 from vit_course.classroom.checks.outcome import Unfinished, copy, first_of, is_float, outcome
 from vit_course.classroom.checks.words import argument_names, difference
 

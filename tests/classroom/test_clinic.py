@@ -159,9 +159,10 @@ def test_the_measurements_of_a_function_find_exactly_the_bugs_that_are_planted(n
 
 @each_bug
 def test_one_bug_alone_fails_its_check_with_its_own_symptom(bug):
+    (symptom,) = [f for f in examine(patient(with_bugs(bug.function, [bug])), bug.function) if not f.ok]
     verdict = diagnose(bugs.planted(bug.function, [bug]), bug.function)
     assert verdict.kind == "wrong"
-    assert verdict.message.startswith("one symptom is left:\n- ")
+    assert verdict.message.startswith(f"one symptom is left:\n- {symptom.question}: ")
     assert "Not a bug that was planted" not in verdict.message
     assert bug.healthy.strip() not in verdict.message
 

@@ -464,6 +464,9 @@ clinic(
                 "this is post-norm: the norms come after the sums. Here they belong in front of the branches": (
                     branches(lambda x, b, a: b.norm1(x + a(x)), lambda x, b: b.norm2(x + b.mlp(x)))
                 ),
+                "attention reads the stream *and* its norm: LN(z) alone goes in, and z waits outside": branches(
+                    lambda x, b, a: x + a(b.norm1(x) + x)
+                ),
                 "attention reads the stream without a norm": branches(lambda x, b, a: x + a(x)),
                 "the MLP reads the stream without a norm": branches(second=lambda x, b: x + b.mlp(x)),
                 "the MLP replaces the stream; it should add to it": branches(

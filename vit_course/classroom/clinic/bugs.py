@@ -1,4 +1,4 @@
-"""The nine functions of `healthy` with nineteen bugs in them, and a list of the bugs: lesson 14 hands these out.
+"""The nine functions of `healthy` with eighteen bugs in them, and a list of the bugs: lesson 14 hands these out.
 
 Each bug was met in public code or in a published explanation. It is one line, so any of them can be planted alone
 (`planted`).
@@ -52,8 +52,8 @@ def attend(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def encode_block(tokens: Tensor, block: nn.Module, attend: Callable) -> Tensor:
-    """As a colleague left it: attention reads the stream, and the batch; the stream is replaced; one norm for two."""
-    normed = tokens + block.norm1(tokens)
+    """As a colleague left it: attention over the batch, a stream replaced by its norm, one norm in two places."""
+    normed = block.norm1(tokens)
     attended = attend(normed.transpose(0, 1), block)[0].transpose(0, 1)
     tokens = normed + attended
     return tokens + block.mlp(block.norm1(tokens))
@@ -102,7 +102,7 @@ def score(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 50
 PARTS = Parts(
     draw_weights, classify, embed_patches, attend, encode_block, schedule, decay_groups, blend, score
 )
-"""The patient as it comes in: all nineteen bugs."""
+"""The patient as it comes in: all eighteen bugs."""
 
 
 @dataclass(frozen=True)
@@ -183,13 +183,6 @@ BUGS = [
         'heads = rearrange(heads, "b h t d -> b t (h d)")',
         "heads = heads.reshape(tokens.shape)",
         "shuffled_tokens",
-    ),
-    Bug(
-        "attention reads the stream beside its norm",
-        "encode_block",
-        "normed = block.norm1(tokens)",
-        "normed = tokens + block.norm1(tokens)",
-        "what_attention_reads",
     ),
     Bug(
         "attention over the batch",

@@ -1,4 +1,4 @@
-"""Eighteen measurements of a `Patient`, taken without reading its code; lesson 14 and its checks use them.
+"""Seventeen measurements of a `Patient`, taken without reading its code; lesson 14 and its checks use them.
 
 Each takes an untrained `Patient`, leaves it as it was, and returns one `Finding`. None needs training.
 """
@@ -162,21 +162,6 @@ def alone_and_in_company(patient: Patient) -> Finding:
     return Finding("a picture alone or in a batch: difference", f"{gap:.2f}", "0.00", gap < 1e-4)
 
 
-def what_attention_reads(patient: Patient) -> Finding:
-    """Raise all numbers of the stream by 5. A layer norm does not see it, so attention should read the same."""
-    stream, heard = tokens_of(patient, 2), []
-
-    def listen(tokens: Tensor, block: nn.Module) -> tuple[Tensor, None]:
-        heard.append(tokens)
-        return torch.zeros_like(tokens), None
-
-    for tokens in (stream, stream + 5):
-        patient.parts.encode_block(tokens, alert_block(patient), listen)
-    gap = (heard[-1] - heard[0]).abs().mean().item() if heard else math.nan
-    measured = f"{gap:.2f}" if heard else "nothing: it is not called"
-    return Finding("stream raised by 5.00: attention reads a change of", measured, "0.00", gap < 1e-3)
-
-
 def silent_branches(patient: Patient) -> Finding:
     """A block adds to the stream, no more: if attention and MLP say nothing, the stream should pass unchanged."""
     stream, mute = tokens_of(patient, 2), alert_block(patient)
@@ -249,7 +234,6 @@ PROTOCOL: list[tuple[Callable[[Patient], Finding], tuple[str, ...]]] = [
     (spread_of_scores, ("attend",)),
     (shuffled_tokens, ("attend",)),
     (alone_and_in_company, ("encode_block",)),
-    (what_attention_reads, ("encode_block",)),
     (silent_branches, ("encode_block",)),
     (weights_of_the_block, ("encode_block",)),
     (first_learning_rate, ("schedule",)),

@@ -57,6 +57,10 @@ def embed_detached_positions(images, model):
     return embed_tokens(images, model) + model.pos_embed.detach()
 
 
+def embed_with_dropout(images, model):
+    return F.dropout(embed_in_one_line(images, model), 0.1)
+
+
 def embed_by_convolution(images, model):
     p, c = model.patch_size, images.shape[1]
     kernel = model.project.weight.reshape(-1, p, p, c).permute(0, 3, 1, 2)
@@ -86,6 +90,11 @@ def attend_fused(tokens, block):
     heads = F.scaled_dot_product_attention(q, k, v)
     weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
     return block.proj(heads.transpose(1, 2).flatten(2)), weights
+
+
+def attend_with_dropout(tokens, block):
+    out, weights = attend_fused(tokens, block)
+    return F.dropout(out, 0.1), weights
 
 
 def block_takes_both(tokens, block, attend):
@@ -200,10 +209,12 @@ def score_by_slices(model, images, labels, batch_size=500):
 WRONG = {
     "draw_weights": [("your function returned nothing", draw_returns_nothing)],
     "embed_patches": [
+        ("two calls on the same tokens or pictures", embed_with_dropout),
         ("token 0 of two different pictures", embed_no_cls),
         ("weights without gradient: pos_embed. Healthy: none", embed_detached_positions),
     ],
     "attend": [
+        ("two calls on the same tokens or pictures", attend_with_dropout),
         ("spread of the scores: 1.73", attend_with(lambda d: (3 / d) ** 0.5)),
         ("spread of the scores: 2.83", attend_with(lambda d: 1.0)),
     ],

@@ -111,24 +111,19 @@ def known_by_name(rest: tuple[Demand, ...], answer: Callable, reference: Callabl
     return []
 
 
-def by_name(known: Known) -> Known:
-    """Mark the words of mistakes that students make, and that no bug of the clinic has."""
-    return {NAMED + words: wrong for words, wrong in known.items()}
-
-
-def same_twice(cases: Callable, known: Known) -> Demand:
-    """Demand the same result of two calls: none of these functions draws anything."""
+def draws_nothing(cases: Callable) -> Demand:
+    """Demand the same result of two calls: the symptoms of an answer with dropout would mislead."""
 
     def verify(answer: Callable, reference: Callable) -> None:
         case = cases()[1]
-        first, second = (outcome(lambda f, *case: f(*case), answer, case) for _ in range(2))
+        first, second = (outcome(lambda f, *arguments: f(*arguments), answer, case) for _ in range(2))
         if not isinstance(first, Exception) and difference(second, first):
             raise Mistake(
                 f"{NAMED}two calls on the same tokens or pictures give different results. Something is drawn at "
                 "random, dropout perhaps: this function draws nothing, neither in training nor in evaluation"
             )
 
-    return Demand(verify, by_name(known))
+    return Demand(verify, {})
 
 
 class _Learning(nn.Module):
@@ -150,6 +145,19 @@ def learns_alike(cases: Callable) -> Demand:
         compare_gradients(_Learning(answer, *rest), _Learning(reference, *rest), (x,), "in training")
 
     return Demand(verify, {})
+
+
+def compared(name: str, cases: Callable, known: Known, *rest: Demand) -> None:
+    """Register a function of the clinic whose results and gradients are compared with those of the healthy one.
+
+    Args:
+        name: of the function.
+        cases: returns its arguments, the smallest first.
+        known: mistakes that students make, and that no bug of the clinic has.
+        rest: further demands.
+    """
+    named = results(cases, {NAMED + words: wrong for words, wrong in known.items()})
+    clinic(name, named, *rest, learns_alike(cases), first=draws_nothing(cases))
 
 
 # -- draw_weights
@@ -212,7 +220,9 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
         "norm.weight has mean 0.0": draw_with(lambda m: m.norm.weight.zero_()),
         "blocks.0.mlp.fc1.weight": draw_with(lambda m: [b.mlp.fc1.reset_parameters() for b in m.blocks]),
         "pos_embed repeats its numbers": [
-            draw_with(lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[1])[:, None])),
+            draw_with(
+                lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[1])[:, None])
+            ),
             draw_with(lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[2]))),
         ],
         "does not learn any more": draw_with(lambda m: m.pos_embed.requires_grad_(False)),
@@ -262,8 +272,8 @@ clinic("draw_weights", draws_as_the_docstring_says, draws_each_number_by_itself,
 # -- embed_patches
 
 
-def embed(pattern: str = "(h w) (p1 p2 c)", positions: Callable | None = None, after: Callable = lambda x: x):
-    """Return an `embed_patches` with another order, other positions, or something after it."""
+def embed(pattern: str = "(h w) (p1 p2 c)", positions: Callable | None = None) -> Callable:
+    """Return an `embed_patches` with another order or other positions."""
 
     def answer(images, model):
         p = model.patch_size
@@ -272,7 +282,7 @@ def embed(pattern: str = "(h w) (p1 p2 c)", positions: Callable | None = None, a
         first = model.cls_token.expand(len(images), -1, -1)
         if positions:
             return positions(first, tokens, model.pos_embed)
-        return after(torch.cat([first, tokens], dim=1) + model.pos_embed)
+        return torch.cat([first, tokens], dim=1) + model.pos_embed
 
     return answer
 
@@ -292,33 +302,22 @@ def embed_cases():
     return cases
 
 
-clinic(
+compared(
     "embed_patches",
-    results(
-        embed_cases,
-        by_name(
-            {
-                "inside a patch the channels come first; `project` expects (row, column, channel)": embed(
-                    "(h w) (c p1 p2)"
-                ),
-                "the patches come column by column; reading order is row by row": embed("(w h) (p1 p2 c)"),
-                "rows and columns are swapped inside the patches": embed("(h w) (p2 p1 c)"),
-                "no token has a position: `model.pos_embed` is not added": embed(
-                    positions=joined(torch.zeros_like)
-                ),
-                "all tokens have the same position": embed(positions=joined(lambda pos: pos[:, :1])),
-                EARLY: embed(positions=lambda first, x, pos: torch.cat([first, x + pos[:, 1:]], dim=1)),
-                EARLY + "; and every patch has the position of its neighbour": embed(
-                    positions=lambda first, x, pos: torch.cat([first, x + pos[:, :-1]], dim=1)
-                ),
-            }
+    embed_cases,
+    {
+        "inside a patch the channels come first; `project` expects (row, column, channel)": embed(
+            "(h w) (c p1 p2)"
         ),
-    ),
-    learns_alike(embed_cases),
-    first=same_twice(
-        embed_cases,
-        {"two calls on the same tokens or pictures": embed(after=lambda x: nn.functional.dropout(x, 0.1))},
-    ),
+        "the patches come column by column; reading order is row by row": embed("(w h) (p1 p2 c)"),
+        "rows and columns are swapped inside the patches": embed("(h w) (p2 p1 c)"),
+        "no token has a position: `model.pos_embed` is not added": embed(positions=joined(torch.zeros_like)),
+        "all tokens have the same position": embed(positions=joined(lambda pos: pos[:, :1])),
+        EARLY: embed(positions=lambda first, x, pos: torch.cat([first, x + pos[:, 1:]], dim=1)),
+        EARLY + "; and every patch has the position of its neighbour": embed(
+            positions=lambda first, x, pos: torch.cat([first, x + pos[:, :-1]], dim=1)
+        ),
+    },
 )
 
 # -- attend
@@ -352,45 +351,30 @@ def attend_cases():
     return cases
 
 
-clinic(
+compared(
     "attend",
-    results(
-        attend_cases,
-        by_name(
-            {
-                "W_O is missing: nothing passes through `block.proj`": attention(
-                    finish=lambda proj, heads, scores, weights: (heads, weights)
-                ),
-                "the heads are interleaved: first the d numbers of head 0, then those of head 1": attention(
-                    merge="(d h)"
-                ),
-                "q, k and v are read in turn: all D numbers of q come first, then those of k, then those of v": (
-                    attention("(h d three)")
-                ),
-                "a head takes every h-th number; it should take d neighbours": attention(
-                    "(three d h)", "(d h)"
-                ),
-                "queries and keys are swapped": attention(order=(1, 0, 2)),
-                "queries and values are swapped": attention(order=(2, 1, 0)),
-                "the second value should be the weights, after the softmax": attention(
-                    finish=lambda proj, heads, scores, weights: (proj(heads), scores)
-                ),
-                "you returned the tokens alone; the weights are wanted too": (
-                    lambda tokens, block: healthy.attend(tokens, block)[0]
-                ),
-                "first the tokens, then the weights": lambda *case: healthy.attend(*case)[::-1],
-            }
+    attend_cases,
+    {
+        "W_O is missing: nothing passes through `block.proj`": attention(
+            finish=lambda proj, heads, scores, weights: (heads, weights)
         ),
-    ),
-    learns_alike(attend_cases),
-    first=same_twice(
-        attend_cases,
-        {
-            "two calls on the same tokens or pictures": attention(
-                finish=lambda proj, heads, scores, weights: (nn.functional.dropout(proj(heads), 0.1), weights)
-            )
-        },
-    ),
+        "the heads are interleaved: first the d numbers of head 0, then those of head 1": attention(
+            merge="(d h)"
+        ),
+        "q, k and v are read in turn: all D numbers of q come first, then those of k, then those of v": (
+            attention("(h d three)")
+        ),
+        "a head takes every h-th number; it should take d neighbours": attention("(three d h)", "(d h)"),
+        "queries and keys are swapped": attention(order=(1, 0, 2)),
+        "queries and values are swapped": attention(order=(2, 1, 0)),
+        "the second value should be the weights, after the softmax": attention(
+            finish=lambda proj, heads, scores, weights: (proj(heads), scores)
+        ),
+        "you returned the tokens alone; the weights are wanted too": (
+            lambda tokens, block: healthy.attend(tokens, block)[0]
+        ),
+        "first the tokens, then the weights": lambda *case: healthy.attend(*case)[::-1],
+    },
 )
 
 # -- encode_block
@@ -452,47 +436,32 @@ def uses_the_given_attend(answer):
         raise Mistake(f"{NAMED}use the `attend` that is handed in: another one is ignored by your code")
 
 
-clinic(
+compared(
     "encode_block",
-    results(
-        block_cases,
-        by_name(
-            {
-                "the two norms are swapped": branches(
-                    lambda x, b, a: x + a(b.norm2(x)), lambda x, b: x + b.mlp(b.norm1(x))
-                ),
-                "this is post-norm: the norms come after the sums. Here they belong in front of the branches": (
-                    branches(lambda x, b, a: b.norm1(x + a(x)), lambda x, b: b.norm2(x + b.mlp(x)))
-                ),
-                "attention reads the stream *and* its norm: LN(z) alone goes in, and z waits outside": branches(
-                    lambda x, b, a: x + a(b.norm1(x) + x)
-                ),
-                "attention reads the stream without a norm": branches(lambda x, b, a: x + a(x)),
-                "the MLP reads the stream without a norm": branches(second=lambda x, b: x + b.mlp(x)),
-                "the MLP replaces the stream; it should add to it": branches(
-                    second=lambda x, b: b.mlp(b.norm2(x))
-                ),
-                "the stream is normed before the MLP adds to it": branches(
-                    second=lambda x, b: b.norm2(x) + b.mlp(b.norm2(x))
-                ),
-                "both branches read the same stream; the MLP should read what attention has added to": (
-                    lambda x, b, a: x + a(b.norm1(x), b)[0] + b.mlp(b.norm2(x))
-                ),
-                "attention is missing": branches(lambda x, b, a: x),
-                "the MLP is missing": branches(second=lambda x, b: x),
-            }
+    block_cases,
+    {
+        "the two norms are swapped": branches(
+            lambda x, b, a: x + a(b.norm2(x)), lambda x, b: x + b.mlp(b.norm1(x))
         ),
-    ),
+        "this is post-norm: the norms come after the sums. Here they belong in front of the branches": (
+            branches(lambda x, b, a: b.norm1(x + a(x)), lambda x, b: b.norm2(x + b.mlp(x)))
+        ),
+        "attention reads the stream *and* its norm: LN(z) alone goes in, and z waits outside": branches(
+            lambda x, b, a: x + a(b.norm1(x) + x)
+        ),
+        "attention reads the stream without a norm": branches(lambda x, b, a: x + a(x)),
+        "the MLP reads the stream without a norm": branches(second=lambda x, b: x + b.mlp(x)),
+        "the MLP replaces the stream; it should add to it": branches(second=lambda x, b: b.mlp(b.norm2(x))),
+        "the stream is normed before the MLP adds to it": branches(
+            second=lambda x, b: b.norm2(x) + b.mlp(b.norm2(x))
+        ),
+        "both branches read the same stream; the MLP should read what attention has added to": (
+            lambda x, b, a: x + a(b.norm1(x), b)[0] + b.mlp(b.norm2(x))
+        ),
+        "attention is missing": branches(lambda x, b, a: x),
+        "the MLP is missing": branches(second=lambda x, b: x),
+    },
     uses_the_given_attend,
-    learns_alike(block_cases),
-    first=same_twice(
-        block_cases,
-        {
-            "two calls on the same tokens or pictures": (
-                lambda *case: nn.functional.dropout(healthy.encode_block(*case), 0.1)
-            )
-        },
-    ),
 )
 
 # -- classify
@@ -515,39 +484,26 @@ def classify_cases():
     return cases
 
 
-clinic(
+compared(
     "classify",
-    results(
-        classify_cases,
-        by_name(
-            {
-                "you read the last token, a patch; CLS is token 0": reading(lambda x: x[:, -1]),
-                "you read token 1, the first patch; CLS is token 0": reading(lambda x: x[:, 1]),
-                "you average all tokens; the CLS token alone is read": reading(lambda x: x.mean(dim=1)),
-                "you average the patches; the CLS token is read": reading(lambda x: x[:, 1:].mean(dim=1)),
-                "you return log-probabilities: right for F.nll_loss, but the scores themselves are asked for": (
-                    reading(lambda x: x[:, 0], lambda logits: logits.log_softmax(dim=-1))
-                ),
-                "you squeeze the scores into 0..1; cross-entropy takes any numbers": reading(
-                    lambda x: x[:, 0], torch.sigmoid
-                ),
-                "you read all tokens of the first picture: `tokens[:, 0]`": reading(lambda x: x[0]),
-                "you return scores for every token; one vector a picture is wanted": reading(lambda x: x),
-                "you return the number of the best class; the scores of all K classes are wanted": reading(
-                    lambda x: x[:, 0], lambda logits: logits.argmax(dim=-1)
-                ),
-            }
+    classify_cases,
+    {
+        "you read the last token, a patch; CLS is token 0": reading(lambda x: x[:, -1]),
+        "you read token 1, the first patch; CLS is token 0": reading(lambda x: x[:, 1]),
+        "you average all tokens; the CLS token alone is read": reading(lambda x: x.mean(dim=1)),
+        "you average the patches; the CLS token is read": reading(lambda x: x[:, 1:].mean(dim=1)),
+        "you return log-probabilities: right for F.nll_loss, but the scores themselves are asked for": (
+            reading(lambda x: x[:, 0], lambda logits: logits.log_softmax(dim=-1))
         ),
-    ),
-    learns_alike(classify_cases),
-    first=same_twice(
-        classify_cases,
-        {
-            "two calls on the same tokens or pictures": reading(
-                lambda x: x[:, 0], lambda logits: nn.functional.dropout(logits, 0.1)
-            )
-        },
-    ),
+        "you squeeze the scores into 0..1; cross-entropy takes any numbers": reading(
+            lambda x: x[:, 0], torch.sigmoid
+        ),
+        "you read all tokens of the first picture: `tokens[:, 0]`": reading(lambda x: x[0]),
+        "you return scores for every token; one vector a picture is wanted": reading(lambda x: x),
+        "you return the number of the best class; the scores of all K classes are wanted": reading(
+            lambda x: x[:, 0], lambda logits: logits.argmax(dim=-1)
+        ),
+    },
 )
 
 # -- decay_groups
@@ -646,9 +602,7 @@ def puts_each_parameter_in_one_group(answer):
 
 @demand(
     {
-        "head.bias": groups_by(
-            lambda n, p: "norm" not in n and n not in ("cls_token", "pos_embed")
-        ),
+        "head.bias": groups_by(lambda n, p: "norm" not in n and n not in ("cls_token", "pos_embed")),
         "it should get 0.3: use": lambda model, decay: groups_by(is_matrix)(model, 0.05),
         "norm1.weight": groups_by(lambda n, p: n.endswith("weight")),
         "5 of 6 matrices do not": groups_by(lambda n, p: n == "head.weight"),
@@ -762,7 +716,9 @@ def near(a: Tensor, b: Tensor) -> bool:
             targets=lambda y, partners, share: (1 - share) * y + share * partners
         ),
         "with share = 0.75 a picture keeps 0.25": blend_with(lambda s: 1 - s, lambda s: s),
-        "with share = 0.25 a picture keeps 0.75": blend_with(lambda s: max(s, 1 - s), lambda s: min(s, 1 - s)),
+        "with share = 0.25 a picture keeps 0.75": blend_with(
+            lambda s: max(s, 1 - s), lambda s: min(s, 1 - s)
+        ),
         "some pictures are partner of several": blend_with(partner=lambda n: torch.randint(n, (n,))),
         "changes its input in place": blends_in_place,
         "this is CutMix": cuts_a_corner,
@@ -873,7 +829,10 @@ def in_training_mode_afterwards(model, images, labels, batch_size=500):
 
 def with_gradients(model, images, labels, batch_size=500):
     model.eval()
-    hits = (model(x).argmax(1) == y for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True))
+    hits = (
+        model(x).argmax(1) == y
+        for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True)
+    )
     return sum(part.sum().item() for part in hits) / len(labels)
 
 
@@ -914,7 +873,9 @@ clinic(
             "you return how many are right; divide by the number of pictures": scoring(
                 lambda hits: torch.cat(hits).sum().item()
             ),
-            "you return percent; a share in 0..1 was asked for": scoring(lambda hits: 100 * share_right(hits)),
+            "you return percent; a share in 0..1 was asked for": scoring(
+                lambda hits: 100 * share_right(hits)
+            ),
             "you return the share of wrong answers": scoring(lambda hits: 1 - share_right(hits)),
             "you average the accuracies of the batches: the last batch is smaller, and counts as much as the others": (
                 scoring(lambda hits: sum(part.mean().item() for part in hits) / len(hits))

@@ -237,6 +237,16 @@ def test_another_mistake_takes_no_mended_bug_from_the_scoreboard(monkeypatch):
     assert chart.scoreboard()[0] == sum(bug.function == "schedule" for bug in bugs.BUGS)
 
 
+def test_the_ward_book_shows_the_bugs_of_mended_functions_alone(monkeypatch):
+    monkeypatch.setattr(chart, "CHART", {})
+    diagnose(healthy.score)
+    diagnose(bugs.attend, "attend")
+    closed = [row for row in chart.ward_book() if row[1] == "?"]
+    (shown,) = [row for row in chart.ward_book() if row not in closed]
+    assert shown == ["score", "dropout in the test", "(missing)", "model.eval()"]
+    assert len(closed) == len(bugs.BUGS) - 1
+
+
 def test_an_answer_that_stops_is_no_part_of_the_students_patient(monkeypatch):
     monkeypatch.setattr(chart, "CHART", {})
     diagnose(lambda tokens, block: tokens.nonsense, "attend")

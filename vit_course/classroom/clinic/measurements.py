@@ -218,7 +218,7 @@ def scored_twice(patient: Patient) -> Finding:
     images, labels = torch.randn(500, 8), torch.arange(500) % 2
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 2)).train()
     first, second = (patient.parts.score(model.train(), images, labels) for _ in range(2))
-    measured = f"{first:.1%} and {second:.1%}"
+    measured = f"{100 * first:.1f} % and {100 * second:.1f} %"
     return Finding("the same model scored twice", measured, "twice the same", first == second)
 
 

@@ -545,6 +545,7 @@ plots.show(
 figure = plots.seed_curves(
     fall, "Which patches does the model need?", "hidden patches", "test accuracy in percent"
 )
+figure.axes[0].set_xticks(counts)
 figure.axes[0].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 plots.show(figure, "Test accuracy over the number of hidden patches, for four orders; three random draws.")
 

@@ -196,7 +196,7 @@ def test_every_control_changes_the_words_beside_the_picture(shown):
     screen = Screen(shown)
     for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
         screen.controls[label].value = value
-    assert screen.words.value.startswith("&lt;two&gt;<br>rollout through layers 1 to 1<br>")
+    assert "&lt;two&gt;<br>rollout through layers 1 to 1<br>" in screen.words.value
     assert "patch (row 0, column 2) gives" in screen.words.value
 
 
@@ -204,12 +204,12 @@ def test_the_buttons_lie_over_the_picture_and_cover_it_patch_by_patch(shown):
     explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
     screen = Screen(shown)
     height, width, _ = screen.pixels().shape
-    assert (height, width) == (224, 336)
+    assert (height, width) == (202, 303)
     assert {part.layout.grid_area for part in (screen.image, screen.patches)} == {"1 / 1 / 2 / 2"}
     for part in (screen.stack, screen.image, screen.patches):
-        assert (part.layout.width, part.layout.height) == ("336px", "224px")
-    assert screen.patches.layout.grid_template_columns == "repeat(3, 112px)"
-    assert {button.layout.width for button in screen.patches.children} == {"112px"}
+        assert (part.layout.width, part.layout.height) == ("303px", "202px")
+    assert screen.patches.layout.grid_template_columns == "repeat(3, 101px)"
+    assert {button.layout.width for button in screen.patches.children} == {"101px"}
 
 
 def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
@@ -218,8 +218,8 @@ def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
     explore(small_vit(), halves, None, [0.5] * 3, [0.2] * 3)
     screen = Screen(shown)
     screen.controls["lay the map over the picture"].value = False
-    assert (screen.pixels()[:, :224] == 0).all()
-    assert (screen.pixels()[:, 224:] == np.array([255, 128, 1], dtype=np.float32) / 255).all()
+    assert (screen.pixels()[:, :202] == 0).all()
+    assert (screen.pixels()[:, 202:] == np.array([255, 128, 1], dtype=np.float32) / 255).all()
 
 
 def test_the_patch_with_the_largest_weight_is_the_brightest_in_the_map():
@@ -231,7 +231,7 @@ def test_the_patch_with_the_largest_weight_is_the_brightest_in_the_map():
 
 
 def test_the_explorer_fits_a_narrow_notebook():
-    assert explorer.SIDE + explorer.CONTROLS <= 650
+    assert explorer.SIDE + explorer.CONTROLS <= 590
 
 
 def test_widgets_switched_off_leave_one_drawn_state(shown, monkeypatch):

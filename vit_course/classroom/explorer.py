@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ipywidgets import Button, Dropdown, GridBox, Image
     from matplotlib.figure import Figure
 
-SIDE = 336
-"""Longest side of the picture on the screen, in pixels: beside the controls it fits a notebook 650 pixels wide."""
+SIDE = 304
+"""Longest side of the picture, in pixels: on a screen 1024 pixels wide there is room for the controls beside it."""
 CONTROLS = 270
 """Width of the controls, in pixels."""
 
@@ -242,7 +242,8 @@ class Explored:
         seen, shares = in_words(weights, token, layer, head, self.grid_size[1], self.num_prefix_tokens)
         most = f"brightest patch: {100 * patches.max():.1f} %"
         words = "<br>".join(map(escape, (self.names[picture], seen, shares, most)))
-        return laid_over(self.images[picture], patches, self.patch_side, overlay), words
+        drawn = laid_over(self.images[picture], patches, self.patch_side, overlay)
+        return drawn, f'<div style="line-height: 1.4">{words}</div>'
 
 
 def laid_over(image: Tensor, weights: Tensor, patch_side: int, overlay: bool = True) -> bytes:
@@ -303,7 +304,9 @@ def show_explorer(state: Explored, controls: dict[str, tuple[str, int | str, lis
         for name, (label, value, options) in controls.items()
     }
     made["head"].style.button_width = "auto"
-    made["overlay"] = widgets.Checkbox(True, description="lay the map over the picture", indent=False)
+    made["overlay"] = widgets.Checkbox(
+        True, description="lay the map over the picture", indent=False, layout=fitting["layout"]
+    )
     buttons = token_buttons(made["token"], state.num_prefix_tokens, state.patch_side)
     prefix, patches = buttons[: state.num_prefix_tokens], buttons[state.num_prefix_tokens :]
     image, words = widgets.Image(format="png"), widgets.HTML(layout=fitting["layout"])

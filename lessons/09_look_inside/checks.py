@@ -192,6 +192,8 @@ exercise(
             ),
             "the numbers of a component are in another order than those of a filter: you flatten in one order and go "
             "back in another. Filters are (C, P, P): `flatten(1)`, and a plain reshape back": pixels_first,
+            "two things at once: the mean filter is not subtracted, and the variance is the *square* of a singular "
+            "value": pca(lambda flat: flat, lambda s, count: s / s.sum()),
             "first the components, then the shares": lambda *case: interpret.filter_components(*case)[::-1],
             "you return the components alone; their shares are wanted too: `return components, shares`": (
                 lambda *case: interpret.filter_components(*case)[0]
@@ -358,6 +360,8 @@ exercise(
             ),
             "the rows sum to 2 in each layer, and to 2 to the power of L in the end: take half of each, or divide "
             "each row by its sum": rollout(mix=lambda a, eye: a + eye, normalise=lambda layer: layer),
+            "two things at once: the residual connection is missing, and a new layer stands left of those before, "
+            "`layer @ rollout`": rollout(mix=lambda a, eye: a, multiply=lambda layer, before: before @ layer),
             "you follow head 0 alone: average over all heads, axis 1": rollout(lambda a: a[:, 0]),
             "you follow the last head alone: average over all heads, axis 1": rollout(lambda a: a[:, -1]),
             "you follow each head through all layers, and average at the end; average the heads of each layer first": (

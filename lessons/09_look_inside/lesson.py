@@ -3,6 +3,7 @@
 # promise: "You open a trained model and measure its filters, positions and heads, always beside a model that has learned nothing."
 # part: "II. Train it, and be fair"
 # minutes: 60
+# map: [attention]
 # goals:
 #   - "Subtract what was there before training, and see what was learned."
 #   - "Show what every head looks at, and follow attention through all layers."

@@ -3,6 +3,7 @@
 # promise: "You examine a Vision Transformer that runs, learns a little and has eighteen bugs, and you send it home healthy."
 # part: "III. Beyond"
 # minutes: 60
+# map: []
 # goals:
 #   - "Examine a model by measurements before you read a line of its code."
 #   - "Say which bug makes which symptom, and why most bugs raise no error."

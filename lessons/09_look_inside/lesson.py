@@ -260,7 +260,7 @@ cls_maps = {
 print("attention of CLS if it looks at all tokens alike:", percent(1 / few["trained"][0].shape[-1]))
 for name, found in cls_maps.items():
     largest = [percent(layer.max().item()) for layer in found]
-    print(f"{name:9} largest weight on a patch, layer by layer:", ", ".join(largest))
+    print(f"{name:9} largest weight, layer by layer:", ", ".join(largest))
 
 # %% fold tags=["nbval-ignore-output"]
 label = shapes.classes[shapes.test_labels[0]]

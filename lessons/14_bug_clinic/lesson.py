@@ -63,7 +63,8 @@ def treat(parts, seed=0):
 
 
 patient = admit(bugs.PARTS)
-print(number(sum(p.numel() for p in patient.parameters())), "parameters;", data)
+print("parameters:", number(sum(p.numel() for p in patient.parameters())))
+print("pictures:", data.provenance)
 
 # %% tags=["nbval-ignore-output"]
 courses = {"as it came in": treat(bugs.PARTS)}

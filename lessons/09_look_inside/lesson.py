@@ -9,7 +9,7 @@
 #   - "Show what every head looks at, and follow attention through all layers."
 #   - "Measure in pixels how far a head looks, as the authors did, and read their Figure 7."
 #   - "Test whether attention explains a result, instead of believing it."
-# recall: ["03.1", "04.2", "05.1"]
+# recall: ["01.2", "03.1", "04.2"]
 # ---
 
 # %% [markdown]

@@ -9,7 +9,7 @@
 #   - "Say which bug makes which symptom, and why most bugs raise no error."
 #   - "Mend bugs that were all met in public code, each from its symptom."
 #   - "Show that a mended model equals one that is known to be right."
-# recall: ["04.1", "05.2", "08.1"]
+# recall: ["03.2", "04.1", "09.3"]
 # ---
 
 # %% [markdown]

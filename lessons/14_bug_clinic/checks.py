@@ -1,10 +1,12 @@
 """Checks of lesson 14: the bug clinic. They name what is left to see of a bug, its symptom, never the line.
 
-First come the `measurements` that concern the function, on a patient in which all else is healthy. An
-answer without symptoms is then compared with the finished version, for what no measurement asks. `chart` keeps every
-answer, mended or not, as it was last checked.
+First come the `measurements` that concern the function, on a patient in which all else is healthy. An answer without
+symptoms is then compared with the finished version, for what no measurement asks. `chart` keeps every answer, mended or
+not, as it was last checked.
 """
 
+import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,17 +14,16 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import Mistakes, compare, compare_gradients
+from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
-from vit_course.classroom.checks.registry import exercise, lesson_part
-from vit_course.classroom.checks.words import explain_error
-from vit_course.classroom.clinic import healthy
-from vit_course.classroom.clinic.bugs import BUGS
+from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.checks.task import Demand, Known, demand, exercise, results
+from vit_course.classroom.checks.words import difference, explain_error
+from vit_course.classroom.clinic import bugs, healthy
 from vit_course.classroom.clinic.chart import note
 from vit_course.classroom.clinic.measurements import Finding, examine
 from vit_course.classroom.clinic.patient import Patient
 
-lesson_07 = lesson_part("07", "checks")
 NAMED = "Not a bug that was planted: "
 
 
@@ -43,6 +44,19 @@ def scrambled(model: nn.Module) -> nn.Module:
     return model
 
 
+def run(answer: Callable, *case: object) -> object:
+    """Call an answer; an error becomes a verdict."""
+    value = outcome(lambda function, *arguments: function(*arguments), answer, case)
+    if isinstance(value, Exception):
+        raise Mistake(f"your code stopped with {explain_error(value)}")
+    if value is None:
+        raise Mistake("your function returned nothing; is the `return` missing?")
+    return value
+
+
+# -- what all functions of the clinic have in common
+
+
 def symptoms(answer: Callable, name: str) -> list[Finding] | None:
     """Examine patients of two shapes, healthy but for the answer; None for an answer that stops."""
     for options in ({"img_size": (8, 12)}, {"img_size": 16, "num_heads": 2, "dim": 32, "num_classes": 7}):
@@ -57,56 +71,59 @@ def symptoms(answer: Callable, name: str) -> list[Finding] | None:
     return []
 
 
-def patient_check(name: str) -> Callable:
-    """Register the decorated function as what follows the symptoms in the check of a function of the clinic."""
+def clinic(name: str, *rest: Demand, first: Demand | None = None) -> None:
+    """Register a function of the clinic.
 
-    def register(rest: Callable) -> Callable:
-        def verify(answer: Callable) -> None:
-            note(name, answer, len(BUGS))
-            left = symptoms(answer, name)
-            note(name, answer, len(BUGS) if left is None else len(left))
-            if left:
-                count = "one symptom is" if len(left) == 1 else f"{len(left)} symptoms are"
-                lines = [
-                    f"{count} left:",
-                    *(f"- {finding}" for finding in left),
-                    *known_by_name(rest, answer),
-                ]
-                raise Mistake("\n".join(lines))
-            rest(answer)
-            note(name, answer, 0)
+    Args:
+        name: of the function.
+        rest: demands on an answer without symptoms; what they know by name is told beside a symptom too.
+        first: a demand on answers whose symptoms would mislead.
+    """
+    reference = getattr(healthy, name)
 
-        exercise(getattr(healthy, name))(verify)
-        return rest
+    def verify(answer: Callable, reference: Callable) -> None:
+        note(name, answer, len(bugs.BUGS))
+        if first:
+            first.verify(answer, reference)
+        left = symptoms(answer, name)
+        note(name, answer, len(bugs.BUGS) if left is None else len(left))
+        if left:
+            count = "one symptom is" if len(left) == 1 else f"{len(left)} symptoms are"
+            found = [f"- {finding}" for finding in left]
+            raise Mistake("\n".join([f"{count} left:", *found, *known_by_name(rest, answer, reference)]))
 
-    return register
+    own = [bug for bug in bugs.BUGS if bug.function == name]
+    known = {"symptom is left:\n- ": [bugs.planted(name, [bug]) for bug in own]}
+    if len(own) > 1:
+        known[" symptoms are left:\n- "] = getattr(bugs, name)
+    exercise(reference, Demand(verify, known | dict(first.known if first else {})), *rest)
 
 
-def known_by_name(rest: Callable, answer: Callable) -> list[str]:
+def known_by_name(rest: tuple[Demand, ...], answer: Callable, reference: Callable) -> list[str]:
     """Return what else the check can say of a sick answer: mistakes that were not planted are known by name."""
-    try:
-        rest(answer)
-    except Mistake as mistake:
-        if str(mistake).startswith((NAMED, "your code changes its input")):
-            return [str(mistake)]
-    except Exception:  # an answer may be anything, and its symptoms are known already
-        return []
+    for wanted in rest:
+        try:
+            wanted.verify(answer, reference)
+        except Mistake as mistake:
+            return [str(mistake)] if str(mistake).startswith((NAMED, "your code changes its input")) else []
+        except Exception:  # an answer may be anything, and its symptoms are known already
+            return []
     return []
 
 
-def by_name(mistakes: Mistakes) -> Mistakes:
-    """Mark messages of mistakes that students make, and that no bug of the clinic has."""
-    return [(mistaken, NAMED + message) for mistaken, message in mistakes]
+def draws_nothing(cases: Callable) -> Demand:
+    """Demand the same result of two calls: the symptoms of an answer with dropout would mislead."""
 
+    def verify(answer: Callable, reference: Callable) -> None:
+        case = cases()[1]
+        first, second = (outcome(lambda f, *arguments: f(*arguments), answer, case) for _ in range(2))
+        if not isinstance(first, Exception) and difference(second, first):
+            raise Mistake(
+                f"{NAMED}two calls on the same tokens or pictures give different results. Something is drawn at "
+                "random, dropout perhaps: this function draws nothing, neither in training nor in evaluation"
+            )
 
-def run(answer: Callable, *case: object) -> object:
-    """Call an answer; an error becomes a verdict."""
-    value = outcome(lambda function, *arguments: function(*arguments), answer, case)
-    if isinstance(value, Exception):
-        raise Mistake(f"your code stopped with {explain_error(value)}")
-    if value is None:
-        raise Mistake("your function returned nothing; is the `return` missing?")
-    return value
+    return Demand(verify, {})
 
 
 class _Learning(nn.Module):
@@ -120,25 +137,102 @@ class _Learning(nn.Module):
         return self.function(x, self.weights, *self.rest)
 
 
-def learns_alike(answer: Callable, reference: Callable, x: Tensor, weights: nn.Module, *rest: object) -> None:
+def learns_alike(cases: Callable) -> Demand:
     """Demand the gradients of the finished version, for the input and for all weights."""
-    compare_gradients(
-        _Learning(answer, weights, *rest), _Learning(reference, weights, *rest), (x,), "in training"
-    )
+
+    def verify(answer: Callable, reference: Callable) -> None:
+        x, *rest = cases()[1]
+        compare_gradients(_Learning(answer, *rest), _Learning(reference, *rest), (x,), "in training")
+
+    return Demand(verify, {})
 
 
-@patient_check("draw_weights")
-def check_draw_weights(answer):
-    model = scrambled(patient(dim=96, depth=2, img_size=32))
+def compared(name: str, cases: Callable, known: Known, *rest: Demand) -> None:
+    """Register a function of the clinic whose results and gradients are compared with those of the healthy one.
+
+    Args:
+        name: of the function.
+        cases: returns its arguments, the smallest first.
+        known: mistakes that students make, and that no bug of the clinic has.
+        rest: further demands.
+    """
+    named = results(cases, {NAMED + words: wrong for words, wrong in known.items()})
+    clinic(name, named, *rest, learns_alike(cases), first=draws_nothing(cases))
+
+
+# -- draw_weights
+
+
+def draw_with(change: Callable) -> Callable:
+    """Return a `draw_weights` that draws as the finished version does, then changes something."""
+
+    def answer(model):
+        healthy.draw_weights(model)
+        with torch.no_grad():
+            change(model)
+        return model
+
+    return answer
+
+
+def draws_a_copy(model):
+    return healthy.draw_weights(copy.deepcopy(model))
+
+
+def starts_all_blocks_alike(model):
+    healthy.draw_weights(model)
+    for block in model.blocks[1:]:
+        block.load_state_dict(model.blocks[0].state_dict())
+    return model
+
+
+def draws_with_a_seed(model):
+    torch.manual_seed(0)
+    return healthy.draw_weights(model)
+
+
+@demand({"return the model that you were given": draws_a_copy})
+def gives_the_model_back(answer):
+    model = patient()
     if run(answer, model) is not model:
         raise Mistake("return the model that you were given, with its weights drawn anew in place")
+
+
+def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, float]:
+    """Return mean and deviation that the docstring asks for."""
     linear = {id(layer.weight): layer for layer in model.modules() if isinstance(layer, nn.Linear)}
+    layer = linear.get(id(value))
+    deviation = 0.0 if layer in (None, model.head) else 0.02
+    deviation = model.project.in_features**-0.5 if layer is model.project else deviation
+    deviation = 0.02 if name == "pos_embed" else deviation
+    return float("norm" in name and name.endswith("weight")), deviation
+
+
+@demand(
+    {
+        "head.bias has mean 0.5": draw_with(lambda m: m.head.bias.fill_(0.5)),
+        "cls_token has mean": draw_with(lambda m: m.cls_token.normal_(std=0.02)),
+        "project.weight has mean": [
+            draw_with(lambda m: m.project.weight.normal_(std=0.02)),
+            draw_with(lambda m: nn.init.xavier_normal_(m.project.weight)),
+            draw_with(lambda m: m.project.weight.normal_(std=m.project.out_features**-0.5)),
+        ],
+        "norm.weight has mean 0.0": draw_with(lambda m: m.norm.weight.zero_()),
+        "blocks.0.mlp.fc1.weight": draw_with(lambda m: [b.mlp.fc1.reset_parameters() for b in m.blocks]),
+        "pos_embed repeats its numbers": [
+            draw_with(
+                lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[1])[:, None])
+            ),
+            draw_with(lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[2]))),
+        ],
+        "does not learn any more": draw_with(lambda m: m.pos_embed.requires_grad_(False)),
+    }
+)
+def draws_as_the_docstring_says(answer):
+    model = scrambled(patient(dim=96, depth=2, img_size=32))
+    run(answer, model)
     for name, value in model.named_parameters():
-        layer = linear.get(id(value))
-        wanted = 0.0 if layer in (None, model.head) else 0.02
-        wanted = model.project.in_features**-0.5 if layer is model.project else wanted
-        wanted = 0.02 if name == "pos_embed" else wanted
-        wanted_mean = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        wanted_mean, wanted = wanted_draw(model, name, value)
         mean, deviation = value.mean().item(), value.std(unbiased=False).item()
         if abs(mean - wanted_mean) > 1e-6 + 0.25 * wanted or abs(deviation - wanted) > 0.15 * wanted:
             raise Mistake(
@@ -151,57 +245,101 @@ def check_draw_weights(answer):
             raise Mistake(f"{name} does not learn any more: requires_grad is False")
 
 
-@patient_check("embed_patches")
-def check_embed_patches(answer):
-    def variant(pattern="b c (h p1) (w p2) -> b (h w) (p1 p2 c)", positions="all"):
-        def function(images: Tensor, model: nn.Module) -> Tensor:
-            p = model.patch_size
-            tokens = model.project(rearrange(images, pattern, p1=p, p2=p))
-            first = model.cls_token.expand(len(images), -1, -1)
-            if positions == "patches":
-                return torch.cat([first, tokens + model.pos_embed[:, 1:]], dim=1)
-            if positions == "shifted":
-                return torch.cat([first, tokens + model.pos_embed[:, :-1]], dim=1)
-            tokens = torch.cat([first, tokens], dim=1)
-            return tokens + {"all": model.pos_embed, "none": 0, "first": model.pos_embed[:, :1]}[positions]
+@demand(
+    {
+        "all blocks start with the same weights": starts_all_blocks_alike,
+        "two calls draw the same numbers": draws_with_a_seed,
+    }
+)
+def draws_each_number_by_itself(answer):
+    model = scrambled(patient(dim=24, depth=3))
+    run(answer, model)
+    first, *others = (block.qkv.weight.detach().clone() for block in model.blocks)
+    if any(torch.equal(first, other) for other in others):
+        raise Mistake(
+            "all blocks start with the same weights, so they are one block several times: draw for each block anew"
+        )
+    run(answer, model)
+    if torch.equal(first, model.blocks[0].qkv.weight):
+        raise Mistake(
+            "two calls draw the same numbers: leave the seed to the caller. With a seed inside, three runs with "
+            "three seeds would begin alike, and everything that is drawn afterwards would repeat too"
+        )
 
-        return function
 
+clinic("draw_weights", draws_as_the_docstring_says, draws_each_number_by_itself, first=gives_the_model_back)
+
+# -- embed_patches
+
+
+def embed(pattern: str = "(h w) (p1 p2 c)", positions: Callable | None = None) -> Callable:
+    """Return an `embed_patches` with another order or other positions."""
+
+    def answer(images, model):
+        p = model.patch_size
+        patches = rearrange(images, f"b c (h p1) (w p2) -> b {pattern}", p1=p, p2=p)
+        tokens = model.project(patches)
+        first = model.cls_token.expand(len(images), -1, -1)
+        if positions:
+            return positions(first, tokens, model.pos_embed)
+        return torch.cat([first, tokens], dim=1) + model.pos_embed
+
+    return answer
+
+
+def joined(add: Callable) -> Callable:
+    return lambda first, tokens, pos: torch.cat([first, tokens], dim=1) + add(pos)
+
+
+EARLY = "the CLS token has no position: add the positions after it has joined the patches"
+
+
+def embed_cases():
     cases = []
     for size, channels, batch in (((4, 8), 1, 1), ((8, 12), 3, 2), (16, 3, 3)):
         model = scrambled(patient(img_size=size, in_chans=channels))
         cases.append((torch.randn(batch, *model.image_shape), model))
-    early = "the CLS token has no position: add the positions after it has joined the patches"
-    compare(
-        answer,
-        healthy.embed_patches,
-        cases,
-        by_name(
-            [
-                (
-                    variant("b c (h p1) (w p2) -> b (h w) (c p1 p2)"),
-                    "inside a patch the channels come first; `project` expects (row, column, channel)",
-                ),
-                (
-                    variant("b c (h p1) (w p2) -> b (w h) (p1 p2 c)"),
-                    "the patches come column by column; reading order is row by row",
-                ),
-                (
-                    variant("b c (h p1) (w p2) -> b (h w) (p2 p1 c)"),
-                    "rows and columns are swapped inside the patches",
-                ),
-                (variant(positions="none"), "no token has a position: `model.pos_embed` is not added"),
-                (variant(positions="first"), "all tokens have the same position"),
-                (variant(positions="patches"), early),
-                (variant(positions="shifted"), early + "; and every patch has the position of its neighbour"),
-            ]
+    return cases
+
+
+compared(
+    "embed_patches",
+    embed_cases,
+    {
+        "inside a patch the channels come first; `project` expects (row, column, channel)": embed(
+            "(h w) (c p1 p2)"
         ),
-    )
-    learns_alike(answer, healthy.embed_patches, *cases[1])
+        "the patches come column by column; reading order is row by row": embed("(w h) (p1 p2 c)"),
+        "rows and columns are swapped inside the patches": embed("(h w) (p2 p1 c)"),
+        "no token has a position: `model.pos_embed` is not added": embed(positions=joined(torch.zeros_like)),
+        "all tokens have the same position": embed(positions=joined(lambda pos: pos[:, :1])),
+        EARLY: embed(positions=lambda first, x, pos: torch.cat([first, x + pos[:, 1:]], dim=1)),
+        EARLY + "; and every patch has the position of its neighbour": embed(
+            positions=lambda first, x, pos: torch.cat([first, x + pos[:, :-1]], dim=1)
+        ),
+    },
+)
+
+# -- attend
 
 
-@patient_check("attend")
-def check_attend(answer):
+def attention(
+    split: str = "(three h d)", merge: str = "(h d)", order: tuple = (0, 1, 2), finish: Callable | None = None
+) -> Callable:
+    """Return an `attend` with another split or merge of the heads, parts in another order, or another result."""
+
+    def answer(tokens, block):
+        qkv = rearrange(block.qkv(tokens), f"b t {split} -> three b h t d", three=3, h=block.num_heads)
+        q, k, v = (qkv[i] for i in order)
+        scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+        weights = scores.softmax(dim=-1)
+        heads = rearrange(weights @ v, f"b h t d -> b t {merge}")
+        return finish(block.proj, heads, scores, weights) if finish else (block.proj(heads), weights)
+
+    return answer
+
+
+def attend_cases():
     cases = []
     for tokens, batch, options in (
         (3, 1, {"dim": 4, "num_heads": 2}),
@@ -210,51 +348,36 @@ def check_attend(answer):
     ):
         block = scrambled(patient(img_size=8, **options).blocks[0])
         cases.append((torch.randn(batch, tokens, options["dim"]), block))
+    return cases
 
-    def variant(
-        split="b t (three h d) -> three b h t d", scale=lambda q: q.shape[-1] ** -0.5, order=(0, 1, 2), **do
-    ):
-        def function(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
-            parts = rearrange(block.qkv(tokens), split, three=3, h=block.num_heads)
-            q, k, v = (parts[i] for i in order)
-            scores = q @ k.transpose(-2, -1) * scale(q)
-            weights = scores.softmax(dim=-1)
-            heads = rearrange(weights @ v, do.get("merge", "b h t d -> b t (h d)"))
-            return heads if do.get("raw") else block.proj(heads), scores if do.get("scores") else weights
 
-        return function
-
-    compare(
-        answer,
-        healthy.attend,
-        cases,
-        by_name(
-            [
-                (variant(raw=True), "W_O is missing: nothing passes through `block.proj`"),
-                (
-                    variant(merge="b h t d -> b t (d h)"),
-                    "the heads are interleaved: first the d numbers of head 0, then those of head 1",
-                ),
-                (
-                    variant("b t (h d three) -> three b h t d"),
-                    "q, k and v are read in turn: all D numbers of q come first, then those of k, then those of v",
-                ),
-                (
-                    variant("b t (three d h) -> three b h t d", merge="b h t d -> b t (d h)"),
-                    "a head takes every h-th number; it should take d neighbours",
-                ),
-                (variant(order=(1, 0, 2)), "queries and keys are swapped"),
-                (variant(order=(2, 1, 0)), "queries and values are swapped"),
-                (variant(scores=True), "the second value should be the weights, after the softmax"),
-                (
-                    lambda *case: healthy.attend(*case)[0],
-                    "you returned the tokens alone; the weights are wanted too",
-                ),
-                (lambda *case: healthy.attend(*case)[::-1], "first the tokens, then the weights"),
-            ]
+compared(
+    "attend",
+    attend_cases,
+    {
+        "W_O is missing: nothing passes through `block.proj`": attention(
+            finish=lambda proj, heads, scores, weights: (heads, weights)
         ),
-    )
-    learns_alike(answer, healthy.attend, *cases[1])
+        "the heads are interleaved: first the d numbers of head 0, then those of head 1": attention(
+            merge="(d h)"
+        ),
+        "q, k and v are read in turn: all D numbers of q come first, then those of k, then those of v": (
+            attention("(h d three)")
+        ),
+        "a head takes every h-th number; it should take d neighbours": attention("(three d h)", "(d h)"),
+        "queries and keys are swapped": attention(order=(1, 0, 2)),
+        "queries and values are swapped": attention(order=(2, 1, 0)),
+        "the second value should be the weights, after the softmax": attention(
+            finish=lambda proj, heads, scores, weights: (proj(heads), scores)
+        ),
+        "you returned the tokens alone; the weights are wanted too": (
+            lambda tokens, block: healthy.attend(tokens, block)[0]
+        ),
+        "first the tokens, then the weights": lambda *case: healthy.attend(*case)[::-1],
+    },
+)
+
+# -- encode_block
 
 
 class _Attention:
@@ -267,8 +390,24 @@ class _Attention:
         return "a healthy one"
 
 
-@patient_check("encode_block")
-def check_encode_block(answer):
+def attention_branch(x, block, attend):
+    return x + attend(block.norm1(x))
+
+
+def mlp_branch(x, block):
+    return x + block.mlp(block.norm2(x))
+
+
+def branches(first: Callable = attention_branch, second: Callable = mlp_branch) -> Callable:
+    """Return an `encode_block` that passes tokens through these two branches."""
+
+    def answer(tokens, block, attend):
+        return second(first(tokens, block, lambda x: attend(x, block)[0]), block)
+
+    return answer
+
+
+def block_cases():
     cases = []
     for tokens, batch, options in (
         (2, 1, {"dim": 4, "num_heads": 2}),
@@ -277,68 +416,63 @@ def check_encode_block(answer):
     ):
         block = spread_weights(patient(img_size=8, **options).blocks[0])
         cases.append((torch.randn(batch, tokens, options["dim"]), block, _Attention()))
+    return cases
 
-    def branches(first: Callable, second: Callable) -> Callable:
-        def function(tokens: Tensor, block: nn.Module, attend: Callable) -> Tensor:
-            tokens = first(tokens, block, lambda x: attend(x, block)[0])
-            return second(tokens, block)
 
-        return function
-
-    def attention(x, block, attend):
-        return x + attend(block.norm1(x))
-
-    def mlp(x, block):
-        return x + block.mlp(block.norm2(x))
-
-    compare(
-        answer,
-        healthy.encode_block,
-        cases,
-        by_name(
-            [
-                (
-                    branches(attention, lambda x, b: x + b.mlp(b.norm1(x))),
-                    "`norm1` is used twice and `norm2` never: each branch has its own",
-                ),
-                (
-                    branches(lambda x, b, a: x + a(b.norm2(x)), lambda x, b: x + b.mlp(b.norm1(x))),
-                    "the two norms are swapped",
-                ),
-                (
-                    branches(lambda x, b, a: b.norm1(x + a(x)), lambda x, b: b.norm2(x + b.mlp(x))),
-                    "this is post-norm: the norms come after the sums. Here they belong in front of the branches",
-                ),
-                (branches(lambda x, b, a: x + a(x), mlp), "attention reads the stream without a norm"),
-                (branches(attention, lambda x, b: x + b.mlp(x)), "the MLP reads the stream without a norm"),
-                (
-                    branches(attention, lambda x, b: b.mlp(b.norm2(x))),
-                    "the MLP replaces the stream; it should add to it",
-                ),
-                (
-                    branches(attention, lambda x, b: b.norm2(x) + b.mlp(b.norm2(x))),
-                    "the stream is normed before the MLP adds to it",
-                ),
-                (
-                    lambda x, b, a: x + a(b.norm1(x), b)[0] + b.mlp(b.norm2(x)),
-                    "both branches read the same stream; the MLP should read what attention has added to",
-                ),
-                (branches(lambda x, b, a: x, mlp), "attention is missing"),
-                (branches(attention, lambda x, b: x), "the MLP is missing"),
-            ]
-        ),
+@demand(
+    {
+        f"{NAMED}use the `attend` that is handed in": (
+            lambda tokens, block, attend: healthy.encode_block(tokens, block, healthy.attend)
+        )
+    }
+)
+def uses_the_given_attend(answer):
+    tokens, block, _ = block_cases()[1]
+    mine, wanted = (
+        run(function, tokens, block, lambda tokens, block: (2 * tokens, None))
+        for function in (answer, healthy.encode_block)
     )
-    tokens, block, _ = cases[1]
-    doubled = [
-        function(tokens, block, lambda x, b: (2 * x, None)) for function in (answer, healthy.encode_block)
-    ]
-    if not torch.allclose(*doubled, atol=1e-4):
-        raise Mistake("use the `attend` that is handed in: another one is ignored by your code")
-    learns_alike(answer, healthy.encode_block, *cases[1])
+    if difference(mine, wanted):
+        raise Mistake(f"{NAMED}use the `attend` that is handed in: another one is ignored by your code")
 
 
-@patient_check("classify")
-def check_classify(answer):
+compared(
+    "encode_block",
+    block_cases,
+    {
+        "the two norms are swapped": branches(
+            lambda x, b, a: x + a(b.norm2(x)), lambda x, b: x + b.mlp(b.norm1(x))
+        ),
+        "this is post-norm: the norms come after the sums. Here they belong in front of the branches": (
+            branches(lambda x, b, a: b.norm1(x + a(x)), lambda x, b: b.norm2(x + b.mlp(x)))
+        ),
+        "attention reads the stream *and* its norm: LN(z) alone goes in, and z waits outside": branches(
+            lambda x, b, a: x + a(b.norm1(x) + x)
+        ),
+        "attention reads the stream without a norm": branches(lambda x, b, a: x + a(x)),
+        "the MLP reads the stream without a norm": branches(second=lambda x, b: x + b.mlp(x)),
+        "the MLP replaces the stream; it should add to it": branches(second=lambda x, b: b.mlp(b.norm2(x))),
+        "the stream is normed before the MLP adds to it": branches(
+            second=lambda x, b: b.norm2(x) + b.mlp(b.norm2(x))
+        ),
+        "both branches read the same stream; the MLP should read what attention has added to": (
+            lambda x, b, a: x + a(b.norm1(x), b)[0] + b.mlp(b.norm2(x))
+        ),
+        "attention is missing": branches(lambda x, b, a: x),
+        "the MLP is missing": branches(second=lambda x, b: x),
+    },
+    uses_the_given_attend,
+)
+
+# -- classify
+
+
+def reading(read: Callable, after: Callable = lambda logits: logits) -> Callable:
+    """Return a `classify` that reads other tokens, or does something to the logits."""
+    return lambda tokens, model: after(model.head(model.norm(read(tokens))))
+
+
+def classify_cases():
     cases = []
     for tokens, batch, options in (
         (3, 2, {"dim": 4, "num_heads": 2, "num_classes": 2}),
@@ -347,179 +481,411 @@ def check_classify(answer):
     ):
         model = spread_weights(patient(img_size=8, **options))
         cases.append((torch.randn(batch, tokens, options["dim"]), model))
+    return cases
 
-    def reading(read: Callable, after: Callable = lambda logits: logits) -> Callable:
-        return lambda tokens, model: after(model.head(model.norm(read(tokens))))
 
-    def cls(tokens: Tensor) -> Tensor:
-        return tokens[:, 0]
-
-    compare(
-        answer,
-        healthy.classify,
-        cases,
-        by_name(
-            [
-                (reading(lambda tokens: tokens[:, -1]), "you read the last token, a patch; CLS is token 0"),
-                (reading(lambda tokens: tokens[:, 1]), "you read token 1, the first patch; CLS is token 0"),
-                (
-                    reading(lambda tokens: tokens.mean(dim=1)),
-                    "you average all tokens; the CLS token alone is read",
-                ),
-                (
-                    reading(lambda tokens: tokens[:, 1:].mean(dim=1)),
-                    "you average the patches; the CLS token is read",
-                ),
-                (
-                    reading(cls, lambda logits: logits.log_softmax(dim=-1)),
-                    "you return log-probabilities: right for F.nll_loss, but the scores themselves are asked for",
-                ),
-                (
-                    reading(cls, torch.sigmoid),
-                    "you squeeze the scores into 0..1; cross-entropy takes any numbers",
-                ),
-                (
-                    reading(lambda tokens: tokens[0]),
-                    "you read all tokens of the first picture: `tokens[:, 0]`",
-                ),
-                (
-                    reading(lambda tokens: tokens),
-                    "you return scores for every token; one vector a picture is wanted",
-                ),
-            ]
+compared(
+    "classify",
+    classify_cases,
+    {
+        "you read the last token, a patch; CLS is token 0": reading(lambda x: x[:, -1]),
+        "you read token 1, the first patch; CLS is token 0": reading(lambda x: x[:, 1]),
+        "you average all tokens; the CLS token alone is read": reading(lambda x: x.mean(dim=1)),
+        "you average the patches; the CLS token is read": reading(lambda x: x[:, 1:].mean(dim=1)),
+        "you return log-probabilities: right for F.nll_loss, but the scores themselves are asked for": (
+            reading(lambda x: x[:, 0], lambda logits: logits.log_softmax(dim=-1))
         ),
-    )
-    learns_alike(answer, healthy.classify, *cases[1])
+        "you squeeze the scores into 0..1; cross-entropy takes any numbers": reading(
+            lambda x: x[:, 0], torch.sigmoid
+        ),
+        "you read all tokens of the first picture: `tokens[:, 0]`": reading(lambda x: x[0]),
+        "you return scores for every token; one vector a picture is wanted": reading(lambda x: x),
+        "you return the number of the best class; the scores of all K classes are wanted": reading(
+            lambda x: x[:, 0], lambda logits: logits.argmax(dim=-1)
+        ),
+    },
+)
+
+# -- decay_groups
 
 
-@patient_check("decay_groups")
-def check_decay_groups(answer):
-    small = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
-    for described, model in (
-        ("the patient", patient(img_size=(8, 12))),
-        ("a deeper patient", patient(img_size=8, depth=3)),
-        ("two layers and a norm", small),
+def groups_by(rule: Callable) -> Callable:
+    """Return a `decay_groups` in which what fits a rule for name and parameter decays."""
+
+    def answer(model, weight_decay):
+        named = list(model.named_parameters())
+        return [
+            {"params": [p for n, p in named if rule(n, p)], "weight_decay": weight_decay},
+            {"params": [p for n, p in named if not rule(n, p)], "weight_decay": 0.0},
+        ]
+
+    return answer
+
+
+def is_matrix(name, parameter):
+    return parameter.ndim == 2
+
+
+def groups_of(change: Callable) -> Callable:
+    """Return a `decay_groups` whose groups are changed at the end."""
+
+    def answer(model, weight_decay):
+        return change(groups_by(is_matrix)(model, weight_decay), model)
+
+    return answer
+
+
+def with_params(make: Callable) -> Callable:
+    return lambda groups, model: [{**group, "params": make(group["params"])} for group in groups]
+
+
+def repeats_all(groups, model):
+    return [groups[0], {**groups[1], "params": list(model.parameters())}]
+
+
+def freezes_the_rest(groups, model):
+    for parameter in groups[1]["params"]:
+        parameter.requires_grad_(False)
+    return groups
+
+
+def models_to_split():
+    yield "the patient", patient(img_size=(8, 12))
+    yield "a deeper patient", patient(img_size=8, depth=3)
+    yield "two layers and a norm", nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+
+
+def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor, float]]:
+    """Return all parameters in an answer's groups, each with its decay."""
+    groups = run(answer, model, decay)
+    if not isinstance(groups, list | tuple) or not all(
+        isinstance(group, dict) and {"params", "weight_decay"} <= set(group) for group in groups
     ):
+        raise Mistake(
+            "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
+        )
+    return [(p, float(group["weight_decay"])) for group in groups for p in list(group["params"])]
+
+
+@demand(
+    {
+        "a list of dicts": groups_of(lambda groups, model: [group["params"] for group in groups]),
+        "your groups hold names": lambda model, decay: [
+            {"params": [name for name, _ in model.named_parameters()], "weight_decay": decay}
+        ],
+        "your groups hold copies": [
+            groups_of(with_params(lambda params: [p.detach().clone() for p in params])),
+            groups_of(with_params(lambda params: copy.deepcopy(params))),
+        ],
+        "in no groups": groups_of(lambda groups, model: groups[:1]),
+        "in 2 groups": groups_of(repeats_all),
+    }
+)
+def puts_each_parameter_in_one_group(answer):
+    for described, model in models_to_split():
+        given = [p for p, _ in sort(answer, model, 0.05)]
+        if any(isinstance(p, str) for p in given):
+            raise Mistake("your groups hold names: the optimiser wants the parameters themselves")
+        places = {name: sum(p is q for q in given) for name, p in model.named_parameters()}
+        if len(given) > sum(places.values()):
+            raise Mistake(
+                "your groups hold copies, or tensors that are no parameters of the model: the optimiser would train "
+                "those, and the model would never learn"
+            )
+        for name, count in places.items():
+            if count != 1:
+                raise Mistake(
+                    f"{name} of {described} is in {count or 'no'} groups: every parameter belongs in exactly one"
+                    + ("" if count else "; one in none is never trained")
+                )
+
+
+@demand(
+    {
+        "head.bias": groups_by(lambda n, p: "norm" not in n and n not in ("cls_token", "pos_embed")),
+        "it should get 0.3: use": lambda model, decay: groups_by(is_matrix)(model, 0.05),
+        "norm1.weight": groups_by(lambda n, p: n.endswith("weight")),
+        "5 of 6 matrices do not": groups_by(lambda n, p: n == "head.weight"),
+        "your code changes the model itself": groups_of(freezes_the_rest),
+    }
+)
+def decays_matrices_alone(answer):
+    for described, model in models_to_split():
         for decay in (0.05, 0.3):
             before = {name: (p.detach().clone(), p.requires_grad) for name, p in model.named_parameters()}
-            lesson_07.check_groups(run(answer, model, decay), model, decay, described)
+            got = {id(p): value for p, value in sort(answer, model, decay)}
             for name, p in model.named_parameters():
+                wanted = decay if p.ndim == 2 and name.endswith("weight") else 0.0
+                if abs(got[id(p)] - wanted) > 1e-6:
+                    end = ": use the argument `weight_decay`" if wanted and got[id(p)] else ""
+                    raise Mistake(
+                        f"{name} of {described} gets the decay {got[id(p)]:g}, it should get {wanted:g}{end}"
+                    )
                 if p.requires_grad != before[name][1] or not torch.equal(p, before[name][0]):
                     raise Mistake(
                         f"your code changes the model itself ({name}); sort its parameters, no more"
                     )
 
 
-@patient_check("schedule")
-def check_schedule(answer):
-    lesson_07.check_learning_rate(answer)
+clinic("decay_groups", decays_matrices_alone, first=puts_each_parameter_in_one_group)
+
+# -- schedule
 
 
-@patient_check("blend")
-def check_blend(answer):
-    batch = 24
-    targets = torch.eye(batch)
-    drawn = []
-    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3)), (0.75, (2, 2))):
-        images = targets[:, :, None, None].expand(-1, -1, *size) * 4 - 1
-        result = run(answer, images, targets, share)
-        if not isinstance(result, tuple | list) or len(result) != 2:
-            raise Mistake("return two things: blended images and blended targets")
-        if not all(
-            isinstance(part, Tensor) and part.shape == old.shape
-            for part, old in zip(result, (images, targets), strict=True)
-        ):
-            raise Mistake("blended images and targets should be tensors of the shapes they had")
-        seen, said = (result[0].mean(dim=(2, 3)) + 1) / 4, result[1]
-        if not torch.allclose(result[0].amin((2, 3)), result[0].amax((2, 3)), atol=1e-5):
-            raise Mistake("a picture of one colour is not of one colour any more: blend whole pictures")
-        own = said.diagonal()
-        if not torch.allclose(said.sum(dim=1), torch.ones(batch), atol=1e-5):
+def half_cosine(progress):
+    return (1 + math.cos(math.pi * progress)) / 2
+
+
+def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None) -> Callable:
+    """Return a `schedule` with another rise or another fall."""
+    fall = fall or (lambda s, n, w: half_cosine((s + 1 - w) / (n - w)))
+    return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
+
+
+@demand(
+    {
+        "last step is not at 0": rate(fall=lambda s, n, w: half_cosine((s - w) / (n - w))),
+        "count from there": rate(fall=lambda s, n, w: half_cosine((s + 1) / n)),
+        "in a straight line": rate(fall=lambda s, n, w: (n - s - 1) / (n - w)),
+        "n is the number of steps *after*": rate(fall=lambda s, n, w: half_cosine((s + 1 - w) / n)),
+    }
+)
+def is_the_schedule_of_lesson_07(answer):
+    EXERCISES["learning_rate"].verify(answer)
+
+
+clinic("schedule", is_the_schedule_of_lesson_07)
+
+# -- blend
+
+
+def blend_with(
+    own: Callable = lambda share: share,
+    other: Callable = lambda share: 1 - share,
+    partner: Callable = torch.randperm,
+    pictures: Callable = lambda images: images,
+    targets: Callable | None = None,
+) -> Callable:
+    """Return a `blend` with other shares, other partners, changed partner pictures, or other targets."""
+
+    def answer(images, labels, share):
+        rows = partner(len(images))
+        mixed = own(share) * images + other(share) * pictures(images[rows])
+        soft = targets or (lambda y, partners, share: own(share) * y + other(share) * partners)
+        return mixed, soft(labels, labels[rows], share)
+
+    return answer
+
+
+def blends_in_place(images, targets, share):
+    rows = torch.randperm(len(images))
+    targets.mul_(share).add_((1 - share) * targets[rows])
+    return share * images + (1 - share) * images[rows], targets
+
+
+def cuts_a_corner(images, targets, share):
+    rows, mixed = torch.randperm(len(images)), images.clone()
+    down, across = (round(side * (1 - share) ** 0.5) for side in images.shape[2:])
+    mixed[:, :, :down, :across] = images[rows, :, :down, :across]
+    return mixed, share * targets + (1 - share) * targets[rows]
+
+
+def blended(answer: Callable, share: float, size: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Blend pictures that show their class: return them, what is to be seen in them, and what the targets say."""
+    targets = torch.eye(24)
+    images = targets[:, :, None, None].expand(-1, -1, *size) * 4 - 1
+    result = run(answer, images, targets, share)
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise Mistake("return two things: blended images and blended targets")
+    pairs = zip(result, (images, targets), strict=True)
+    if not all(isinstance(part, Tensor) and part.shape == old.shape for part, old in pairs):
+        raise Mistake("blended images and targets should be tensors of the shapes they had")
+    return result[0], (result[0].mean(dim=(2, 3)) + 1) / 4, result[1]
+
+
+def near(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, atol=1e-5)
+
+
+@demand(
+    {
+        "return two things": lambda images, targets, share: blend_with()(images, targets, share)[0],
+        "targets sum to 1.75": blend_with(other=lambda share: 1.0),
+        f"{NAMED}the target names the picture alone": blend_with(targets=lambda y, partners, share: y),
+        f"{NAMED}the shares of the target are swapped": blend_with(
+            targets=lambda y, partners, share: (1 - share) * y + share * partners
+        ),
+        "with share = 0.75 a picture keeps 0.25": blend_with(lambda s: 1 - s, lambda s: s),
+        "with share = 0.25 a picture keeps 0.75": blend_with(
+            lambda s: max(s, 1 - s), lambda s: min(s, 1 - s)
+        ),
+        "some pictures are partner of several": blend_with(partner=lambda n: torch.randint(n, (n,))),
+        "changes its input in place": blends_in_place,
+        "this is CutMix": cuts_a_corner,
+    }
+)
+def targets_say_what_is_seen(answer):
+    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3))):
+        images, seen, said = blended(answer, share, size)
+        targets = torch.eye(len(images))
+        if not near(images.amin((2, 3)), images.amax((2, 3))):
+            raise Mistake(
+                "a picture of one colour is not of one colour any more. If you paste a piece of the partner, this is "
+                "CutMix: blend whole pictures"
+            )
+        if not near(said.sum(dim=1), torch.ones(len(said))):
             raise Mistake(f"targets sum to {said.sum(dim=1)[0]:.2f}, not to 1: the partner gives 1 - share")
-        if torch.allclose(said, targets) and share < 1 and not torch.allclose(seen, said, atol=1e-5):
-            raise Mistake(NAMED + "the target names the picture alone, and not its partner")
-        if (
-            share < 1
-            and torch.allclose(seen.diagonal(), 1 - own, atol=1e-5)
-            and not torch.allclose(seen, said)
-        ):
-            raise Mistake(NAMED + "the shares of the target are swapped: they should be those of the picture")
-        if not torch.allclose(seen, said, atol=1e-5):
+        if not near(seen, said):
+            if near(said, targets):
+                raise Mistake(f"{NAMED}the target names the picture alone, and not its partner")
+            if near(seen.diagonal(), 1 - said.diagonal()):
+                raise Mistake(
+                    f"{NAMED}the shares of the target are swapped: they should be those of the picture"
+                )
             raise Mistake("pictures and targets do not agree")
         partner = (said - share * targets).argmax(dim=1)
-        expected = share * targets + (1 - share) * targets[partner]
-        if not torch.allclose(said, expected, atol=1e-5):
-            raise Mistake(f"with share = {share} a picture keeps {own.min():.2f}: it should keep `share`")
-        if share < 1 and len(set(partner.tolist())) < batch:
+        if not near(said, share * targets + (1 - share) * targets[partner]):
+            kept = said.diagonal().min()
+            raise Mistake(f"with share = {share} a picture keeps {kept:.2f}: it should keep `share`")
+        if share < 1 and len(set(partner.tolist())) < len(partner):
             raise Mistake("some pictures are partner of several, others of none: draw a permutation")
-        drawn.append(partner)
-    images = torch.randn(batch, 3, 4, 5)
-    seen, said = run(answer, images, targets, 0.75)
-    partner = (said - 0.75 * targets).argmax(dim=1)
-    if not torch.allclose(seen, 0.75 * images + 0.25 * images[partner], atol=1e-5):
-        raise Mistake(
-            "a blended picture is not the sum of its two pictures: blend every pixel with the same pixel"
-        )
-    if torch.equal(drawn[0], torch.arange(batch)):
+
+
+@demand(
+    {
+        "blend every pixel with the same pixel": blend_with(pictures=lambda images: images.flip(-1)),
+        "every picture is its own partner": blend_with(partner=torch.arange),
+        "two calls give the same partners": blend_with(partner=lambda n: torch.arange(n).flip(0)),
+    }
+)
+def draws_partners(answer):
+    targets = torch.eye(24)
+    images, drawn = torch.randn(24, 3, 4, 5), []
+    for _ in range(2):
+        seen, said = run(answer, images, targets, 0.75)
+        drawn.append((said - 0.75 * targets).argmax(dim=1))
+        if not near(seen, 0.75 * images + 0.25 * images[drawn[-1]]):
+            raise Mistake(
+                "a blended picture is not the sum of its two pictures: blend every pixel with the same pixel"
+            )
+    if torch.equal(drawn[0], torch.arange(24)):
         raise Mistake("nothing is blended: every picture is its own partner")
-    if torch.equal(drawn[0], drawn[-1]):
+    if torch.equal(*drawn):
         raise Mistake("two calls give the same partners: draw them at random each time")
 
 
-@patient_check("score")
-def check_score(answer):
-    class Fixed(nn.Module):
-        """Scores that are the pictures themselves; it remembers the mode and the largest batch it saw."""
+clinic("blend", targets_say_what_is_seen, draws_partners)
 
-        def __init__(self):
-            super().__init__()
-            self.seen, self.largest = [], 0
+# -- score
 
-        def forward(self, images: Tensor) -> Tensor:
-            self.seen.append((self.training, torch.is_grad_enabled()))
-            self.largest = max(self.largest, len(images))
-            return images.flatten(1)
 
-    images = torch.eye(7).repeat(2, 1)[:, :, None, None]
-    labels = torch.arange(7).repeat(2)
-    labels[-3:] = 0
-    for batch_size in (5, 4, 14, 500):
-        model = Fixed().train()
-        value = run(answer, model, images, labels, batch_size)
-        value = value.item() if isinstance(value, Tensor) and value.ndim == 0 else value
-        if not isinstance(value, int | float):
-            raise Mistake(f"return one number, a share in 0..1; you returned {value!r:.80}")
-        sizes = [len(part) for part in images.split(batch_size)]
-        hits = [part.double() for part in (images.flatten(1).argmax(1) == labels).split(batch_size)]
-        known = {
-            11 / len(sizes): "you divide by the number of batches, but you count pictures",
-            11.0: "you return how many are right; divide by the number of pictures",
-            100 * 11 / 14: "you return percent; a share in 0..1 was asked for",
-            3 / 14: "you return the share of wrong answers",
-            sum(part.mean().item() for part in hits) / len(hits): (
-                "you average the accuracies of the batches: the last batch is smaller, and counts as much as the others"
-            ),
-            hits[-1].mean().item(): "you return the accuracy of the last batch alone",
-        }
-        if abs(value - 11 / 14) > 1e-6:
-            near = [text for wrong, text in known.items() if abs(value - wrong) < 1e-6]
-            raise Mistake(
-                near[0] if near else f"11 of 14 pictures are right, 0.786; you returned {value:.3f}"
-            )
+class Scores(nn.Module):
+    """A model whose scores are the pictures themselves; it remembers its modes and the largest batch it saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.largest = [], 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.seen.append((self.training, torch.is_grad_enabled()))
+        self.largest = max(self.largest, len(images))
+        return images.flatten(1)
+
+    def __repr__(self) -> str:
+        return "a model"
+
+
+def score_cases():
+    images = torch.stack([torch.randperm(7) for _ in range(14)])[:, :, None, None].float()
+    labels = images.flatten(1).argmax(dim=1)
+    labels[-3:] = images[-3:].flatten(1).argsort(dim=1)[:, 3]
+    return [(Scores().train(), images, labels, batch_size) for batch_size in (5, 4, 14, 500)]
+
+
+def scoring(finish: Callable, pick: Callable = lambda logits: logits.argmax(1)) -> Callable:
+    """Return a `score` that makes its result of the hits of each batch, with another rule for the class."""
+
+    def answer(model, images, labels, batch_size=500):
+        model.eval()
+        batches = zip(images.split(batch_size), labels.split(batch_size), strict=True)
+        with torch.no_grad():
+            return finish([(pick(model(x)) == y).double() for x, y in batches])
+
+    return answer
+
+
+def share_right(hits):
+    return torch.cat(hits).mean().item()
+
+
+right_score = scoring(share_right)
+
+
+def in_training_mode_afterwards(model, images, labels, batch_size=500):
+    value = right_score(model, images, labels, batch_size)
+    model.train()
+    return value
+
+
+def with_gradients(model, images, labels, batch_size=500):
+    model.eval()
+    hits = (
+        model(x).argmax(1) == y
+        for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True)
+    )
+    return sum(part.sum().item() for part in hits) / len(labels)
+
+
+@demand(
+    {
+        "not left in it": in_training_mode_afterwards,
+        "gradients are recorded": with_gradients,
+        "pictures at a time": lambda model, images, labels, batch_size=500: right_score(
+            model, images, labels, len(images)
+        ),
+        "is `batch_size` ignored?": lambda model, images, labels, batch_size=500: right_score(
+            model, images, labels, 1
+        ),
+    }
+)
+def scores_in_evaluation_mode_and_in_batches(answer):
+    for model, images, labels, batch_size in score_cases():
+        run(answer, model, images, labels, batch_size)
         if model.training or any(training for training, _ in model.seen):
             raise Mistake("the model is not in evaluation mode all the time, and is not left in it")
         if any(gradients for _, gradients in model.seen):
             raise Mistake("gradients are recorded while scoring: memory and time for nothing")
+        handed = f"batch_size is {batch_size}, but your code hands over {model.largest}"
         if model.largest > batch_size:
-            raise Mistake(
-                f"batch_size is {batch_size}, but your code hands over {model.largest} pictures at a time"
-            )
-        if model.largest < min(batch_size, 14):
-            raise Mistake(
-                f"batch_size is {batch_size}, but your code hands over {model.largest} of 14 pictures at a time: is "
-                "`batch_size` ignored?"
-            )
-    model = Fixed()
-    run(answer, model, images, labels)
-    if model.largest < 14:
-        raise Mistake("without `batch_size` 500 pictures go at a time: keep the default `batch_size=500`")
+            raise Mistake(f"{handed} pictures at a time")
+        if model.largest < min(batch_size, len(images)):
+            raise Mistake(f"{handed} of {len(images)} pictures at a time: is `batch_size` ignored?")
+
+
+clinic(
+    "score",
+    results(
+        score_cases,
+        {
+            "you divide by the number of batches, but you count pictures": scoring(
+                lambda hits: torch.cat(hits).sum().item() / len(hits)
+            ),
+            "you return how many are right; divide by the number of pictures": scoring(
+                lambda hits: torch.cat(hits).sum().item()
+            ),
+            "you return percent; a share in 0..1 was asked for": scoring(
+                lambda hits: 100 * share_right(hits)
+            ),
+            "you return the share of wrong answers": scoring(lambda hits: 1 - share_right(hits)),
+            "you average the accuracies of the batches: the last batch is smaller, and counts as much as the others": (
+                scoring(lambda hits: sum(part.mean().item() for part in hits) / len(hits))
+            ),
+            "you return the accuracy of the last batch alone": scoring(lambda hits: hits[-1].mean().item()),
+            "you return the accuracy of the first batch alone": scoring(lambda hits: hits[0].mean().item()),
+            "you take the class with the *lowest* score: the largest one is the model's choice": scoring(
+                share_right, lambda logits: logits.argmin(1)
+            ),
+        },
+    ),
+    scores_in_evaluation_mode_and_in_batches,
+)

@@ -159,9 +159,10 @@ def test_the_measurements_of_a_function_find_exactly_the_bugs_that_are_planted(n
 
 @each_bug
 def test_one_bug_alone_fails_its_check_with_its_own_symptom(bug):
+    (symptom,) = [f for f in examine(patient(with_bugs(bug.function, [bug])), bug.function) if not f.ok]
     verdict = diagnose(bugs.planted(bug.function, [bug]), bug.function)
     assert verdict.kind == "wrong"
-    assert verdict.message.startswith("one symptom is left:\n- ")
+    assert verdict.message.startswith(f"one symptom is left:\n- {symptom.question}: ")
     assert "Not a bug that was planted" not in verdict.message
     assert bug.healthy.strip() not in verdict.message
 
@@ -234,6 +235,16 @@ def test_another_mistake_takes_no_mended_bug_from_the_scoreboard(monkeypatch):
     monkeypatch.setattr(chart, "CHART", {})
     assert diagnose(no_schedule_without_warmup, "schedule").kind == "wrong"
     assert chart.scoreboard()[0] == sum(bug.function == "schedule" for bug in bugs.BUGS)
+
+
+def test_the_ward_book_shows_the_bugs_of_mended_functions_alone(monkeypatch):
+    monkeypatch.setattr(chart, "CHART", {})
+    diagnose(healthy.score)
+    diagnose(bugs.attend, "attend")
+    closed = [row for row in chart.ward_book() if row[1] == "?"]
+    (shown,) = [row for row in chart.ward_book() if row not in closed]
+    assert shown == ["score", "dropout in the test", "(missing)", "model.eval()"]
+    assert len(closed) == len(bugs.BUGS) - 1
 
 
 def test_an_answer_that_stops_is_no_part_of_the_students_patient(monkeypatch):

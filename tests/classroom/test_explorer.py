@@ -1,10 +1,9 @@
 """The attention explorer: every state it draws says what the weights say, whatever the model's grid and prefix."""
 
-import sys
-import types
+import io
 
-import ipywidgets
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +13,7 @@ from vit_course.classroom.explorer import (
     explore,
     explorer_controls,
     explorer_figure,
+    laid_over,
     model_attentions,
     query_weights,
 )
@@ -66,14 +66,14 @@ def test_title_names_the_query_and_the_shares_of_patches_and_cls():
     share = attentions[0][0, 1, 5, 0].item()
     assert "layer 1, head 1" in title
     assert "patch (row 1, column 1) gives" in title
-    assert f"{share:.1%} to CLS" in title
-    assert f"{1 - share:.1%} to the patches" in title
+    assert f"{100 * share:.1f} % to CLS" in title
+    assert f"{100 - 100 * share:.1f} % to the patches" in title
     assert heat.sum().item() == pytest.approx(100 * (1 - share), rel=1e-4)
 
 
 def test_a_model_without_cls_gives_all_to_the_patches_and_one_with_more_names_each():
     without, _ = drawn(explorer_figure(IMAGES, random_attentions(0), 0, 0, 1, "mean", num_prefix_tokens=0))
-    assert "100.0% to the patches" in without
+    assert "100.0 % to the patches" in without
     assert "CLS" not in without
     two, _ = drawn(explorer_figure(IMAGES, random_attentions(2), 0, 1, 2, "rollout", num_prefix_tokens=2))
     assert "prefix token 1 gives" in two
@@ -152,75 +152,91 @@ def test_titles_that_do_not_fit_the_pictures_are_refused():
 
 
 @pytest.fixture
-def notebook(monkeypatch):
-    """Pretend that a notebook is there; collect what it would display, and every state that is drawn."""
-    shown, states = [], []
-    shell = types.SimpleNamespace(kernel=object())
-    monkeypatch.setitem(
-        sys.modules, "IPython.display", types.SimpleNamespace(display=lambda *x: shown.extend(x))
-    )
-    monkeypatch.setattr(explorer, "in_notebook", lambda: bool(shell.kernel))
-    monkeypatch.setattr(plots, "show", lambda figure, alt: (states.append(alt), plt.close(figure)))
+def shown(monkeypatch):
+    """Pretend that a notebook is there, and collect what it would display."""
+    displayed = []
+    monkeypatch.setattr("IPython.display.display", lambda *x: displayed.extend(x))
+    monkeypatch.setattr(explorer, "in_notebook", lambda: True)
     monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
-    return shown, states
+    return displayed
 
 
-def controls_of(panel):
-    return {control.description: control for line in panel.children for control in line.children}
+class Screen:
+    """What `explore` has put on the screen."""
 
+    def __init__(self, displayed):
+        (box,) = displayed
+        picture, panel = box.children
+        prefix, self.stack = picture.children
+        self.image, self.patches = self.stack.children
+        *controls, self.words = panel.children
+        self.controls = {control.description: control for control in controls}
+        self.buttons = [*prefix.children, *self.patches.children]
 
-def buttons_of(beside):
-    """The buttons of the prefix, and those of the patches, in the box that stands beside the drawing."""
-    _, prefix, grid = beside.children[0].children
-    return [*prefix.children, *grid.children]
+    def framed(self):
+        return [token for token, button in enumerate(self.buttons) if "orange" in button.layout.border_top]
 
-
-def framed(buttons):
-    return [token for token, button in enumerate(buttons) if "orange" in button.layout.border_top]
-
-
-def test_in_a_notebook_every_control_leads_to_its_state(notebook):
-    shown, states = notebook
-    explore(small_vit(), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
-    panel, _ = shown
-    assert isinstance(panel, ipywidgets.VBox)
-    controls = controls_of(panel)
-    for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
-        controls[label].value = value
-    assert "two, and" in states[-1]
-    assert "patch (row 0, column 2) looks: layer 1, head rollout" in states[-1]
+    def pixels(self):
+        return plt.imread(io.BytesIO(self.image.value), format="png")[..., :3]
 
 
 @pytest.mark.parametrize("options", [{}, {"class_token": False, "global_pool": "avg"}])
-def test_a_click_on_a_patch_makes_it_the_query_and_frames_it(notebook, options):
-    shown, states = notebook
+def test_a_click_in_the_picture_makes_that_patch_the_query_and_frames_it(shown, options):
     explore(small_vit(**options), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
-    panel, beside = shown
-    buttons, query = buttons_of(beside), controls_of(panel)["query"]
+    screen = Screen(shown)
+    query = screen.controls["query"]
     for token, (name, _) in enumerate(query.options):
-        buttons[token].click()
-        assert (query.value, framed(buttons)) == (token, [token])
-        assert f"where {name} looks" in states[-1]
+        screen.buttons[token].click()
+        assert (query.value, screen.framed()) == (token, [token])
+        assert f"{name} gives" in screen.words.value
 
 
-def test_the_buttons_wear_the_mean_colours_of_the_chosen_picture(notebook):
-    shown, _ = notebook
-    halves = torch.zeros(2, 3, 8, 12, dtype=torch.uint8)
-    halves[1, :, :, 8:] = torch.tensor([255, 128, 1])[:, None, None]
-    explore(small_vit(), halves, ["black", "striped"], [0.5] * 3, [0.2] * 3)
-    panel, beside = shown
-    assert {button.style.button_color for button in buttons_of(beside)[1:]} == {"#000000"}
-    controls_of(panel)["picture"].value = 1
-    row = ["#000000", "#000000", "#ff8001"]
-    assert [button.style.button_color for button in buttons_of(beside)[1:]] == row + row
+def test_every_control_changes_the_words_beside_the_picture(shown):
+    explore(small_vit(), IMAGES, ["one", "<two>"], [0.5] * 3, [0.2] * 3)
+    screen = Screen(shown)
+    for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
+        screen.controls[label].value = value
+    assert "&lt;two&gt;<br>rollout through layers 1 to 1<br>" in screen.words.value
+    assert "patch (row 0, column 2) gives" in screen.words.value
 
 
-def test_colours_of_grey_pictures_and_of_floats():
-    assert explorer.patch_colours(torch.full((1, 1, 4, 4), 0.2), (1, 1)) == [["#333333"]]
+def test_the_buttons_lie_over_the_picture_and_cover_it_patch_by_patch(shown):
+    explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
+    screen = Screen(shown)
+    height, width, _ = screen.pixels().shape
+    assert (height, width) == (202, 303)
+    assert {part.layout.grid_area for part in (screen.image, screen.patches)} == {"1 / 1 / 2 / 2"}
+    for part in (screen.stack, screen.image, screen.patches):
+        assert (part.layout.width, part.layout.height) == ("303px", "202px")
+    assert screen.patches.layout.grid_template_columns == "repeat(3, 101px)"
+    assert {button.layout.width for button in screen.patches.children} == {"101px"}
 
 
-def test_widgets_switched_off_leave_one_drawn_state(notebook, monkeypatch):
-    shown, states = notebook
+def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
+    halves = torch.zeros(1, 3, 8, 12, dtype=torch.uint8)
+    halves[0, :, :, 8:] = torch.tensor([255, 128, 1])[:, None, None]
+    explore(small_vit(), halves, None, [0.5] * 3, [0.2] * 3)
+    screen = Screen(shown)
+    screen.controls["lay the map over the picture"].value = False
+    assert (screen.pixels()[:, :202] == 0).all()
+    assert (screen.pixels()[:, 202:] == np.array([255, 128, 1], dtype=np.float32) / 255).all()
+
+
+def test_the_patch_with_the_largest_weight_is_the_brightest_in_the_map():
+    weights = torch.tensor([[0.1, 0.2, 0.6], [0.0, 0.05, 0.05]])
+    drawn = plt.imread(io.BytesIO(laid_over(torch.full((1, 8, 12), 0.5), weights, 10)), format="png")
+    brightness = drawn[..., :3].mean(axis=-1)[5::10, 5::10]
+    order = torch.from_numpy(brightness).flatten().argsort(descending=True).tolist()
+    assert (order[:3], order[-1]) == ([2, 1, 0], 3)
+
+
+def test_the_explorer_fits_a_narrow_notebook():
+    assert explorer.SIDE + explorer.CONTROLS <= 590
+
+
+def test_widgets_switched_off_leave_one_drawn_state(shown, monkeypatch):
+    states = []
+    monkeypatch.setattr(plots, "show", lambda figure, alt: (states.append(alt), plt.close(figure)))
     monkeypatch.setenv("VIT_COURSE_WIDGETS", "0")
     explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
     assert (shown, len(states)) == ([], 1)

@@ -1,15 +1,19 @@
-"""The attention explorer of lesson 09: choose picture, layer and head, click a patch, and see where it looks.
+"""The attention explorer of lesson 09: choose picture, layer and head, click in the picture, and see where it looks.
 
-`explorer_figure` draws one state, a pure function of its arguments; `explore` puts controls around it in a notebook.
+`explorer_figure` draws one state, a pure function of its arguments. In a notebook `explore` shows the picture itself:
+its patches are buttons, and the map is laid over it.
 """
 
+import io
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.classroom import plots
@@ -18,11 +22,13 @@ from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
 
 if TYPE_CHECKING:
-    from ipywidgets import Button, Dropdown
+    from ipywidgets import Button, Dropdown, GridBox, Image
     from matplotlib.figure import Figure
 
-LINES = (("picture", "token"), ("layer",), ("head",))
-"""Which control stands in which line of the panel."""
+SIDE = 304
+"""Longest side of the picture, in pixels: on a screen 1024 pixels wide there is room for the controls beside it."""
+CONTROLS = 270
+"""Width of the controls, in pixels."""
 
 
 def query_weights(
@@ -101,18 +107,26 @@ def explorer_figure(
         raise ValueError(
             f"{len(weights)} tokens are not {num_prefix_tokens} prefix + a grid of {rows}x{columns}: give grid_size"
         )
-    asked = token_name(token, columns, num_prefix_tokens)
-    seen = {"mean": f"layer {layer}, mean of the heads", "rollout": f"rollout through layers 1 to {layer}"}
-    parts = [f"{share:.1%} to {token_name(i, columns, num_prefix_tokens)}" for i, share in enumerate(weights)]
-    shares = [f"{weights[num_prefix_tokens:].sum():.1%} to the patches", *parts[:num_prefix_tokens]]
     query = divmod(token - num_prefix_tokens, columns) if token >= num_prefix_tokens else None
     return plots.picture_and_weights(
         images[picture],
         weights[num_prefix_tokens:].reshape(rows, columns),
-        f"{seen.get(head, f'layer {layer}, head {head}')}\n{asked} gives {', '.join(shares)}",
+        "\n".join(in_words(weights, token, layer, head, columns, num_prefix_tokens)),
         name or f"picture {picture}",
         query,
     )
+
+
+def in_words(
+    weights: Tensor, token: int, layer: int, head: int | str, columns: int, num_prefix_tokens: int
+) -> tuple[str, str]:
+    """Say which weights (T,) these are, and what shares of them go to the patches and to each prefix token."""
+    seen = {"mean": f"layer {layer}, mean of the heads", "rollout": f"rollout through layers 1 to {layer}"}
+    shares = [f"{100 * weights[num_prefix_tokens:].sum():.1f} % to the patches"]
+    for prefix in range(num_prefix_tokens):
+        shares.append(f"{100 * weights[prefix]:.1f} % to {token_name(prefix, columns, num_prefix_tokens)}")
+    asked = token_name(token, columns, num_prefix_tokens)
+    return seen.get(head, f"layer {layer}, head {head}"), f"{asked} gives {', '.join(shares)}"
 
 
 def square_grid(images: Tensor, num_patches: int) -> tuple[int, int]:
@@ -185,29 +199,79 @@ def explore(
     attentions = model_attentions(model, images, mean, std)
     prefix, (rows, columns) = model.num_prefix_tokens, getattr(model, "vit", model).patch_embed.grid_size
 
-    def draw(picture: int, token: int, layer: int, head: int | str) -> None:
-        figure = explorer_figure(
-            images,
-            attentions,
-            picture,
-            token,
-            layer,
-            head,
-            grid_size=(rows, columns),
-            num_prefix_tokens=prefix,
-            name=names[picture],
-        )
-        asked = token_name(token, columns, prefix)
-        plots.show(
-            figure,
-            f"{names[picture]}, and a heat map of where {asked} looks: layer {layer}, head {head}.",
-        )
-
+    state = Explored(images, attentions, names, (rows, columns), prefix)
     controls = explorer_controls(names, (rows, columns), prefix, attentions)
-    if not in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
-        draw(**{name: value for name, (_, value, _) in controls.items()})
-    else:
-        show_controls(draw, controls, patch_colours(images, (rows, columns)), columns)
+    if in_notebook() and os.environ.get("VIT_COURSE_WIDGETS") != "0":
+        show_explorer(state, controls)
+        return
+    chosen = {name: value for name, (_, value, _) in controls.items()}
+    figure = explorer_figure(
+        images,
+        attentions,
+        **chosen,
+        grid_size=(rows, columns),
+        num_prefix_tokens=prefix,
+        name=names[chosen["picture"]],
+    )
+    asked = token_name(chosen["token"], columns, prefix)
+    what = f"layer {chosen['layer']}, head {chosen['head']}"
+    plots.show(figure, f"{names[chosen['picture']]}, and a heat map of where {asked} looks: {what}.")
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What is explored: pictures (B, C, H, W) with their names, and the attention (B, h, T, T) of every layer."""
+
+    images: Tensor
+    attentions: Sequence[Tensor]
+    names: Sequence[str]
+    grid_size: tuple[int, int]
+    num_prefix_tokens: int
+
+    @property
+    def patch_side(self) -> int:
+        """Side of a patch on the screen, in pixels."""
+        return SIDE // max(self.grid_size)
+
+    def picture_of(
+        self, picture: int, token: int, layer: int, head: int | str, overlay: bool
+    ) -> tuple[bytes, str]:
+        """Return one state: the picture as a PNG, with the map over it if asked for, and the state in words (HTML)."""
+        weights = query_weights(self.attentions, picture, token, layer, head, self.num_prefix_tokens)
+        patches = weights[self.num_prefix_tokens :].reshape(self.grid_size)
+        seen, shares = in_words(weights, token, layer, head, self.grid_size[1], self.num_prefix_tokens)
+        most = f"brightest patch: {100 * patches.max():.1f} %"
+        words = "<br>".join(map(escape, (self.names[picture], seen, shares, most)))
+        drawn = laid_over(self.images[picture], patches, self.patch_side, overlay)
+        return drawn, f'<div style="line-height: 1.4">{words}</div>'
+
+
+def laid_over(image: Tensor, weights: Tensor, patch_side: int, overlay: bool = True) -> bytes:
+    """Draw a picture (C, H, W) in grey under the colours of the weights (rows, columns) of its patches, as a PNG.
+
+    Args:
+        image: uint8, or float in 0..1.
+        weights: not negative; the largest gets the brightest colour.
+        patch_side: side of a patch in the drawing, in pixels.
+        overlay: without it the picture alone is drawn, in its own colours.
+    """
+    from matplotlib import colormaps
+    from matplotlib.image import imsave
+
+    rows, columns = weights.shape
+    photo = plots.to_picture(image)
+    down, across = (
+        np.arange(count * patch_side) * size // (count * patch_side)
+        for count, size in zip((rows, columns), photo.shape[:2], strict=True)
+    )
+    photo = np.atleast_3d(photo)[down][:, across]
+    if overlay:
+        shares = (weights / weights.max().clamp(min=1e-12)).detach().float().cpu().numpy()
+        colours = colormaps["cividis"](shares.repeat(patch_side, 0).repeat(patch_side, 1))[..., :3]
+        photo = 0.4 * photo.mean(axis=-1, keepdims=True) + 0.6 * colours
+    drawn = io.BytesIO()
+    imsave(drawn, np.broadcast_to(photo, (*photo.shape[:2], 3)).clip(0, 1).astype(np.float64), format="png")
+    return drawn.getvalue()
 
 
 def explorer_controls(
@@ -228,69 +292,92 @@ def explorer_controls(
     }
 
 
-def patch_colours(images: Tensor, grid_size: tuple[int, int]) -> list[list[str]]:
-    """Name the mean colour of every patch, for each of the pictures (B, C, H, W), in reading order, as #rrggbb."""
-    scaled = images.float() if images.dtype == torch.uint8 else 255 * images.float()
-    means = F.adaptive_avg_pool2d(scaled.cpu(), grid_size).clamp(0, 255).round().byte().flatten(2)
-    colours = means.expand(-1, 3, -1) if means.shape[1] == 1 else means[:, :3]
-    return [["#" + bytes(colour).hex() for colour in picture.mT.tolist()] for picture in colours]
-
-
-def show_controls(
-    draw: Callable,
-    controls: dict[str, tuple[str, int | str, list]],
-    colours: Sequence[Sequence[str]],
-    columns: int,
-) -> None:
-    """Put controls above the drawing, and beside it the patches, as buttons in their mean colours: a click asks."""
+def show_explorer(state: Explored, controls: dict[str, tuple[str, int | str, list]]) -> None:
+    """Show the picture, whose patches can be clicked, and the controls beside it, or below where there is no room."""
     import ipywidgets as widgets
     from IPython.display import display
 
-    kinds = {"picture": widgets.Dropdown, "token": widgets.Dropdown, "head": widgets.ToggleButtons}
+    kinds = {"layer": widgets.SelectionSlider, "head": widgets.ToggleButtons}
+    fitting = {"layout": widgets.Layout(width=f"{CONTROLS}px"), "style": {"description_width": "52px"}}
     made = {
-        name: kinds.get(name, widgets.SelectionSlider)(options=options, value=value, description=label)
+        name: kinds.get(name, widgets.Dropdown)(options=options, value=value, description=label, **fitting)
         for name, (label, value, options) in controls.items()
     }
     made["head"].style.button_width = "auto"
-    buttons = token_buttons(made["picture"], made["token"], colours)
-    prefix, patches = buttons[: -len(colours[0])], buttons[-len(colours[0]) :]
-    grid = widgets.GridBox(patches, layout=widgets.Layout(grid_template_columns=f"repeat({columns}, 24px)"))
-    clicks = widgets.VBox([widgets.Label("click a query:"), widgets.HBox(prefix), grid])
-    panel = widgets.VBox([widgets.HBox([made[name] for name in line]) for line in LINES])
-    display(panel, widgets.HBox([clicks, widgets.interactive_output(draw, made)]))
+    made["overlay"] = widgets.Checkbox(
+        True, description="lay the map over the picture", indent=False, layout=fitting["layout"]
+    )
+    buttons = token_buttons(made["token"], state.num_prefix_tokens, state.patch_side)
+    prefix, patches = buttons[: state.num_prefix_tokens], buttons[state.num_prefix_tokens :]
+    image, words = widgets.Image(format="png"), widgets.HTML(layout=fitting["layout"])
+
+    def draw(_: dict | None = None) -> None:
+        image.value, words.value = state.picture_of(**{name: control.value for name, control in made.items()})
+
+    for control in made.values():
+        control.observe(draw, names="value")
+    draw()
+    picture = widgets.VBox([widgets.HBox(prefix), clickable(image, patches, state)])
+    panel = widgets.VBox([*made.values(), words])
+    display(widgets.HBox([picture, panel], layout=widgets.Layout(flex_flow="row wrap")))
 
 
-def token_buttons(picture: "Dropdown", query: "Dropdown", colours: Sequence[Sequence[str]]) -> "list[Button]":
+def clickable(image: "Image", patches: "list[Button]", state: Explored) -> "GridBox":
+    """Lay the patches, as buttons that one sees through, over the picture: both lie in the one cell of a grid."""
+    from ipywidgets import GridBox, Layout
+
+    rows, columns = state.grid_size
+    side = state.patch_side
+    size = {"width": f"{columns * side}px", "height": f"{rows * side}px"}
+    image.layout = Layout(grid_area="1 / 1 / 2 / 2", margin="0", max_width="none", **size)
+    over = GridBox(
+        patches,
+        layout=Layout(
+            grid_area="1 / 1 / 2 / 2",
+            grid_template_columns=f"repeat({columns}, {side}px)",
+            grid_template_rows=f"repeat({rows}, {side}px)",
+            grid_gap="0",
+            overflow="hidden",
+            **size,
+        ),
+    )
+    return GridBox(
+        [image, over], layout=Layout(flex="0 0 auto", min_width=size["width"], overflow="hidden", **size)
+    )
+
+
+def token_buttons(query: "Dropdown", num_prefix_tokens: int, patch_side: int) -> "list[Button]":
     """Make a button for every token, prefix first: a click makes it the query, and the query wears a frame.
 
     Args:
-        picture: the control whose value is the number of the picture.
         query: the control whose value is a token.
-        colours: for each picture the colours #rrggbb of its N patches.
+        num_prefix_tokens: how many tokens in front are no patches; their buttons have a name.
+        patch_side: side of the button of a patch, in pixels.
     """
     from ipywidgets import Button, Layout
 
-    buttons = [Button(tooltip=name) for name, _ in query.options]
-    first_patch = len(buttons) - len(colours[0])
-    frames = {
-        (side, chosen): Layout(width=side, height="24px", padding="0", margin="0", border=border)
-        for side in ("24px", "40px")
-        for chosen, border in ((False, "1px solid white"), (True, "3px solid orange"))
+    sizes = {
+        True: {"width": "52px", "height": "24px"},
+        False: dict.fromkeys(("width", "height"), f"{patch_side}px"),
     }
-
-    def paint(_: dict | None = None) -> None:
-        for button, colour in zip(buttons[first_patch:], colours[picture.value], strict=True):
-            button.style.button_color = colour
+    frames = {
+        (is_prefix, chosen): Layout(padding="0", margin="0", min_width="0", border=border, **size)
+        for is_prefix, size in sizes.items()
+        for chosen, border in ((False, "0px solid"), (True, "3px solid orange"))
+    }
+    buttons = []
+    for name, token in query.options:
+        is_prefix = token < num_prefix_tokens
+        text = {"description": "+" if token else "CLS"} if is_prefix else {}
+        buttons.append(Button(tooltip=f"ask {name}", **text))
+        if not is_prefix:
+            buttons[-1].style.button_color = "transparent"
+        buttons[-1].on_click(lambda _, token=token: setattr(query, "value", token))
 
     def mark(_: dict | None = None) -> None:
         for token, button in enumerate(buttons):
-            button.layout = frames["24px" if token >= first_patch else "40px", token == query.value]
+            button.layout = frames[token < num_prefix_tokens, token == query.value]
 
-    for token, button in enumerate(buttons):
-        button.on_click(lambda _, token=token: setattr(query, "value", token))
-        if token < first_patch:
-            button.description = "+" if token else "CLS"
-    for control, follow in ((picture, paint), (query, mark)):
-        control.observe(follow, names="value")
-        follow()
+    query.observe(mark, names="value")
+    mark()
     return buttons

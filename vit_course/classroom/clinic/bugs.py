@@ -1,6 +1,7 @@
-"""The nine functions of `healthy` with sixteen bugs in them, and a list of the bugs: lesson 14 hands these out.
+"""The nine functions of `healthy` with eighteen bugs in them, and a list of the bugs: lesson 14 hands these out.
 
-Each bug was met in public code. It is one line, so any of them can be planted alone (`planted`).
+Each bug was met in public code or in a published explanation. It is one line, so any of them can be planted alone
+(`planted`).
 """
 
 import inspect
@@ -30,13 +31,13 @@ def draw_weights(model: nn.Module) -> nn.Module:
 
 
 def embed_patches(images: Tensor, model: nn.Module) -> Tensor:
-    """As a colleague left it: rows instead of patches, a CLS token that cannot learn, and that comes last."""
+    """As a colleague left it: rows for patches, a CLS token that cannot learn and comes last, positions in turn."""
     p = model.patch_size
     patches = images.reshape(len(images), -1, p * p * images.shape[1])
     tokens = model.project(patches)
     cls_token = torch.zeros_like(tokens[:, :1])
     tokens = torch.cat([tokens, cls_token], dim=1)
-    return tokens + model.pos_embed
+    return tokens + model.pos_embed.repeat_interleave(len(tokens), 1).view_as(tokens)
 
 
 def attend(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
@@ -51,11 +52,11 @@ def attend(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def encode_block(tokens: Tensor, block: nn.Module, attend: Callable) -> Tensor:
-    """As a colleague left it: attention over the batch, and a stream that is replaced by its norm."""
+    """As a colleague left it: attention over the batch, a stream replaced by its norm, one norm in two places."""
     normed = block.norm1(tokens)
     attended = attend(normed.transpose(0, 1), block)[0].transpose(0, 1)
     tokens = normed + attended
-    return tokens + block.mlp(block.norm2(tokens))
+    return tokens + block.mlp(block.norm1(tokens))
 
 
 def classify(tokens: Tensor, model: nn.Module) -> Tensor:
@@ -101,7 +102,7 @@ def score(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 50
 PARTS = Parts(
     draw_weights, classify, embed_patches, attend, encode_block, schedule, decay_groups, blend, score
 )
-"""The patient as it comes in: all sixteen bugs."""
+"""The patient as it comes in: all eighteen bugs."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,13 @@ BUGS = [
         "first_token",
     ),
     Bug(
+        "positions are dealt out over the batch",
+        "embed_patches",
+        "return tokens + model.pos_embed",
+        "return tokens + model.pos_embed.repeat_interleave(len(tokens), 1).view_as(tokens)",
+        "entrance_alone_and_in_company",
+    ),
+    Bug(
         "scale by the width of the token",
         "attend",
         "/ q.shape[-1] ** 0.5",
@@ -188,7 +196,14 @@ BUGS = [
         "encode_block",
         "tokens = tokens + attended",
         "tokens = normed + attended",
-        "residual_stream",
+        "silent_branches",
+    ),
+    Bug(
+        "one norm in two places",
+        "encode_block",
+        "block.mlp(block.norm2(tokens))",
+        "block.mlp(block.norm1(tokens))",
+        "weights_of_the_block",
     ),
     Bug(
         "the first step goes nowhere",

@@ -31,3 +31,13 @@ def scoreboard() -> tuple[int, int]:
         print(f"{name:14} {'●' * done}{'○' * (total - done)}")
     print(f"{mended} of {len(BUGS)} bugs mended")
     return mended, len(BUGS)
+
+
+def ward_book() -> list[list[str]]:
+    """List the bugs: function, name, sick and healthy line. What is still in the student's functions stays closed."""
+    rows = []
+    for bug in BUGS:
+        _, left = CHART.get(bug.function, (None, len(BUGS)))
+        lines = [bug.name, bug.sick.strip() or "(missing)", bug.healthy.strip()]
+        rows.append([bug.function, *(["?", "not mended yet", ""] if left else lines)])
+    return rows

@@ -1,4 +1,4 @@
-"""Fifteen measurements of a `Patient`, taken without reading its code; lesson 14 and its checks use them.
+"""Seventeen measurements of a `Patient`, taken without reading its code; lesson 14 and its checks use them.
 
 Each takes an untrained `Patient`, leaves it as it was, and returns one `Finding`. None needs training.
 """
@@ -100,9 +100,16 @@ def reach_of_one_patch(patient: Patient) -> Finding:
 
 def first_token(patient: Patient) -> Finding:
     """Token 0, which the head will read, enters the encoder alike for all pictures: it is no patch."""
-    tokens = patient.parts.embed_patches(pictures(patient, 2), patient)
-    gap = (tokens[0, 0] - tokens[1, 0]).abs().max().item()
+    one, other = (patient.parts.embed_patches(image[None], patient) for image in pictures(patient, 2))
+    gap = (one[0, 0] - other[0, 0]).abs().max().item()
     return Finding("token 0 of two different pictures: difference", f"{gap:.2f}", "0.00", gap < 1e-5)
+
+
+def entrance_alone_and_in_company(patient: Patient) -> Finding:
+    """The tokens of a picture do not depend on the other pictures of the batch."""
+    images, embed = pictures(patient, 4), patient.parts.embed_patches
+    gap = (embed(images, patient)[:1] - embed(images[:1], patient)).abs().max().item()
+    return Finding("tokens of a picture alone or in a batch: difference", f"{gap:.2f}", "0.00", gap < 1e-4)
 
 
 def rows_of_attention(patient: Patient) -> Finding:
@@ -155,12 +162,25 @@ def alone_and_in_company(patient: Patient) -> Finding:
     return Finding("a picture alone or in a batch: difference", f"{gap:.2f}", "0.00", gap < 1e-4)
 
 
-def residual_stream(patient: Patient) -> Finding:
-    """Raise all numbers by 5. No layer norm sees it, so the residual stream should carry all of it to the end."""
-    tokens, block, parts = tokens_of(patient, 2), alert_block(patient), patient.parts
-    low, high = (parts.encode_block(x, block, parts.attend) for x in (tokens, tokens + 5))
-    arrived = round((high - low).mean().item(), 4) + 0.0
-    return Finding("of 5.00 put on the stream arrive", f"{arrived:.3f}", "5.000", abs(arrived - 5) < 1e-3)
+def silent_branches(patient: Patient) -> Finding:
+    """A block adds to the stream, no more: if attention and MLP say nothing, the stream should pass unchanged."""
+    stream, mute = tokens_of(patient, 2), alert_block(patient)
+    for parameter in mute.mlp.fc2.parameters():
+        nn.init.zeros_(parameter)
+
+    def say_nothing(tokens: Tensor, block: nn.Module) -> tuple[Tensor, None]:
+        return torch.zeros_like(tokens), None
+
+    gap = (patient.parts.encode_block(stream, mute, say_nothing) - stream).abs().max().item()
+    return Finding("both branches silent: change of the stream", f"{gap:.2f}", "0.00", gap < 1e-4)
+
+
+def weights_of_the_block(patient: Patient) -> Finding:
+    """A backward pass through one block should bring a gradient to all its weights."""
+    block, parts = alert_block(patient), patient.parts
+    parts.encode_block(tokens_of(patient, 2), block, parts.attend).square().sum().backward()
+    silent = [name for name, p in block.named_parameters() if p.grad is None or not p.grad.any()]
+    return Finding("weights of a block without gradient", ", ".join(silent) or "none", "none", not silent)
 
 
 def first_learning_rate(patient: Patient) -> Finding:
@@ -198,7 +218,7 @@ def scored_twice(patient: Patient) -> Finding:
     images, labels = torch.randn(500, 8), torch.arange(500) % 2
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 2)).train()
     first, second = (patient.parts.score(model.train(), images, labels) for _ in range(2))
-    measured = f"{first:.1%} and {second:.1%}"
+    measured = f"{100 * first:.1f} % and {100 * second:.1f} %"
     return Finding("the same model scored twice", measured, "twice the same", first == second)
 
 
@@ -209,11 +229,13 @@ PROTOCOL: list[tuple[Callable[[Patient], Finding], tuple[str, ...]]] = [
     (range_of_logits, ("classify",)),
     (reach_of_one_patch, ("embed_patches",)),
     (first_token, ("embed_patches",)),
+    (entrance_alone_and_in_company, ("embed_patches",)),
     (rows_of_attention, ("attend",)),
     (spread_of_scores, ("attend",)),
     (shuffled_tokens, ("attend",)),
     (alone_and_in_company, ("encode_block",)),
-    (residual_stream, ("encode_block",)),
+    (silent_branches, ("encode_block",)),
+    (weights_of_the_block, ("encode_block",)),
     (first_learning_rate, ("schedule",)),
     (what_decays, ("decay_groups",)),
     (blended_targets, ("blend",)),

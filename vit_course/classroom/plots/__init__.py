@@ -15,6 +15,7 @@ from vit_course.classroom.plots.basics import (
     slider,
     value_histograms,
 )
+from vit_course.classroom.plots.convolutions import hybrid_diagram, window_diagram
 from vit_course.classroom.plots.diagrams import block_diagram, token_sequence, token_trace, vit_overview
 from vit_course.classroom.plots.pictures import image_grid, image_row, patch_grid, sample_photo, to_picture
 from vit_course.classroom.plots.style import PALETTE, course_style
@@ -29,6 +30,7 @@ __all__ = [
     "curves",
     "dots",
     "heat_maps",
+    "hybrid_diagram",
     "image_grid",
     "image_row",
     "live_curves",
@@ -47,4 +49,5 @@ __all__ = [
     "token_trace",
     "value_histograms",
     "vit_overview",
+    "window_diagram",
 ]

@@ -117,6 +117,10 @@ COMPARISONS = {
         interval(degrees=lambda q, p, n, m: (q + p) / (q**2 / (n - 1) + p**2 / (m - 1))),
         interval(degrees=lambda q, p, n, m: (q**2 + p**2) / (q**2 / (n - 1) + p**2 / (m - 1))),
     ],
+    "the degrees of freedom need not be whole: do not round them": [
+        interval(degrees=lambda *sizes: round(welch(*sizes))),
+        interval(degrees=lambda *sizes: int(welch(*sizes))),
+    ],
     small_sample(1.96): interval(t=lambda degrees: 1.96),
     small_sample(2): interval(t=lambda degrees: 2.0),
     small_sample(3): interval(t=lambda degrees: 3.0),
@@ -135,6 +139,7 @@ COMPARISONS = {
     "your interval lies around 0: it lies around the difference": interval(
         ends=lambda gap, reach: (gap, -reach, reach)
     ),
+    "your ends are those of b minus a": interval(ends=lambda gap, reach: (gap, -gap - reach, -gap + reach)),
     "the ends are swapped: (difference, low, high)": interval(ends=lambda gap, reach: ends(gap, -reach)),
     "the order is (difference, low, high)": between_two,
     "return three values: the difference, the low end, the high end": [

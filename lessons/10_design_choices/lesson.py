@@ -102,7 +102,7 @@ print(
 #
 # With one seed there is no spread to see: it is *unknown*, which is not the same as 0. Then the interval has no ends.
 #
-# **Your task.** Write `difference`. `fmean` and `variance` are imported; `math.inf` is infinity.
+# **Your task.** Write `difference`. What you may need is imported in the cell: `fmean`, `variance`, `sqrt`, `inf`.
 
 # %% exercise="vit_course.experiments.statistics:difference" difficulty=2 minutes=20 hint="Four cases: a or b is empty; one of them has a single seed; nothing scatters, so the error is 0; and the formula." hint2="`squares = [variance(values) / len(values) for values in (a, b)]`, `error = sqrt(sum(squares))`. The parts below the line are `square**2 / (len(values) - 1)`, one for each setting. Then `reach = t_quantile(0.95, sum(squares) ** 2 / sum(parts)) * error`."
 from vit_course.experiments.statistics import difference
@@ -735,11 +735,11 @@ else:
 # - [ ] the standard deviation and the standard error :: Only the second: single runs scatter as before.
 
 # %% [markdown] quiz
-# The interval of a difference reaches from -0.4 to +1.9 points. What may you write?
+# The rule takes t = 4.3 with 2 degrees of freedom, and 1.98 with 100. Why does t depend on them?
 #
-# - [ ] Both settings are equally good. :: With few seeds a true difference is often missed.
-# - [x] These runs cannot tell them apart. :: That is what "undecided" means.
-# - [ ] The first one is better, since most of the interval lies above 0. :: A bet, and no result: 0 lies inside.
+# - [x] From few seeds s is badly known. :: It is often far too small by luck; a larger t makes up for it.
+# - [ ] Accuracies follow no bell curve when seeds are few. :: The rule supposes a bell shape for any number of seeds.
+# - [ ] The mean of few seeds is less certain. :: True, but that is in e already: it has the root of n below the line.
 
 # %% [markdown] quiz
 # Sixteen changes were tried against one base, and one is "better". What do you do?

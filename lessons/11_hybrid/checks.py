@@ -68,6 +68,11 @@ exercise(
             "each layer is multiplied by its own stride: it should be the product of all strides *before* it": walk(
                 lambda field, jump, kernel, stride: (field + (kernel - 1) * stride, jump)
             ),
+            "you multiply by all strides: the product runs over the layers *before* a layer": lambda layers: (
+                1 + sum((kernel - 1) * stride_alone(layers) for kernel, _ in layers)
+            ),
+            "the first layer is missing": lambda layers: receptive_field(layers[1:]),
+            "the last layer is missing": lambda layers: receptive_field(layers[:-1]),
             "the strides are added up; two halvings make 4 pixels, three make 8: they multiply": [
                 walk(lambda field, jump, kernel, stride: (field + (kernel - 1) * jump, jump + stride - 1)),
                 walk(lambda field, jump, kernel, stride: (field + (kernel - 1) * jump, jump + stride)),
@@ -346,6 +351,9 @@ exercise(
             ),
             "a target that is never reached needs None, not infinity: nobody knows that no number would do": reads(
                 never=lambda *points: math.inf
+            ),
+            "a target that is never reached needs None, not NaN, which goes on through every sum unseen": reads(
+                never=lambda *points: math.nan
             ),
             "a target that is never reached needs None: -1 looks like a number of pictures": reads(
                 never=lambda *points: -1.0

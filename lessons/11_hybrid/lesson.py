@@ -63,9 +63,7 @@ plots.show(
 # %%
 photo = plots.sample_photo((32, 32))[None].float() / 255
 torch.manual_seed(0)
-backbone = (
-    make_backbone().eval()
-)  # convolution, batch norm, ReLU, then one residual block for each of four stages
+backbone = make_backbone().eval()  # a stem of three layers, then one residual block for each of four stages
 maps = [photo]
 with torch.no_grad():
     for layer in backbone:
@@ -635,7 +633,7 @@ plots.show(
 #
 # **Your task.** Write `data_needed`, which reads the frontier of a curve. Mind the axis: it is logarithmic.
 
-# %% exercise="vit_course.beyond.hybrid:data_needed" difficulty=3 minutes=18 hint="Sort the points by amount, and keep those that are better than all before them. What is left only rises. Is its last accuracy below the target? Else interpolate the logarithm of the amount." hint2="With `import numpy as np`: `np.interp(target, accuracies, np.log(amounts))` interpolates over rising accuracies, and returns the first amount's logarithm for every target below the first accuracy. `np.exp` undoes the logarithm."
+# %% exercise="vit_course.beyond.hybrid:data_needed" difficulty=3 minutes=18 hint="Sort the points by amount, and keep those that are better than all before them. What is left only rises. Is its last accuracy below the target? Else interpolate the logarithm of the amount." hint2="`np.interp(target, accuracies, np.log(amounts))` interpolates over rising accuracies, and returns the first amount's logarithm for every target below the first accuracy. `np.exp` undoes the logarithm."
 from vit_course.beyond.hybrid import data_needed
 
 data_needed = check(data_needed)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from vit_course import attention, patches
 from vit_course.classroom.checks import check, diagnose
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
-from vit_course.classroom.checks.words import error_text
+from vit_course.classroom.checks.words import difference, error_text
 
 
 def wrong(answer):
@@ -265,3 +265,8 @@ def test_a_seed_for_a_gpu_that_nobody_used_yet_stays(monkeypatch):
     torch.manual_seed(1234)
     diagnose(patches.patchify)
     assert seeds[-1] == 1234
+
+
+def test_nan_is_the_same_result_twice_and_no_number():
+    assert difference(math.nan, math.nan) == ""
+    assert difference(math.nan, 1.0) and difference(1.0, math.nan)

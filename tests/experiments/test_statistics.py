@@ -53,6 +53,11 @@ def test_between_whole_degrees_of_freedom_the_t_quantile_falls():
     assert found == sorted(found, reverse=True) and len(set(found)) == 5
 
 
+def test_a_t_quantile_of_swapped_arguments_is_refused():
+    with pytest.raises(ValueError, match="4 is no probability"):
+        t_quantile(4, 0.95)
+
+
 def test_the_interval_of_a_difference_is_welchs():
     a, b = [3.0, 5.0, 7.0], [1.0, 1.0, 2.0, 4.0]
     errors = [np.var(values, ddof=1) / len(values) for values in (a, b)]  # 4/3 and 1/2

@@ -87,7 +87,14 @@ def t_quantile(confidence: float, degrees: float) -> float:
     Args:
         confidence: probability in 0..1, both tails left out.
         degrees: degrees of freedom, from 1 to some thousands; they need not be whole.
+
+    Raises:
+        ValueError: if the first is no probability, as where both are swapped.
     """
+    if not 0 < confidence < 1:
+        raise ValueError(
+            f"{confidence:g} is no probability: write t_quantile(confidence, degrees), as (0.95, 4)"
+        )
     angle = np.linspace(0, np.pi / 2, 20_001)
     density = np.cos(angle) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])

@@ -237,9 +237,7 @@ rows = []
 for name, influence in seen.items():
     half = half_side(influence) if "stage" in name else ""
     rows.append([name, receptive_field(paths[name]), (influence > 0).any(dim=1).sum().item(), half])
-table(
-    rows, ["one token of", "formula, pixels", "rows with a gradient", "half of all influence in a square of"]
-)
+table(rows, ["one token of", "formula, pixels", "with a gradient", "half of it in a square of"])
 
 # %% fold
 figure = plots.heat_maps(

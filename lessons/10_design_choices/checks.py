@@ -1,667 +1,463 @@
 """Checks of lesson 10: design choices, measured."""
 
-import copy
 from collections.abc import Callable
-from math import sqrt
-from statistics import mean, median, stdev
+from math import inf, sqrt
+from statistics import fmean, median, pvariance, stdev, variance
 
-from vit_course.classroom.checks.compare import compare, demand_error
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.parts import unchanged
+from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import explain_error
-from vit_course.experiments import statistics
+from vit_course.experiments.statistics import difference, one_at_a_time, t_quantile
 
-BASE = {"lr": 0.001, "decay": 0.05, "smoothing": 0.1}
+# -- difference
+
+
+def welch(q, p, n, m):
+    return (q + p) ** 2 / (q**2 / (n - 1) + p**2 / (m - 1))
+
+
+def ends(gap, reach):
+    return gap, gap - reach, gap + reach
+
+
+def root_of_sum(q, p):
+    return sqrt(q + p)
+
+
+def interval(
+    centre=fmean, spread=variance, per=len, error=root_of_sum, degrees=welch, t=None, ends=ends
+) -> Callable:
+    """Build a comparison like `difference` from its parts, right or wrong."""
+
+    def answer(a, b):
+        q, p = (spread(values) / per(values) for values in (a, b))
+        factor = t or (lambda degrees: t_quantile(0.95, degrees))
+        reach = factor(degrees(q, p, len(a), len(b))) * error(q, p)
+        return ends(centre(a) - centre(b), reach)
+
+    return answer
+
+
+def of_students_test(a, b):
+    free = len(a) + len(b) - 2
+    common = ((len(a) - 1) * variance(a) + (len(b) - 1) * variance(b)) / free
+    error = sqrt(common / len(a) + common / len(b))
+    return ends(fmean(a) - fmean(b), t_quantile(0.95, free) * error)
+
+
+def of_pairs(a, b):
+    gaps = [x - y for x, y in zip(a, b, strict=False)]
+    return ends(fmean(a) - fmean(b), t_quantile(0.95, len(gaps) - 1) * stdev(gaps) / sqrt(len(gaps)))
+
+
+def of_extremes(a, b):
+    return fmean(a) - fmean(b), min(a) - max(b), max(a) - min(b)
+
+
+def sorting(a, b):
+    a.sort()
+    return difference(a, b)
+
+
+def between_two(a, b):
+    gap, low, high = difference(a, b)
+    return low, gap, high
+
+
+def numbers_rounded(a, b):
+    return tuple(round(value, 1) for value in difference(a, b))
+
+
+def small_sample(t: float) -> str:
+    return (
+        f"your t is always {t:g}. That is for many seeds; with few of them s itself is badly known, and t grows: ask "
+        "`t_quantile(0.95, degrees)`"
+    )
+
+
+COMPARISONS = {
+    "you divide the sum of squares by n. Divide by n - 1: the values are closer to their own mean than to the true "
+    "one, and n - 1 makes up for it": interval(spread=pvariance),
+    "q is s²/n, the *variance* by n; you divide the standard deviation s": interval(spread=stdev),
+    "your error is made of the spread of single runs: means scatter less, divide each variance by its n": interval(
+        per=lambda values: 1
+    ),
+    "q is s²/n; you divide by n - 1 twice. The n - 1 belongs into s² alone": interval(
+        per=lambda values: len(values) - 1
+    ),
+    "you divide by sqrt(n): that is for s. The variance s² is divided by n": interval(
+        per=lambda values: sqrt(len(values))
+    ),
+    "you add the two standard errors: chance rarely pushes both the wrong way, so add their squares and take the "
+    "root": interval(error=lambda q, p: sqrt(q) + sqrt(p)),
+    "the root of the sum of squares is missing": interval(error=lambda q, p: q + p),
+    "you use the larger of the two standard errors: combine both": interval(
+        error=lambda q, p: sqrt(max(q, p))
+    ),
+    "your error is that of a alone: combine both": interval(error=lambda q, p: sqrt(q)),
+    "your error is that of b alone: combine both": interval(error=lambda q, p: sqrt(p)),
+    "you take the mean of the squares: their *sum* belongs under the root": interval(
+        error=lambda q, p: sqrt((q + p) / 2)
+    ),
+    "your degrees of freedom are n_a + n_b - 2, those of Student's test, which supposes that both settings scatter "
+    "alike: take Welch's": interval(degrees=lambda q, p, n, m: n + m - 2),
+    "you give a and b one common spread, as Student's test does: each setting keeps its own, and Welch's degrees of "
+    "freedom take account of it": of_students_test,
+    "your degrees of freedom are those of one setting, the smaller n - 1: too careful, take Welch's": interval(
+        degrees=lambda q, p, n, m: min(n, m) - 1
+    ),
+    "in the degrees of freedom you divide by n where n - 1 is asked for": interval(
+        degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / n + p**2 / m)
+    ),
+    "in the degrees of freedom each q has to be squared below the line as well": interval(
+        degrees=lambda q, p, n, m: (q + p) ** 2 / (q / (n - 1) + p / (m - 1))
+    ),
+    "in the degrees of freedom the whole sum above the line has to be squared": [
+        interval(degrees=lambda q, p, n, m: (q + p) / (q**2 / (n - 1) + p**2 / (m - 1))),
+        interval(degrees=lambda q, p, n, m: (q**2 + p**2) / (q**2 / (n - 1) + p**2 / (m - 1))),
+    ],
+    "the degrees of freedom need not be whole: do not round them": [
+        interval(degrees=lambda *sizes: round(welch(*sizes))),
+        interval(degrees=lambda *sizes: int(welch(*sizes))),
+    ],
+    small_sample(1.96): interval(t=lambda degrees: 1.96),
+    small_sample(2): interval(t=lambda degrees: 2.0),
+    small_sample(3): interval(t=lambda degrees: 3.0),
+    "`t_quantile` takes the probability *inside* the interval, .95: both tails are left out already, so .975 is too "
+    "much": interval(t=lambda degrees: t_quantile(0.975, degrees)),
+    "`t_quantile` takes the probability *inside* the interval, .95; yours is .9": interval(
+        t=lambda degrees: t_quantile(0.9, degrees)
+    ),
+    "`t_quantile` takes the probability *inside* the interval: .95, not the .05 that is left out": interval(
+        t=lambda degrees: t_quantile(0.05, degrees)
+    ),
+    "the error alone is not the interval: it reaches t errors to both sides": interval(t=lambda degrees: 1.0),
+    "your interval is half as wide: it reaches the whole t·e to *each* side": interval(
+        ends=lambda gap, reach: ends(gap, reach / 2)
+    ),
+    "your interval lies around 0: it lies around the difference": interval(
+        ends=lambda gap, reach: (gap, -reach, reach)
+    ),
+    "your ends are those of b minus a": interval(ends=lambda gap, reach: (gap, -gap - reach, -gap + reach)),
+    "the ends are swapped: (difference, low, high)": interval(ends=lambda gap, reach: ends(gap, -reach)),
+    "the order is (difference, low, high)": between_two,
+    "return three values: the difference, the low end, the high end": [
+        interval(ends=lambda gap, reach: (gap, reach)),
+        interval(ends=lambda gap, reach: (gap - reach, gap + reach)),
+        interval(ends=lambda gap, reach: gap),
+    ],
+    "the difference has lost its sign: mean of a minus mean of b": [
+        interval(ends=lambda gap, reach: ends(abs(gap), reach)),
+        interval(ends=lambda gap, reach: (abs(gap), gap - reach, gap + reach)),
+    ],
+    "the sign is turned round: mean of a minus mean of b": lambda a, b: difference(b, a),
+    "you compare medians: means were asked for": interval(centre=median),
+    "you compare the best seeds: the best of more seeds is higher by chance alone. Compare the means": interval(
+        centre=max
+    ),
+    "you compare sums: with more seeds a sum is larger, whatever the setting does. Compare the means": interval(
+        centre=sum
+    ),
+    "seed 1 of a and seed 1 of b are no pair: each setting has a variance of its own": of_pairs,
+    "your ends come from the best and the worst seeds: the more seeds, the wider it gets. Take t errors": of_extremes,
+    "the numbers are rounded: return them as they are": numbers_rounded,
+    "your code changes `a` itself": sorting,
+}
+
+NO_SPREAD = "one seed shows no spread, so every difference is possible: return (difference, -inf, inf)"
+NO_SCATTER = (
+    "where no seed of a and none of b scatters, the error is 0 and both ends are the difference itself"
+)
+
+
+def zero_for_one(a, b):
+    return (fmean(a) - fmean(b),) * 3 if min(len(a), len(b)) == 1 else difference(a, b)
+
+
+def none_for_one(a, b):
+    return (fmean(a) - fmean(b), None, None) if min(len(a), len(b)) == 1 else difference(a, b)
+
+
+def other_spread_for_one(a, b):
+    if min(len(a), len(b)) > 1 or len(a) + len(b) == 2:
+        return difference(a, b)
+    longer = max(a, b, key=len)
+    reach = t_quantile(0.95, len(longer) - 1) * sqrt(variance(longer) / len(longer))
+    return ends(fmean(a) - fmean(b), reach)
+
+
+def looks_at_a_alone(a, b):
+    return (fmean(a) - fmean(b), -inf, inf) if len(a) == 1 else interval()(a, b)
+
+
+def unknown_without_scatter(a, b):
+    gap, low, high = difference(a, b)
+    return (gap, -inf, inf) if low == high else (gap, low, high)
+
+
+def demanded(answer: Callable, a: list, b: list, words: str) -> None:
+    """Demand what `difference` says of these seeds."""
+    wanted, got = difference(a, b), outcome(lambda f, *case: f(*case), answer, (a, b))
+    if isinstance(got, Exception):
+        raise Mistake(f"{words}. On a = {a}, b = {b} your code stopped with {explain_error(got)}")
+    if not isinstance(got, tuple | list) or tuple(got) != wanted:
+        raise Mistake(f"{words}. On a = {a}, b = {b} you returned {got!r:.200}")
+
+
+@demand({NO_SPREAD: [interval(), zero_for_one, none_for_one, other_spread_for_one, looks_at_a_alone]})
+def knows_no_spread_of_one_seed(answer):
+    for a, b in (([95.0], [60.0, 61.0]), ([60.0, 61.0], [95.0]), ([1.0], [2.0])):
+        demanded(answer, a, b, NO_SPREAD)
+
+
+@demand({NO_SCATTER: unknown_without_scatter})
+def knows_seeds_that_are_all_alike(answer):
+    demanded(answer, [2.0, 2.0], [1.0, 1.0, 1.0], NO_SCATTER)
+    demanded(answer, [3.0, 3.0], [3.0, 3.0], NO_SCATTER)
+
+
+def nothing_if_empty(a, b):
+    return difference(a, b) if len(a) and len(b) else (0.0, -inf, inf)
+
+
+exercise(
+    difference,
+    results(
+        lambda: [
+            ([1.0, 3.0], [7.0, 7.5]),
+            ([81.0, 82.0, 84.0], [79.0, 80.0, 81.5]),
+            ([3.0, 5.0, 7.0], [1.0, 1.0, 2.0, 4.0]),
+            ([71.0, 72.25, 73.0, 72.5, 70.0], [81.0, 82.0, 86.0]),
+            ([90.12, 90.23, 90.41, 90.4, 90.0, 90.3, 90.1], [88.9, 90.0]),
+            ([80.0, 80.0, 80.0], [79.0, 81.0, 82.0, 80.5]),
+        ],
+        COMPARISONS,
+        run=unchanged("a", "b"),
+    ),
+    knows_no_spread_of_one_seed,
+    knows_seeds_that_are_all_alike,
+    refuses(([], [80.0, 81.0]), "a is empty", nothing_if_empty),
+    refuses(([80.0, 81.0], []), "b is empty", lambda a, b: difference(a, b) if len(b) else (0.0, -inf, inf)),
+)
+
+# -- one_at_a_time
+
+BASE = {"lr": 0.001, "decay": 0.05, "smoothing": 0.1, "steps": [2, 4]}
 CHANGES = {"no decay": {"decay": 0.0}, "no smoothing": {"smoothing": 0.0}, "faster": {"lr": 0.002}}
 
 
-def _kept(answer: Callable, *names: str) -> Callable:
-    """Run an answer on copies of lists and dicts, and demand that it leaves them as they are."""
-
-    def function(*given):
-        copies = copy.deepcopy(given)
-        result = answer(*copies)
-        for name, before, after in zip(names, given, copies, strict=False):
-            if before != after or (isinstance(before, dict) and list(before) != list(after)):
-                raise Mistake(
-                    f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, "
-                    "for example sorted(...)"
-                )
-        return result
-
-    return function
+def plans(settings: Callable) -> Callable:
+    """Return a plan whose experiments have settings(base, change), all changes accepted."""
+    return lambda base, changes: (
+        {"base": dict(base)} | {name: settings(base, change) for name, change in changes.items()}
+    )
 
 
-def _plan(answer, base: dict, changes: dict):
-    """Return the answer's plan, and demand that what it was given stays as it is."""
-    given = copy.deepcopy((base, changes))
-    plan = outcome(lambda f, *case: f(*case), answer, given)
-    if isinstance(plan, Exception):
-        raise Mistake(
-            f"on base = {base!r}, changes = {changes!r}, your code stopped with {explain_error(plan)}"
-        )
-    if given != (base, changes):
-        which = "base" if given[0] != base else "changes"
-        raise Mistake(
-            f"your code changes `{which}` itself, so the changes pile up: start each experiment from a fresh copy, "
-            "dict(base)"
-        )
-    return plan, given[0]
+def merged(base, change):
+    return {**base, **change}
 
 
-@exercise(statistics.one_at_a_time)
-def check_one_at_a_time(answer):
-    cases = [
-        ({"lr": 0.001}, {"faster": {"lr": 0.002}}),
-        (BASE, CHANGES),
-        ({"pool": "token", "depth": 3, "tables": [1]}, {"deep": {"depth": 6}, "avg": {"pool": "avg"}}),
-        ({"decay": 0.05, "mixup": 0.0}, {"mixup": {"mixup": 0.8}, "no decay": {"decay": 0.0}}),
-        ({"clip": None, "crop": False}, {"clip": {"clip": 1.0}, "crop": {"crop": True}}),
-        (BASE, {}),
+def piling_up(base, changes):
+    plan, now = {"base": dict(base)}, dict(base)
+    for name, change in changes.items():
+        now.update(change)
+        plan[name] = dict(now)
+    return plan
+
+
+def one_dict_for_all(base, changes):
+    settings, plan = dict(base), {"base": dict(base)}
+    for name, change in changes.items():
+        settings.update(change)
+        plan[name] = settings
+    return plan
+
+
+def writing_into_base(base, changes):
+    plan = {"base": dict(base)}
+    for name, change in changes.items():
+        base.update(change)
+        plan[name] = dict(base)
+    return plan
+
+
+def writing_into_changes(base, changes):
+    plan = {"base": dict(base)}
+    for name, change in changes.items():
+        change.update({setting: value for setting, value in base.items() if setting not in change})
+        plan[name] = change
+    return plan
+
+
+def experiments_alone(base, changes):
+    return {name: merged(base, change) for name, change in changes.items()}
+
+
+def named_by_setting(base, changes):
+    named = {setting: merged(base, change) for change in changes.values() for setting in change}
+    return {"base": dict(base)} | named
+
+
+def plan_without_zeros(base, changes):
+    return one_at_a_time(base, {name: change for name, change in changes.items() if all(change.values())})
+
+
+def planned(function: Callable, base: dict, changes: dict):
+    """Run an answer, base and changes left as they are; a plan becomes a list, so that its order counts."""
+    why = "so the changes pile up: start each experiment from a fresh copy, dict(base)"
+    plan = unchanged("base", "changes", why=why)(function, base, changes)
+    if not isinstance(plan, dict):
+        return plan
+    return [
+        (name, settings if isinstance(settings, dict) else repr(settings)) for name, settings in plan.items()
     ]
 
-    def listed(function):
-        def plan(base, changes):
-            result = _plan(function, base, changes)[0]
-            if isinstance(result, dict):
-                return [(name, s if isinstance(s, dict) else repr(s)) for name, s in result.items()]
-            return result
 
-        return plan
-
-    def finished(base, changes):
-        return statistics.one_at_a_time(base, changes)
-
-    def pile_up(base, changes):
-        plan, now = {"base": dict(base)}, dict(base)
-        for name, change in changes.items():
-            now = {**now, **change}
-            plan[name] = now
-        return plan
-
-    def changes_alone(base, changes):
-        return {"base": dict(base), **{name: dict(change) for name, change in changes.items()}}
-
-    def no_base(base, changes):
-        return {name: {**base, **change} for name, change in changes.items()}
-
-    def base_last(base, changes):
-        return {**no_base(base, changes), "base": dict(base)}
-
-    def base_wins(base, changes):
-        return {"base": dict(base), **{name: {**change, **base} for name, change in changes.items()}}
-
-    def all_at_once(base, changes):
-        together = dict(base)
-        for change in changes.values():
-            together |= change
-        return {"base": dict(base), **{name: dict(together) for name in changes}}
-
-    def values_alone(base, changes):
-        return list(finished(base, changes).values())
-
-    def by_setting(base, changes):
-        named = {setting: {**base, **change} for change in changes.values() for setting in change}
-        return {"base": dict(base), **named}
-
-    def none_left_out(base, changes):
-        used = {n: c for n, c in changes.items() if all(c.values())}
-        return finished(base, used)
-
-    compare(
-        listed(answer),
-        listed(finished),
-        cases,
-        [
-            (
-                listed(pile_up),
-                "the changes pile up: each experiment should differ from the *base* in one setting, not from the "
-                "experiment before it (that would be a ladder)",
-            ),
-            (listed(all_at_once), "every experiment has all the changes: give each one its own"),
-            (
-                listed(changes_alone),
-                "each experiment needs all settings: those of the base, with the changed one replaced",
-            ),
-            (
-                listed(no_base),
-                "the base itself is missing: without it there is nothing to compare with. Put it first, as 'base'",
-            ),
-            (listed(base_last), "the base should stand first, then the experiments in their order"),
-            (
-                listed(base_wins),
-                "the base overwrites the change: in {**first, **second} the second one wins, so the change goes second",
-            ),
-            (listed(values_alone), "return a dict: the name of each experiment and its settings"),
-            (listed(by_setting), "the key is the name of the experiment, not that of the setting"),
-            (
-                listed(none_left_out),
-                "a new value of 0, None or False is a value too: test with `in`, not with `if value`",
-            ),
-        ],
-    )
-    plan, base = _plan(answer, BASE, CHANGES)
-    if not isinstance(plan, dict):
+@demand(
+    {
+        "return a dict: the name of each experiment and its settings; you returned a list": [
+            lambda base, changes: list(one_at_a_time(base, changes).values()),
+            lambda base, changes: list(one_at_a_time(base, changes).items()),
+        ]
+    }
+)
+def returns_a_dict(answer):
+    plan = outcome(lambda f, *case: f(*case), answer, ({"lr": 0.001}, {"faster": {"lr": 0.002}}))
+    if not isinstance(plan, dict | Exception):
         raise Mistake(
             "return a dict: the name of each experiment and its settings; you returned a "
             f"{type(plan).__name__}"
         )
+
+
+@demand(
+    {
+        "two experiments share one dict": lambda base, changes: one_at_a_time(base, changes) | {"base": base},
+    }
+)
+def gives_each_experiment_a_dict(answer):
+    base = dict(BASE)
+    plan = answer(base, CHANGES)
     if len({id(base), *map(id, plan.values())}) <= len(plan):
         raise Mistake(
             "two experiments share one dict, so changing one later would change the other: make a copy for each, "
             "the base included"
         )
-    for change, why in (
-        ({"both": {"lr": 0.002, "decay": 0.0}}, "an experiment that changes two settings at once"),
-        ({"none": {}}, "an experiment that changes no setting"),
-        ({"typo": {"learning_rate": 0.002}}, "a setting that the base does not have, 'learning_rate'"),
-        ({"same": {"lr": 0.001}}, "a change to the value that the base has already"),
-        (
-            {"same": {"steps": [2, 4]}},
-            "a change to the value that the base has already (compare with ==, not `is`)",
-        ),
-    ):
-        base = {**BASE, "steps": [2, 4]}
-        for given in (change, {"no decay": {"decay": 0.0}, **change, "faster": {"lr": 0.002}}):
-            demand_error(answer, (dict(base), given), f"your code accepts {why}", ValueError)
 
 
-@exercise(statistics.mean_and_spread)
-def check_mean_and_spread(answer):
-    def known(spread, error=None):
-        def function(values):
-            s = spread(values)
-            return mean(values), s, error(values) if error else s / sqrt(len(values))
+def refusing(wrong: Callable) -> Callable:
+    """Return a plan that refuses the changes of which wrong(base, change) is true, and no others."""
 
-        return function
+    def answer(base, changes):
+        for change in changes.values():
+            if wrong(base, change):
+                raise ValueError("no change of one thing")
+        return plans(merged)(base, changes)
 
-    def population(values):
-        return sqrt(mean((x - mean(values)) ** 2 for x in values))
+    return answer
 
-    def absolute(values):
-        return mean(abs(x - mean(values)) for x in values)
 
-    cases = [
-        ([1.0, 3.0],),
-        ([80.0, 81.0, 85.0],),
-        ((0.5, 0.5, 0.5, 0.5),),
-        ([-3.0, 4.5, 10.25, 0.0, 7.0, 7.5],),
-    ]
+def several(base, change):
+    return len(change) != 1
 
-    def sum_of_squares(values):
-        return sum((x - mean(values)) ** 2 for x in values)
 
-    def from_zero(values):
-        return sqrt(sum(x * x for x in values) / (len(values) - 1))
+def unknown(base, change):
+    return any(setting not in base for setting in change)
 
-    def error(values):
-        return stdev(values) / sqrt(len(values))
 
-    kept = _kept(answer, "values")
-    compare(
-        kept,
-        statistics.mean_and_spread,
-        cases,
+def asserting(base, changes):
+    assert all(len(change) == 1 for change in changes.values())
+    return one_at_a_time(base, changes)
+
+
+def first_change_only(base, changes):
+    one_at_a_time(base, dict(list(changes.items())[:1]))
+    return plans(merged)(base, changes)
+
+
+REFUSED = {
+    "an experiment that changes two settings at once": (
+        {"both": {"lr": 0.002, "decay": 0.0}},
+        [plans(merged), refusing(lambda base, change: not change), asserting],
+    ),
+    "an experiment that changes no setting": (
+        {"none": {}},
+        [refusing(lambda base, change: len(change) > 1)],
+    ),
+    "a setting that the base does not have, 'learning_rate'": (
+        {"typo": {"learning_rate": 0.002}},
         [
-            (
-                known(population),
-                "your standard deviation divides by n. Divide by n - 1: the values are closer to their own mean than "
-                "to the true one, and n - 1 makes up for it",
-            ),
-            (
-                known(lambda v: stdev(v) ** 2, lambda v: stdev(v) / sqrt(len(v))),
-                "the second value is the variance: the root is missing",
-            ),
-            (known(lambda v: stdev(v) ** 2), "you return the variance: the root is missing"),
-            (
-                known(population, error),
-                "the standard error is right, but your standard deviation divides by n: divide by n - 1",
-            ),
-            (
-                known(stdev, lambda v: population(v) / sqrt(len(v))),
-                "the standard deviation is right, but the error is made from another one, which divides by n",
-            ),
-            (
-                known(lambda v: sqrt(sum_of_squares(v))),
-                "under the root the division by n - 1 is missing: more seeds would give a larger spread",
-            ),
-            (
-                known(lambda v: sqrt(sum_of_squares(v)) / (len(v) - 1)),
-                "n - 1 belongs under the root: divide first, then take the root",
-            ),
-            (known(from_zero), "take the mean off each value before you square it"),
-            (
-                known(stdev, lambda v: stdev(v) / len(v)),
-                "the standard error is s / sqrt(n); yours is s / n: the root is missing",
-            ),
-            (
-                known(stdev, lambda v: stdev(v) / sqrt(len(v) - 1)),
-                "the standard error is s / sqrt(n); yours divides by sqrt(n - 1). The n - 1 belongs into s alone",
-            ),
-            (
-                known(stdev, lambda v: stdev(v) / (len(v) - 1)),
-                "the standard error is s / sqrt(n); yours is s / (n - 1)",
-            ),
-            (
-                known(stdev, lambda v: stdev(v) ** 2 / len(v)),
-                "the standard error is s / sqrt(n); yours is its square, s² / n: the root is missing",
-            ),
-            (known(stdev, stdev), "the standard error should be smaller than s: s / sqrt(n)"),
-            (known(stdev, lambda v: stdev(v) * sqrt(len(v))), "the standard error is s *divided* by sqrt(n)"),
-            (
-                known(lambda v: max(v) - min(v)),
-                "your spread is the distance from the lowest to the highest: it grows with the number of seeds. The "
-                "standard deviation was asked for",
-            ),
-            (
-                known(absolute),
-                "your spread is the mean absolute deviation: square, sum, divide, then the root",
-            ),
-            (
-                lambda v: (median(v), stdev(v), stdev(v) / sqrt(len(v))),
-                "the first value is the median: the mean was asked for",
-            ),
-            (
-                lambda v: (sum(v), stdev(v), stdev(v) / sqrt(len(v))),
-                "the first value is the sum: divide it by n",
-            ),
-            (
-                lambda v: (sum(v) / (len(v) - 1), stdev(v), stdev(v) / sqrt(len(v))),
-                "your mean divides by n - 1: that is for the spread alone, the mean divides by n",
-            ),
-            (
-                lambda v: (max(v), stdev(v), stdev(v) / sqrt(len(v))),
-                "the first value is the best seed: the mean was asked for",
-            ),
-            (
-                lambda v: (mean(v), stdev(v) / sqrt(len(v)), stdev(v)),
-                "the right numbers in the wrong order: (mean, standard deviation, standard error)",
-            ),
-            (
-                lambda v: (mean(v), stdev(v)),
-                "the standard error is missing: return three values",
-            ),
+            refusing(several),
+            refusing(lambda base, change: several(base, change) or base.get(*change) in change.values()),
         ],
-    )
-    single = outcome(lambda f, values: f(values), kept, ([81.5],))
-    if isinstance(single, Exception):
-        raise Mistake(f"for one value, [81.5], your code stopped with {explain_error(single)}")
-    if not isinstance(single, tuple | list) or len(single) != 3 or single[1:] != type(single)([None, None]):
-        raise Mistake(
-            "one value has a mean, but its spread is unknown, not 0: return (81.5, None, None); you returned "
-            f"{single!r:.200}"
+    ),
+    "a change to the value that the base has already": (
+        {"same": {"lr": 0.001}},
+        [refusing(lambda base, change: several(base, change) or unknown(base, change))],
+    ),
+    "a change to the value that the base has already (compare with ==, not `is`)": (
+        {"same": {"steps": [2, 4]}},
+        [
+            refusing(
+                lambda base, change: (
+                    several(base, change)
+                    or unknown(base, change)
+                    or any(base[setting] is value for setting, value in change.items())
+                )
+            )
+        ],
+    ),
+}
+
+exercise(
+    one_at_a_time,
+    returns_a_dict,
+    results(
+        lambda: [
+            ({"lr": 0.001}, {"faster": {"lr": 0.002}}),
+            (BASE, CHANGES),
+            ({"pool": "token", "depth": 3, "tables": [1]}, {"deep": {"depth": 6}, "avg": {"pool": "avg"}}),
+            ({"decay": 0.05, "mixup": 0.0}, {"mixup": {"mixup": 0.8}, "no decay": {"decay": 0.0}}),
+            ({"clip": None, "crop": False}, {"clip": {"clip": 1.0}, "crop": {"crop": True}}),
+            (BASE, {}),
+        ],
+        {
+            "the changes pile up: each experiment should differ from the *base* in one setting, not from the "
+            "experiment before it (that would be a ladder)": piling_up,
+            "every experiment has all the changes: give each one its own": one_dict_for_all,
+            "each experiment needs all settings: those of the base, with the changed one replaced": plans(
+                lambda base, change: dict(change)
+            ),
+            "the base itself is missing: without it there is nothing to compare with. Put it first, as 'base'": (
+                experiments_alone
+            ),
+            "the base should stand first, then the experiments in their order": lambda base, changes: (
+                experiments_alone(base, changes) | {"base": dict(base)}
+            ),
+            "the base overwrites the change: in {**first, **second} the second one wins, so the change goes second": (
+                plans(lambda base, change: {**change, **base})
+            ),
+            "the key is the name of the experiment, not that of the setting": named_by_setting,
+            "a new value of 0, None or False is a value too: test with `in`, not with `if value`": (
+                plan_without_zeros
+            ),
+            "your code changes `base` itself: so the changes pile up": writing_into_base,
+            "your code changes `changes` itself: so the changes pile up": writing_into_changes,
+        },
+        run=planned,
+    ),
+    gives_each_experiment_a_dict,
+    *(
+        refuses((BASE, change), f"your code accepts {why}", *known)
+        for why, (change, known) in REFUSED.items()
+    ),
+    *(
+        refuses(
+            (BASE, {"no decay": {"decay": 0.0}, **change, "faster": {"lr": 0.002}}),
+            f"your code accepts {why}",
+            *([first_change_only] if "two" in why else []),
         )
-    compare(kept, statistics.mean_and_spread, [([81.5],), ([-2],)])
-    demand_error(answer, ([],), "there is no mean of an empty list", ValueError)
-
-
-def _rule(errors, centre=mean, factor=3.0, combine=lambda e, f: sqrt(e * e + f * f), few=2):
-    """Build a comparison like `compare_seeds` from its parts, right or wrong."""
-
-    def function(a, b, deviation=None):
-        difference = centre(a) - centre(b)
-        if deviation is None and min(len(a), len(b)) < few:
-            return difference, None, "undecided"
-        each = [errors(v) if deviation is None else deviation / sqrt(len(v)) for v in (a, b)]
-        error = combine(*each)
-        if abs(difference) <= factor * error:
-            return difference, error, "undecided"
-        return difference, error, "a" if difference > 0 else "b"
-
-    return function
-
-
-@exercise(statistics.compare_seeds)
-def check_compare_seeds(answer):
-    cases = [
-        ([81.0, 82.0], [71.0, 72.0]),
-        ([71.0, 72.0, 73.0], [81.0, 82.0, 83.0]),
-        ([80.0, 81.0, 82.0], [80.0, 81.0, 82.0]),
-        ([80.0, 81.0, 82.0], [82.1, 83.1, 84.1]),  # 2.6 errors
-        ([84.1, 82.0, 83.0], [80.0, 81.9, 81.0, 81.2]),  # 2.8 errors; no seeds overlap
-        ([80.0, 80.6, 81.2], [81.0, 81.9, 82.4, 82.1, 82.0, 81.9, 82.3]),  # 3.4 errors; seeds overlap
-        ([90.0, 90.2, 90.4, 90.6], [88.9, 90.0]),
-        ([82.1, 81.9, 82.0, 82.2, 81.8], [81.4, 81.6, 81.5]),  # 4.9 errors, .5 points
-        ([95.0], [60.0, 61.0, 62.0]),
-        ([50.0, 51.0], [90.0]),
-        ([70.0], [70.0]),
-        ([80.0, 81.0, 82.0], [70.0, 71.0, 72.0], 9.0),
-        ([80.0, 80.0, 80.0], [79.0, 79.0], 0.2),
-        ([80.0, 85.0, 75.0], [82.0], 0.5),
-        ([90.0], [60.0, 70.0, 80.0, 70.0], 4.0),
-        ([80.0, 80.0], [80.0, 80.0]),
-        ([82.0, 83.0], [80.0, 81.0], 0.0),
-        ([80.0], [82.0], 0.0),
-    ]
-
-    def error(values):
-        return stdev(values) / sqrt(len(values))
-
-    def population_error(values):
-        return sqrt(mean((x - mean(values)) ** 2 for x in values) / len(values))
-
-    right = _rule(error)
-
-    def result(position, change):
-        def function(a, b, deviation=None):
-            parts = list(right(a, b, deviation))
-            parts[position] = change(*parts)
-            return tuple(parts)
-
-        return function
-
-    def highest_mean(a, b, deviation=None):
-        difference, error, _ = right(a, b, deviation)
-        return difference, error, "a" if difference > 0 else "b"
-
-    def no_overlap(a, b, deviation=None):
-        difference, error, _ = right(a, b, deviation)
-        return difference, error, "a" if min(a) > max(b) else "b" if min(b) > max(a) else "undecided"
-
-    def single_decides(a, b, deviation=None):
-        if deviation is not None or min(len(a), len(b)) > 1:
-            return right(a, b, deviation)
-        difference = mean(a) - mean(b)
-        return difference, None, "a" if difference > 0 else "b" if difference < 0 else "undecided"
-
-    def single_is_zero(a, b, deviation=None):
-        return _rule(lambda v: error(v) if len(v) > 1 else 0.0, few=1)(a, b, deviation)
-
-    def deviation_ignored(a, b, deviation=None):
-        return right(a, b)
-
-    def deviation_as_error(a, b, deviation=None):
-        if deviation is None:
-            return right(a, b)
-        return right([mean(a)], [mean(b)], deviation)
-
-    def zero_is_none(a, b, deviation=None):
-        return right(a, b, deviation or None)
-
-    def deviation_if_single(a, b, deviation=None):
-        return right(a, b, deviation if min(len(a), len(b)) < 2 else None)
-
-    def single_always_unknown(a, b, deviation=None):
-        return right(a, b, deviation if min(len(a), len(b)) > 1 else None)
-
-    def single_always_undecided(a, b, deviation=None):
-        parts = right(a, b, deviation)
-        return parts if min(len(a), len(b)) > 1 else (*parts[:2], "undecided")
-
-    def single_without_difference(a, b, deviation=None):
-        parts = right(a, b, deviation)
-        return parts if parts[1] is not None else (None, None, "undecided")
-
-    def a_alone(a, b, deviation=None):
-        difference, error, verdict = right(a, b, deviation)
-        return difference, error, "undecided" if verdict == "b" else verdict
-
-    def equal_decided(a, b, deviation=None):
-        difference, error, verdict = right(a, b, deviation)
-        return difference, error, "b" if error == 0 and difference == 0 else verdict
-
-    def n_of_one(which):
-        def function(a, b, deviation=None):
-            if deviation is None:
-                return right(a, b)
-            same = [mean((a, b)[which])] * len((a, b)[which])
-            difference = mean(a) - mean(b)
-            return difference, *right([x + difference for x in same], same, deviation)[1:]
-
-        return function
-
-    def same_spread(a, b, deviation=None):
-        if deviation is None and min(len(a), len(b)) > 1:
-            free = len(a) + len(b) - 2
-            squares = [(len(v) - 1) * stdev(v) ** 2 for v in (a, b)]
-            return right(a, b, sqrt(sum(squares) / free))
-        return right(a, b, deviation)
-
-    def deviation_of_difference(a, b, deviation=None):
-        if deviation is None:
-            return right(a, b)
-        difference = mean(a) - mean(b)
-        far = abs(difference) > 3 * deviation
-        return difference, deviation, ("a" if difference > 0 else "b") if far else "undecided"
-
-    kept = _kept(answer, "a", "b")
-    compare(
-        kept,
-        statistics.compare_seeds,
-        cases,
-        [
-            (
-                zero_is_none,
-                "a `deviation` of 0.0 is given too: ask `deviation is not None`, since `if deviation` leaves out 0",
-            ),
-            (
-                equal_decided,
-                "two equal settings without any scatter are told apart: a difference counts if it is *larger* than "
-                "three errors, so take > and not >=",
-            ),
-            (
-                a_alone,
-                "your verdict is never 'b': a difference below zero can be large as well, so compare `abs(difference)`",
-            ),
-            (
-                deviation_if_single,
-                "your code uses `deviation` for one seed alone: where it is given, it always takes the place of s",
-            ),
-            (
-                single_always_unknown,
-                "with `deviation` the error of one seed is known, s / sqrt(1): None is for one seed *without* it",
-            ),
-            (
-                single_always_undecided,
-                "with `deviation` one seed can decide: 'undecided' is for one seed *without* it",
-            ),
-            (
-                single_without_difference,
-                "the difference of the means is known even where the error is not: return it, not None",
-            ),
-            (n_of_one(0), "your error of b is made with the number of a's seeds: each setting has its own n"),
-            (n_of_one(1), "your error of a is made with the number of b's seeds: each setting has its own n"),
-            (
-                same_spread,
-                "your code gives a and b one common spread: without `deviation` each error comes from its own seeds",
-            ),
-            (_rule(error, combine=lambda e, f: e), "your error is that of a alone: combine both"),
-            (_rule(error, combine=lambda e, f: f), "your error is that of b alone: combine both"),
-            (
-                _rule(error, combine=lambda e, f: sqrt((e * e + f * f) / 2)),
-                "you take the mean of the squares: their *sum* belongs under the root",
-            ),
-            (
-                _rule(error, combine=lambda e, f: sqrt(e + f)),
-                "square the two standard errors before you add them: sqrt(e_a² + e_b²)",
-            ),
-            (
-                result(2, lambda d, e, v: None if v == "undecided" else v),
-                "where nothing is decided, the verdict is the word 'undecided', not None",
-            ),
-            (_rule(error, factor=2.0), "your rule asks for two standard errors: this course asks for three"),
-            (_rule(error, factor=1.0), "your rule asks for one standard error: this course asks for three"),
-            (
-                _rule(error, combine=lambda e, f: e + f),
-                "you add the two standard errors: chance rarely pushes both the wrong way, so add their squares and "
-                "take the root",
-            ),
-            (_rule(error, combine=lambda e, f: e * e + f * f), "the root of the sum of squares is missing"),
-            (_rule(error, combine=max), "you use the larger of the two standard errors: combine both"),
-            (
-                _rule(stdev),
-                "your error is made of standard deviations: the means scatter less, take the standard errors",
-            ),
-            (
-                _rule(population_error),
-                "your standard deviation divides by n instead of n - 1: use `mean_and_spread`",
-            ),
-            (
-                _rule(error, centre=max),
-                "you compare the best seeds: the best of more seeds is higher by chance alone. Compare the means",
-            ),
-            (_rule(error, centre=median), "you compare medians: means were asked for"),
-            (
-                result(0, lambda d, e, v: abs(d)),
-                "the difference has lost its sign: mean of a minus mean of b",
-            ),
-            (
-                result(0, lambda d, e, v: -d),
-                "the sign of the difference is turned round: mean of a minus mean of b",
-            ),
-            (
-                result(2, lambda d, e, v: {"a": "b", "b": "a"}.get(v, v)),
-                "the verdict is turned round: 'a' means that a has the higher accuracies",
-            ),
-            (
-                highest_mean,
-                "you always name the higher mean: where the difference is not larger than three standard errors, "
-                "the verdict is 'undecided'",
-            ),
-            (
-                no_overlap,
-                "your verdict asks whether the seeds overlap: the rule compares the difference with three errors",
-            ),
-            (single_decides, "one seed decides nothing, however large the difference: 'undecided'"),
-            (
-                single_is_zero,
-                "with one seed the error is unknown, not 0: return None for it, and 'undecided'",
-            ),
-            (
-                deviation_ignored,
-                "your code does not use `deviation`: where it is given, it takes the place of s in both errors",
-            ),
-            (
-                deviation_as_error,
-                "`deviation` is that of one run: divide it by sqrt(n) for the standard error of each mean",
-            ),
-            (
-                deviation_of_difference,
-                "`deviation` is that of one run, not the error of the difference: e_a and e_b are made from it",
-            ),
-            (
-                lambda a, b, deviation=None: right(a, b, deviation)[2],
-                "return three values: the difference, its standard error, the verdict",
-            ),
-        ],
-    )
-    for case, why in (
-        (([], [80.0, 81.0]), "a is empty"),
-        (([80.0, 81.0], []), "b is empty"),
-        (([], [80.0], 0.5), "a is empty (with a `deviation`)"),
-        (([80.0], [], 0.5), "b is empty (with a `deviation`)"),
-    ):
-        demand_error(answer, case, why, ValueError)
-
-
-@exercise(statistics.best_learning_rate)
-def check_best_learning_rate(answer):
-    cases = [
-        ({0.001: [70.0], 0.002: [75.0], 0.004: [72.0]},),
-        ({0.001: [70.0, 71.0], 0.002: [75.0, 74.0], 0.004: [80.0, 79.0]},),
-        ({0.01: [90.0, 88.0], 0.1: [80.0, 82.0]},),
-        ({0.004: [72.0, 73.0], 0.001: [70.0, 71.0], 0.002: [75.0, 74.5]},),
-        ({0.002: [81.0, 80.5], 0.008: [60.0], 0.001: [79.0, 80.0], 0.016: [85.0, 84.0], 0.004: [83.0]},),
-        ({0.001: [80.0, 80.0, 80.0], 0.002: [84.0, 84.0, 84.0], 0.004: [90.0, 70.0, 71.0]},),
-        ({0.001: [80.0, 80.0, 80.0, 80.0], 0.002: [84.0, 85.0], 0.004: [70.0, 71.0, 72.0, 73.0]},),
-        ({0.003: [80.0, 81.0], 0.03: [81.0, 80.0], 0.001: [20.0, 30.0], 0.3: [10.0, 10.0]},),
-        ({0.001: [50.0]},),
-        ({0.001: [10.0, 10.0], 0.002: [100.0, 60.0], 0.004: [79.0, 80.5], 0.008: [5.0, 5.0]},),
-        ({0.001: [1.0], 0.002: [70.0, 70.0, 100.0], 0.004: [79.0, 79.0, 79.0], 0.008: [70.0, 70.0, 60.0]},),
-        ({0.001: [10.0], 0.002: [60.0, 100.0], 0.004: [79.0, 80.5], 0.008: [5.0]},),
-        ({0.001: [75.0, 75.0], 0.002: [95.0, 70.0, 95.0, 95.0, 95.0], 0.004: [60.0]},),
-        ({0.001: [70.0], 0.002: [80.1, 80.3], 0.004: [80.5, 80.1], 0.008: [70.0]},),
-        ({0.3: [10.0], 0.03: [80.0, 81.0, 80.5], 0.003: [81.5, 79.5], 0.0003: [20.0]},),
-    ]
-
-    def known(score=mean, edge=lambda best, rates: best in (min(rates), max(rates)), worst=False, tie=min):
-        def function(results):
-            scores = {rate: score(values) for rate, values in results.items()}
-            top = (min if worst else max)(scores.values())
-            best = tie(rate for rate, value in scores.items() if value == top)
-            return best, edge(best, list(results))
-
-        return function
-
-    def first_of_equals(results):
-        best = max(results, key=lambda rate: mean(results[rate]))
-        return best, best in (min(results), max(results))
-
-    right = known()
-    compare(
-        _kept(answer, "results"),
-        statistics.best_learning_rate,
-        cases,
-        [
-            (
-                first_of_equals,
-                "of two equally good rates take the smaller one; yours is the one that stands first in the dict, so go "
-                "through sorted(results)",
-            ),
-            (known(score=min), "you choose by the worst seed: choose by the mean over the seeds"),
-            (
-                known(score=lambda values: values[-1]),
-                "you look at the last seed only: take the mean over all of them",
-            ),
-            (
-                known(score=lambda values: mean(values) - (stdev(values) if len(values) > 1 else 0)),
-                "you take the spread off the mean: the mean alone decides here",
-            ),
-            (
-                known(score=lambda values: mean(values[:2])),
-                "you use two seeds of each rate: take the mean over all of them",
-            ),
-            (
-                known(score=lambda values: round(mean(values))),
-                "you round the means before you compare them: compare the means as they are",
-            ),
-            (
-                known(edge=lambda best, rates: len(rates) > 1 and best in (min(rates), max(rates))),
-                "a sweep of one rate has its edge there: the second value is True",
-            ),
-            (
-                known(score=max),
-                "you choose by the best seed: one lucky run decides. Choose by the mean over the seeds",
-            ),
-            (known(score=sum), "you add up the seeds: a rate with more seeds wins. Take their mean"),
-            (known(score=median), "you choose by the median: the mean over the seeds was asked for"),
-            (
-                known(score=lambda values: values[0]),
-                "you look at the first seed only: take the mean over all of them",
-            ),
-            (
-                known(edge=lambda best, rates: best in (rates[0], rates[-1])),
-                "the rates stand in no order: the edges are the smallest and the largest rate, not the first and the "
-                "last",
-            ),
-            (
-                known(edge=lambda best, rates: best == max(rates)),
-                "the smallest rate is an edge too: the best may be below it",
-            ),
-            (
-                known(edge=lambda best, rates: best == min(rates)),
-                "the largest rate is an edge too: the best may be above it",
-            ),
-            (
-                known(edge=lambda best, rates: min(rates) < best < max(rates)),
-                "the second value is turned round: True means that the best rate lies at the edge",
-            ),
-            (
-                known(edge=lambda best, rates: False),
-                "your sweep is never too narrow: the second value is True if the best rate is the smallest or the "
-                "largest",
-            ),
-            (
-                known(worst=True),
-                "you return the rate with the lowest accuracy: these are accuracies, not losses",
-            ),
-            (known(tie=max), "of two equally good rates take the smaller one"),
-            (
-                lambda r: (mean(r[right(r)[0]]), right(r)[1]),
-                "the first value should be the learning rate, not its accuracy",
-            ),
-            (lambda r: right(r)[::-1], "the right values in the wrong order: (rate, at_edge)"),
-            (lambda r: right(r)[0], "return two values: the rate, and whether it lies at the edge"),
-        ],
-    )
-    demand_error(answer, ({},), "a sweep without results has no best rate", ValueError)
+        for why, (change, _) in REFUSED.items()
+    ),
+)

@@ -2,12 +2,13 @@
 # title: "The hybrid"
 # promise: "You put a small ResNet in front of your Transformer, see what its tokens see, and measure when that helps."
 # part: "III. Beyond"
-# minutes: 70
+# minutes: 60
 # map: [patches, embed]
+# recall: ["01.5", "04.4", "09.4"]
 # goals:
 #   - "Make tokens of a CNN's feature map, and say of which shape they are."
 #   - "Compute what one token can see, and show it with gradients."
-#   - "Build the hybrid, and count what it costs beside a ViT and a ResNet."
+#   - "Count what a hybrid costs beside a ViT and a ResNet."
 #   - "Read from data-fraction curves how much data an assumption is worth."
 #   - "Say what the paper found about hybrids, and where the gain ends."
 # ---
@@ -21,77 +22,89 @@
 #
 # It can. The Transformer asks for a sequence of vectors, and it does not care where they come from. A **feature map**
 # is what a convolution returns: a stack of C' small pictures, (B, C', H', W'). At each of its H'·W' positions there
-# are C' numbers. These are our new patches: patches of 1x1, cut from the feature map.
-#
-# The paper calls this the **hybrid**. The convolutions in front are its **backbone**. Look at one channel of the map
-# as a photo goes through an untrained backbone.
+# are C' numbers. These are our new patches: patches of 1x1, cut from the feature map. The paper calls this the
+# **hybrid**. The convolutions in front are its **backbone**.
 
 # %%
+import inspect
+from dataclasses import replace
+from statistics import fmean
+from textwrap import dedent, fill
+
 import torch
+from einops import rearrange
 from torch import nn
 
-from vit_course.classroom import check, plots
-from vit_course.beyond.hybrid import make_backbone
+from vit_course.attention import attention_flops
+from vit_course.beyond.hybrid import HybridViT, feature_map_shape, make_backbone
+from vit_course.classroom import check, plots, table
+from vit_course.classroom.numbers import minutes, percent
+from vit_course.data import load_dataset, normalize, shapes10
+from vit_course.experiments.probes import shuffle_patches
+from vit_course.experiments.records import caption, load_records
+from vit_course.experiments.statistics import result_table
+from vit_course.interpret import mean_attention_distance
+from vit_course.machinery.profiles import get_profile
+from vit_course.patches import PatchEmbed
+from vit_course.recipes import RECIPES, build_model, forward_flops
+from vit_course.train import train
+from vit_course.vit import VIT_SIZES
 
-photo = plots.sample_photo((32, 32))[None].float() / 255
-torch.manual_seed(0)
-backbone = make_backbone().eval()
-print(
-    f"{len(backbone)} layers: convolution, batch norm, ReLU, then one residual block for each of four stages"
+plots.show(
+    plots.hybrid_diagram(),
+    "From left to right: a picture; four stages of convolutions with fewer positions and more channels each; the 4x4 positions of the "
+    "last map as sixteen patches of 1x1; times E they are tokens; CLS in front, positions added, encoder, head.",
 )
 
+# %% [markdown]
+# A **stage** is a group of blocks that work on maps of one size. The stages after the first begin with stride 2: rows
+# and columns are halved, channels doubled. Four stages make 4x4 positions of a 32x32 picture. So one position stands
+# for 8x8 pixels, as a patch of 8 does. Look at one channel of the map as a photo goes through an untrained backbone.
 
-def as_picture(channel):
-    """Scale one channel (H, W) to a grey picture."""
-    return ((channel - channel.min()) / (channel.max() - channel.min()))[None]
-
-
-x, pictures, titles = photo, [photo[0]], ["photo, 3x32x32"]
+# %%
+photo = plots.sample_photo((32, 32))[None].float() / 255
+torch.manual_seed(0)
+backbone = make_backbone().eval()  # a stem of three layers, then one residual block for each of four stages
+maps = [photo]
 with torch.no_grad():
-    for number, layer in enumerate(backbone):
-        x = layer(x)
-        if number >= 3:
-            strongest = x[0].var(dim=(1, 2)).argmax()
-            pictures.append(as_picture(x[0, strongest]))
-            titles.append(f"stage {number - 2}, " + "x".join(map(str, x.shape[1:])))
-figure = plots.image_row(pictures, titles, "Stage by stage: fewer positions, more channels")
+    for layer in backbone:
+        maps.append(layer(maps[-1]))
+stages = maps[4:]
+print("stages:", ", ".join("x".join(map(str, stage.shape[1:])) for stage in stages))
+
+# %% fold
+pictures, titles = [photo[0]], ["photo, 3x32x32"]
+for number, stage in enumerate(stages, 1):
+    channel = stage[0, stage[0].var(dim=(1, 2)).argmax()]
+    pictures.append(((channel - channel.min()) / (channel.max() - channel.min()))[None])
+    titles.append(f"stage {number}, " + "x".join(map(str, stage.shape[1:])))
 plots.show(
-    figure,
+    plots.image_row(pictures, titles, "One channel behind each stage"),
     "The portrait with 32x32 pixels, then one channel behind each of four stages, in grey, with 32x32, 16x16, 8x8 and "
     "4x4 positions.",
 )
 
 # %% [markdown]
-# A **stage** is a group of blocks that work on maps of one size. The stages after the first begin with stride 2: the
-# rows and columns are halved, the channels doubled. Four stages make 4x4 positions of a 32x32 picture. So one
-# position stands for 8x8 pixels, as a patch of 8 does.
-#
 # The paper's section 4.1 knows two ways to end the backbone:
 #
 # - take the output of **stage 4**;
 # - leave stage 4 out, and put its blocks into stage 3. This **lengthened stage 3** has as many blocks, but one
-#   halving less. The map has twice the rows and columns: a sequence four times as long.
+#   halving less. The map has twice the rows and columns.
 #
-# **Your task.** Write `feature_map_shape`, which says what comes out of a backbone without running it.
-
-# %% exercise="vit_course.beyond.hybrid:feature_map_shape" difficulty=1 minutes=7 hint="How many stages are used, and how many of them halve the map? Rows, columns and channels all change by the same factor." hint2="`halvings = stages - 1 - int(lengthen)`. The factor is `2**halvings`: the channels are `width` times it, and `grid_size(img_size, 2**halvings)` of lesson 01 divides and raises the error."
-from vit_course.beyond.hybrid import feature_map_shape
-
-feature_map_shape = check(feature_map_shape)
+# `feature_map_shape` works out the shape, as you did for patches in lesson 01.
 
 # %%
-print("picture  backbone              map (C', H', W')  patch tokens")
+rows = []
 for height, width in ((32, 32), (64, 64), (32, 64)):
     for lengthen in (False, True):
-        channels, rows, columns = feature_map_shape((height, width), lengthen=lengthen)
+        channels, *grid = feature_map_shape((height, width), lengthen=lengthen)
         name = "stage 3, lengthened" if lengthen else "stage 4"
-        print(f"{height}x{width:<5} {name:21} {(channels, rows, columns)!s:17} {rows * columns:4}")
-        ran = make_backbone(lengthen=lengthen).eval()(torch.zeros(1, 3, height, width))
-        assert ran.shape[1:] == (channels, rows, columns)  # the formula is right
+        rows.append([f"{height}x{width}", name, f"{channels}x{grid[0]}x{grid[1]}", grid[0] * grid[1]])
+table(rows, ["picture", "backbone", "map C' x H' x W'", "patch tokens"])
 
 # %% [markdown]
-# The last column is the length of the sequence. Lengthening adds no block, and it saves parameters, since stage 3 is
-# narrower. But every layer of the Transformer now reads four times the tokens. Section 4 counts what that costs.
+# Lengthening adds no block, and it saves parameters, since stage 3 is narrower. But every layer of the Transformer now
+# reads four times the tokens.
 #
 # Names: we write `R-Nano/8` for a backbone (R) of four stages before a ViT of size Nano, with 8 pixels per token, and
 # `R-Nano/4` for the lengthened stage 3. (The paper's ResNet-50 has a stem that halves twice more. Its stage 4 gives
@@ -104,64 +117,77 @@ for height, width in ((32, 32), (64, 64), (32, 64)):
 #
 # $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in \mathbb{R}^{C' \times D},\quad E_{pos} \in \mathbb{R}^{(N+1) \times D}$$
 #
-# $z_0$ is (N + 1, D), $x_{class}$ is (1, D). There is nothing to cut: a patch of 1x1 is flattened already. What
-# remains is to put the positions in reading order, and one linear layer from C' to D. `nn.Linear` keeps its weight as
-# (D, C'), the transpose of E.
+# There is nothing to cut: a patch of 1x1 is flattened already. What remains is to put the positions in reading order,
+# and one linear layer from C' to D. `nn.Linear` keeps its weight as (D, C'), the transpose of E.
 #
-# **Your task.** Write `tokens_from_map`. (In its docstring the map is (B, C, H, W), without primes.)
-
-# %% exercise="vit_course.beyond.hybrid:tokens_from_map" difficulty=1 minutes=6 hint="First (B, C, H, W) to (B, H·W, C): the channels go last, rows and columns become one axis. Then the linear layer." hint2="`rearrange(feature_map, \"b c h w -> b (h w) c\") @ weight.T + bias`"
-from vit_course.beyond.hybrid import tokens_from_map
-
-tokens_from_map = check(tokens_from_map)
+# > **Predict.** Will this line and the `PatchEmbed` of lesson 01, with patches of 1x1, give the same tokens?
 
 # %%
-from vit_course.patches import PatchEmbed
-
 with torch.no_grad():
-    feature_map = backbone(photo)
     embed = PatchEmbed(img_size=(4, 4), patch_size=1, in_chans=128, embed_dim=96)
-    matrix = embed.proj.weight.flatten(1)
-    tokens = tokens_from_map(feature_map, matrix, embed.proj.bias)
-    print("map", tuple(feature_map.shape), " weight", tuple(matrix.shape), " tokens", tuple(tokens.shape))
-    print("equal to PatchEmbed with patches of 1x1:", torch.allclose(tokens, embed(feature_map), atol=1e-5))
+    weight, bias = embed.proj.weight.flatten(1), embed.proj.bias  # (D, C'), (D,)
+    tokens = rearrange(stages[-1], "b c h w -> b (h w) c") @ weight.T + bias  # (B, N, D)
+    print("map", tuple(stages[-1].shape), " weight", tuple(weight.shape), " tokens", tuple(tokens.shape))
+    print("equal to PatchEmbed with patches of 1x1:", torch.allclose(tokens, embed(stages[-1]), atol=1e-5))
 
 # %% [markdown]
-# So no new part is needed. A ViT with `patch_size=1`, whose "picture" is the feature map, does all of it. A 1x1
-# convolution *is* a linear layer at every position.
+# They are the same: a 1x1 convolution *is* a linear layer at every position. So no new part is needed. The hybrid is a
+# backbone, then your ViT with `patch_size=1`, whose "picture" is the feature map. Here is all that its
+# `forward(images, return_attention=False)` does.
+
+# %%
+source = dedent(inspect.getsource(HybridViT.forward))
+print(source.rpartition('"""\n')[2])
+torch.manual_seed(0)
+model = HybridViT(img_size=32, **VIT_SIZES["Nano"]).eval()
+logits, attentions = model(photo, return_attention=True)
+print("logits", tuple(logits.shape), " attention of each layer", tuple(attentions[0].shape))
+print("grid", model.grid_size, " pixels per token", model.pixels_per_token)
+print("a picture of 30x30 pixels becomes a map", tuple(backbone(photo[:, :, :30, :30]).shape))
+
+# %% [markdown]
+# > **Trap.** A convolution of stride 2 rounds up: it makes 4x4 positions of 32 pixels, and also of 30. Without
+# > `check_images` a picture of the wrong size would pass through the whole model, and nobody would notice.
 #
 # ## 3. What does one token see?
 #
 # A patch of 8x8 sees its 64 pixels, and nothing else. What does one position of the feature map see? Each 3x3
 # convolution looks at neighbours, and these have looked at theirs. The **receptive field** is the square of pixels
-# that can change one position.
-#
-# Let layer i have kernel size $k_i$ and stride $s_i$ (both whole numbers). Before layer i, neighbouring positions lie
+# that can change one position. The drawing shows one line of it, for four convolutions.
+
+# %% fold
+plots.show(
+    plots.window_diagram([(3, 1), (3, 2), (3, 1), (3, 2)]),
+    "Five rows of dots. At the top one position; below it the positions that it sees behind each layer before, 3, 5 and 11 of them; "
+    "at the bottom 13 pixels. Behind a stride of 2 the dots lie twice as far apart.",
+)
+
+# %% [markdown]
+# Let layer i have kernel size $k_i$ and stride $s_i$. Before layer i, neighbouring positions lie
 # $s_1 \cdots s_{i-1}$ pixels apart. The layer looks at $k_i$ of them. One of the $k_i$ was seen already, so it adds
 # the other $k_i - 1$:
 #
 # $$r = 1 + \sum_i (k_i - 1) \prod_{j<i} s_j$$
 #
-# Here r is the side of the square in pixels. The product runs over the layers j before layer i; for the first layer it
-# is 1.
+# Here r is the side of the square in pixels. The product runs over the layers j *before* layer i; for the first layer
+# it is 1. Count the 13 pixels of the drawing with it.
 #
 # **Your task.** Write `receptive_field`.
 
-# %% exercise="vit_course.beyond.hybrid:receptive_field" difficulty=2 minutes=8 hint="Walk through the layers and keep two numbers: how wide the field is, and how many pixels apart neighbouring positions lie. Both begin with 1." hint2="In the loop: `field += (kernel - 1) * jump`, and only then `jump *= stride`."
+# %% exercise="vit_course.beyond.hybrid:receptive_field" difficulty=2 minutes=12 hint="Walk through the layers and keep two numbers: how wide the field is, and how many pixels apart neighbouring positions lie. Both begin with 1." hint2="In the loop: `field += (kernel - 1) * jump`, and only then `jump *= stride`."
 from vit_course.beyond.hybrid import receptive_field
 
 receptive_field = check(receptive_field)
+
+# %% [markdown]
+# > **Predict.** A picture has 32x32 pixels, and a position of stage 4 stands for 8x8 of them. How wide is its window?
 
 
 # %%
 def main_path(layers):
     """List (kernel size, stride) of the convolutions on the main path; the shortcuts of 1x1 see nothing more."""
-    convolutions = [
-        module
-        for name, module in layers.named_modules()
-        if isinstance(module, nn.Conv2d) and "downsample" not in name
-    ]
-    return [(c.kernel_size[0], c.stride[0]) for c in convolutions]
+    named = [(name, m) for name, m in layers.named_modules() if isinstance(m, nn.Conv2d)]
+    return [(m.kernel_size[0], m.stride[0]) for name, m in named if "downsample" not in name]
 
 
 torch.manual_seed(0)
@@ -170,9 +196,11 @@ fronts = {
     "stage 4": make_backbone().eval(),
     "stage 3, lengthened": make_backbone(lengthen=True).eval(),
 }
-for name, front in fronts.items():
-    path = main_path(front)
-    print(f"{name:20} {len(path)} convolutions, receptive field {receptive_field(path)} pixels")
+paths = {name: main_path(front) for name, front in fronts.items()}
+table(
+    [[name, len(path), receptive_field(path)] for name, path in paths.items()],
+    ["one token of", "convolutions", "receptive field, pixels"],
+)
 
 # %% [markdown]
 # The windows of the hybrid are wider than a whole picture of 32x32. Is that true? A gradient answers. If a pixel can
@@ -206,17 +234,17 @@ def half_side(seen):
 
 large_photo = plots.sample_photo((96, 96))[None].float() / 255
 seen = {name: seen_by_token(front, large_photo) for name, front in fronts.items()}
+rows = []
 for name, influence in seen.items():
-    field = (influence > 0).any(dim=1).sum().item()
-    print(
-        f"{name:20} pixels with a gradient: {field} rows; formula: {receptive_field(main_path(fronts[name]))}"
-    )
-    if name != "patch of 8x8":
-        print(f"{'':20} half of all influence lies in a square of {half_side(influence)} pixels")
+    half = half_side(influence) if "stage" in name else ""
+    rows.append([name, receptive_field(paths[name]), (influence > 0).any(dim=1).sum().item(), half])
+table(rows, ["one token of", "formula, pixels", "with a gradient", "half of it in a square of"])
+
+# %% fold
 figure = plots.heat_maps(
     [influence[16:80, 16:80] / influence.max() for influence in seen.values()],
-    [f"{name}: {(influence > 0).any(dim=1).sum()} pixels wide" for name, influence in seen.items()],
-    "What one token sees: windows of the hybrid are wide, and strongest in the middle",
+    list(seen),
+    "What does one token see?",
     "influence / largest influence",
     xlabel="column of pixels",
     ylabel="row of pixels",
@@ -228,8 +256,8 @@ plots.show(
 )
 
 # %% [markdown]
-# The gradients confirm the formula to the pixel. They also show what the formula hides: the middle counts far more
-# than the rim. People call the bright part the **effective receptive field**.
+# The gradients confirm the formula. They also show what the formula hides: the middle counts far more than the rim.
+# People call the bright part the **effective receptive field**.
 #
 # Three things differ from patches. The windows of neighbouring tokens *overlap*. An object on the border of two cells
 # can be seen whole from both sides. And a token of the first Transformer layer has already heard of its neighbourhood.
@@ -262,199 +290,138 @@ plots.slider(draw_window, layers=[1, 4, 5, 6, 7])
 # %% [markdown]
 # ## 4. What does the hybrid cost, and what does it assume?
 #
-# Now put it together. The class is short: a backbone, then your ViT with patches of 1x1. There is one trap. A
-# convolution of stride 2 rounds up: it makes 4x4 positions of 32 pixels, and also of 30. So a picture of the wrong
-# size can pass through the whole model, and nobody notices. `check_images(images, in_chans, img_size)` from
-# `vit_course.patches` raises the error.
+# The backbone is small, but it works on large maps. The next table splits every model in two. The hybrids have the same
+# encoder as the ViTs of their size.
 #
-# **Your task.** Write the `forward` of `HybridViT`.
-
-# %% exercise="vit_course.beyond.hybrid:HybridViT.forward" difficulty=2 minutes=8 hint="Three steps: check the pictures, make the feature map, let `self.vit` read it. What does `self.vit` do with `return_attention`?" hint2="`check_images(images, self.in_chans, self.img_size)`, then `return self.vit(self.backbone(images), return_attention)`."
-from vit_course.beyond.hybrid import HybridViT
-
-HybridViT = check(HybridViT)
+# > **Predict.** Where do most operations of `R-Nano/8` happen: in the convolutions, or in the Transformer?
 
 # %%
-from vit_course.vit import VIT_SIZES
-
-torch.manual_seed(0)
-model = HybridViT(img_size=32, **VIT_SIZES["Nano"]).eval()
-logits, attentions = model(photo, return_attention=True)
-print(
-    "logits", tuple(logits.shape), "  attention of each layer", tuple(attentions[0].shape), "= (B, h, T, T)"
-)
-print("grid", model.grid_size, "  pixels per token", model.pixels_per_token)
-
-# %% [markdown]
-# What does it cost? The backbone is small, but it works on large maps. The next table splits every model in two. The
-# hybrids have the same encoder as the ViTs of their size.
-
-# %%
-from vit_course.data import load_dataset, shapes10
-from vit_course.recipes import RECIPES, build_model, forward_flops
-
 shapes = shapes10(train=100, test=100)
 
 
-def split(model):
-    """Return the convolutions of a model, or None, and how many patch tokens it has."""
+def convolutions_of(model):
+    """Return the convolutions of a model, or None."""
     if isinstance(model, nn.Sequential):  # a ResNet: all but average, flatten and head
-        return model[:-3], 0
-    if hasattr(model, "backbone"):
-        return model.backbone, model.vit.patch_embed.num_patches
-    return None, model.patch_embed.num_patches
+        return model[:-3]
+    return getattr(model, "backbone", None)
 
 
 def cost(part):
-    """Return parameters and FLOPs of a model or of its convolutions; nothing costs nothing."""
-    return (sum(p.numel() for p in part.parameters()), forward_flops(part, shapes)) if part else (0, 0)
+    """Return parameters and MFLOP of a model or of its convolutions; nothing costs nothing."""
+    return (sum(p.numel() for p in part.parameters()), forward_flops(part, shapes) / 1e6) if part else (0, 0)
 
 
-print("               patch    parameters              MFLOP forward")
-print("model          tokens   convolutions      rest  convolutions   rest")
+rows = []
 for name in ("Nano/8", "R-Nano/8", "Nano/4", "R-Nano/4", "resnet-small"):
     whole = build_model(name, shapes)
-    convolutions, num_patches = split(whole)
-    (all_weights, all_flops), (weights, flops) = cost(whole), cost(convolutions)
-    print(
-        f"{name:13} {num_patches:7} {weights:14,} {all_weights - weights:9,} "
-        f"{flops / 1e6:13.1f} {(all_flops - flops) / 1e6:6.1f}"
-    )
+    (all_weights, all_flops), (weights, flops) = cost(whole), cost(convolutions_of(whole))
+    rows.append([name, weights, all_weights - weights, f"{flops:.1f}", f"{all_flops - flops:.1f}"])
+table(rows, ["model", "parameters, convolutions", "parameters, rest", "MFLOP, convolutions", "MFLOP, rest"])
 
 # %% [markdown]
 # Compare `R-Nano/8` with `Nano/8`. The Transformer has hardly changed, and most operations now happen *in front* of
 # it. So a hybrid is no free gift. When we compare it with a ViT, the price must stand beside the result.
 #
-# And what does the longer sequence cost? One encoder layer needs 8·T·D² + 4·T²·D operations for attention (lesson
-# 04), and 16·T·D² for the MLP. T is the number of tokens, with CLS. The figure draws the sum over the side of the
-# picture.
+# And the longer sequence? One encoder layer needs 8·T·D² + 4·T²·D operations for attention (lesson 04), and 16·T·D²
+# for the MLP. T is the number of tokens, with CLS.
+
 
 # %%
-from vit_course.attention import attention_flops
-
-
-def encoder_flops(size, lengthen, dim=96, depth=3):
-    """Count the operations of the encoder of a hybrid for a square picture."""
+def encoder_mflop(size, lengthen, dim=96, depth=3):
+    """Count the operations of the encoder of a hybrid for a square picture, in millions."""
     _, rows, columns = feature_map_shape(size, lengthen=lengthen)
     num_tokens = rows * columns + 1
-    return depth * (attention_flops(num_tokens, dim) + 16 * num_tokens * dim**2)
+    return depth * (attention_flops(num_tokens, dim) + 16 * num_tokens * dim**2) / 1e6
 
 
-sides = [32, 64, 96, 128, 192, 256]
-short, long = ([encoder_flops(side, lengthen) for side in sides] for lengthen in (False, True))
-before = forward_flops(backbone, shapes) / 32**2  # convolutions cost the same at every pixel
-figure = plots.curves(
-    {
-        "encoder, stage 3 lengthened (4 pixels per token)": (sides, long),
-        "encoder, stage 4 (8 pixels per token)": (sides, short),
-        "backbone, stage 4": (sides, [before * side**2 for side in sides]),
-    },
-    f"The longer sequence costs {long[0] / short[0]:.1f} times as much at 32 pixels, {long[-1] / short[-1]:.1f} at 256",
-    "side of the picture in pixels",
-    "FLOPs for one picture",
-    log="xy",
-)
-figure.axes[0].set_xticks(sides, sides)
-figure.axes[0].minorticks_off()
-plots.show(
-    figure,
-    "Operations over the side of the picture, both axes logarithmic: the encoder on the long sequence lies above the "
-    "encoder on the short one and climbs more steeply; the backbone is a straight line.",
+before = forward_flops(backbone, shapes) / 32**2 / 1e6  # convolutions cost the same at every pixel
+rows = []
+for side in (32, 64, 128, 256):
+    short, long = encoder_mflop(side, False), encoder_mflop(side, True)
+    rows.append([side, round(before * side**2), round(short), round(long), f"{long / short:.1f}"])
+table(
+    rows, ["side of the picture", "backbone, MFLOP", "encoder, stage 4", "encoder, longer stage 3", "factor"]
 )
 
 # %% [markdown]
-# The backbone grows with the number of pixels. The encoder's T² part grows with the square of that number (lesson
-# 04).
+# The backbone grows with the number of pixels. The encoder's T² part grows with the square of that number. So the
+# factor starts near 4 and climbs towards 16.
 #
 # Now the other side: what does the backbone *assume*? Lesson 08 called it **inductive bias**: what a model assumes
 # before it sees data. A convolution assumes that neighbours belong together, and that the same pattern means the same
 # everywhere. The Transformer behind it assumes as little as ever. Test the first part as in lesson 08: shuffle pieces
-# of a photo, and ask which untrained models notice.
+# of a photo, and ask which untrained models without positions notice.
 
 # %%
-from vit_course.experiments.probes import shuffle_patches
-
-print("change of the output when square pieces are shuffled (untrained, no positions)")
+rows = []
 for name in ("Nano/8", "R-Nano/8"):
     torch.manual_seed(0)
     built = build_model(name, shapes, pos_embed="none").eval()
     getattr(built, "vit", built).head = nn.Identity()  # the vector before the head
     with torch.no_grad():
         original = built(photo)
-        moved = {side: built(shuffle_patches(photo, side)) for side in (16, 8)}
-    for side, output in moved.items():
-        share = ((output - original).norm() / original.norm()).item()
-        print(
-            f"{name:9} pieces of {side:2}x{side:<2}  {'notices nothing' if share < 1e-5 else f'changes by {share:.0%}'}"
-        )
+        moved = [built(shuffle_patches(photo, side)) for side in (16, 8)]
+    rows.append([name, *(percent((x - original).norm() / original.norm(), 0) for x in moved)])
+table(rows, ["output changes by", "pieces of 16x16", "pieces of 8x8"])
 
 # %% [markdown]
 # Without positions, the ViT cannot see the order of its patches: a bag of words. The hybrid notices without any
-# position. Its windows reach over the cuts, and the zeros that a convolution puts around its input mark the border. A
-# sense of place comes in with the convolutions.
+# position. Its windows reach over the cuts, and the zeros that a convolution puts around its input mark the border.
+#
+# > **Key idea.** A sense of place comes in with the convolutions. What a model assumes, it need not learn.
 #
 # ## 5. Does it learn faster?
 #
 # Now let all three learn from *few* pictures. They see the same pictures for the same number of epochs, with the same
 # augmentation. ViT and hybrid share one recipe; the ResNet keeps its own (lesson 08). So the minutes and the FLOPs
-# differ, and the cell prints them.
+# differ, and stand beside the result.
+#
+# > **Predict.** Whose line will rise first, and who will be ahead at the end?
 
 # %% tags=["nbval-ignore-output"]
-from dataclasses import replace
-
-from vit_course.machinery.profiles import get_profile
-from vit_course.train import train
-
-profile = get_profile()
-everything = load_dataset("auto")
+profile, everything = get_profile(), load_dataset("auto")
 part = everything.subset(
     min(profile.pick(smoke=256, cpu=2_000, gpu=5_000), len(everything.train_images)),
     min(profile.pick(smoke=200, cpu=2_000, gpu=10_000), len(everything.test_images)),
 )
 epochs = profile.pick(smoke=1, cpu=12, gpu=40)
 settings = {"epochs": epochs, "batch_size": 64, "quiet": True}
-recipe, resnet_recipe = (
-    replace(RECIPES["smoothing"], lr=2e-3, **settings),
-    replace(RECIPES["resnet"], **settings),
-)
+recipe = replace(RECIPES["smoothing"], lr=2e-3, **settings)
 contest = {
     "ViT": ("Nano/8", recipe),
     "hybrid": ("R-Nano/8", recipe),
-    "ResNet": ("resnet-small", resnet_recipe),
+    "ResNet": ("resnet-small", replace(RECIPES["resnet"], **settings)),
 }
-print(part)
-minutes = profile.pick(smoke=1, cpu=3, gpu=3)
-print(f"profile {profile.name}: {epochs} epochs for each of three models, about {minutes} minutes")
+print(fill(part.provenance, 90))
+print(f"profile {profile.name}: three models, about {minutes(profile.pick(smoke=30, cpu=180, gpu=180))}")
 
-trained, histories = {}, {}
+trained, histories, rows = {}, {}, []
 for name, (model_name, chosen) in contest.items():
     torch.manual_seed(0)
     trained[name] = build_model(model_name, part)
-    histories[name] = train(trained[name], part, chosen)
+    histories[name] = history = train(trained[name], part, chosen)
     flops = 3 * forward_flops(trained[name], part) * epochs * len(part.train_images)
-    print(
-        f"{name:7} {histories[name].seconds:6.1f} s {flops / 1e12:8.2f} TFLOP   "
-        f"test accuracy {histories[name].test_accuracy:.1%}"
-    )
+    rows.append([name, minutes(history.seconds), f"{flops / 1e12:.2f}", percent(history.test_accuracy)])
+table(rows, ["model", "time", "TFLOP", "test accuracy"], f"epochs: {epochs}, one seed")
 
-# %% tags=["nbval-ignore-output"]
-order = sorted(histories, key=lambda name: -histories[name].test_accuracy)
+# %% fold tags=["nbval-ignore-output"]
 figure = plots.curves(
     {
         name: (list(range(1, epochs + 1)), [100 * share for share in history.train_accuracy])
         for name, history in histories.items()
     },
-    f"{len(part.train_images):,} pictures, one seed: on the test pictures {' > '.join(order)}",
+    f"Who learns {len(part.train_images):,} pictures first?",
     "epoch",
     "accuracy on the training pictures in percent",
 )
 plots.show(figure, "Accuracy on the training pictures after each epoch, for ViT, hybrid and ResNet.")
 
 # %% [markdown]
-# One seed, few pictures, a short training: a look, not a result. Ask two things of your plot. Which line rises first?
-# And what did each model pay for it, in seconds and TFLOP? If the hybrid loses here although it contains
-# convolutions, remember that its Transformer still starts from nothing. Section 7 has longer runs.
-#
+# One seed, few pictures, a short training: a look, not a result. What did each model pay, in time and TFLOP? If the
+# hybrid loses here although it contains convolutions, remember that its Transformer still starts from nothing. Section
+# 7 has longer runs.
+
+# %% [markdown] curious
 # ## 6. Where do its heads look?
 #
 # Lesson 09 measured the **mean attention distance**: how far from itself a patch looks on average, in pixels. The
@@ -462,11 +429,8 @@ plots.show(figure, "Accuracy on the training pictures after each epoch, for ViT,
 # pronounced" in hybrids. The authors' reading: local heads may do the work of early convolutions. A hybrid has had
 # these already. Measure it on your models.
 
+
 # %% tags=["nbval-ignore-output"]
-from vit_course.data import normalize
-from vit_course.interpret import mean_attention_distance
-
-
 def distances(model, images):
     """Return for every layer the distances of its heads, in pixels; for a ViT or a hybrid."""
     vit = getattr(model, "vit", model)
@@ -489,11 +453,14 @@ for name in ("ViT", "hybrid"):
         labels = [f"layer {number + 1}" for number, layer in enumerate(found) for _ in layer]
         series[f"{name}, {state}"] = (labels, [value for layer in found for value in layer])
 heads = VIT_SIZES["Nano"]["num_heads"]
-first_layer = {name: sum(series[f"{name}, trained"][1][:heads]) / heads for name in ("ViT", "hybrid")}
+for name in ("ViT", "hybrid"):
+    print(f"first layer of the {name}, trained: {fmean(series[f'{name}, trained'][1][:heads]):.1f} pixels")
+print(f"looking everywhere alike: {uniform:.1f} pixels")
+
+# %% fold tags=["nbval-ignore-output"]
 figure = plots.dots(
     series,
-    f"First layer, trained: ViT {first_layer['ViT']:.1f}, hybrid {first_layer['hybrid']:.1f}; "
-    f"dotted: looking everywhere alike, {uniform:.1f}",
+    "How far do the heads look? (dotted: everywhere alike)",
     "mean attention distance in pixels",
 )
 drawn = [uniform - 1, uniform + 1, *(value for _, values in series.values() for value in values)]
@@ -506,61 +473,23 @@ plots.show(
 )
 
 # %% [markdown]
-# How to read it: untrained heads lie near the dotted line, as they look everywhere nearly alike. A trained head left
-# of it prefers near patches, a head right of it far ones. Are the ViT's first-layer heads further to the left than
-# the hybrid's?
+# Untrained heads lie near the dotted line, as they look everywhere nearly alike. A trained head left of it prefers near
+# patches, a head right of it far ones. Are the ViT's first-layer heads further to the left than the hybrid's?
 #
 # Be careful with the comparison. The distance is measured between *tokens*. A token of the hybrid has seen its
 # surroundings before attention begins, so a distance of 0 does not mean the same for both.
-#
+
+# %% [markdown]
 # ## 7. How much data is an assumption worth?
 #
 # What a model assumes, it need not learn. So one expects that the hybrid gains most where pictures are few, as the
 # paper found for ResNets (section 4.3). Lesson 08 has shown that the opposite can come out when training is short. A
-# curve of accuracy over the amount of data tells. Two ways to read such a curve:
+# curve of accuracy over the amount of data tells.
 #
-# - **up and down**: at the same amount of data, how many points is one model ahead?
-# - **left and right**: for the same accuracy, how much more data does the other need?
-#
-# The second is often the more useful answer. A factor of data has a price.
-#
-# **Your task.** Write `data_needed`, which reads a curve from left to right. Mind the axis: it is logarithmic.
-
-# %% exercise="vit_course.beyond.hybrid:data_needed" difficulty=3 minutes=12 hint="Sort the points. Is the first one good enough already? Else find the first pair of neighbours of which the second reaches the target, and interpolate the logarithm of the amount." hint2="With neighbours (few, low) and (many, high): `share = (target - low) / (high - low)`, and the answer is `math.exp(math.log(few) + share * (math.log(many) - math.log(few)))`."
-from vit_course.beyond.hybrid import data_needed
-
-data_needed = check(data_needed)
-
-# %%
-made_up = {100: 30.0, 1_000: 50.0, 10_000: 70.0}
-print("made-up curve:", made_up)
-for target in (25, 50, 60, 75):
-    amount = data_needed(made_up, target)
-    print(f"  {target} %:", "never reached" if amount is None else f"{amount:,.0f} pictures")
-
-# %% [markdown]
-# Now the recorded runs: the ViT and the ResNet of lesson 08, and the hybrid, on 1 to 100 percent of the training
-# pictures. Fewer pictures are repeated more often, so all runs take about as many steps. Numbers and verdicts come
-# from the records.
-
+# The recorded runs: the ViT and the ResNet of lesson 08, and the hybrid, on 1 to 100 percent of the training pictures.
+# Fewer pictures are repeated more often, so all runs take about as many steps.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments.records import caption, load_records
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def verdict(first, second):
-    """Compare two (name, accuracies in percent, one for each seed): who is ahead, and whether the seeds agree."""
-    (winner, high), (_, low) = sorted((first, second), key=lambda item: -mean(item[1]))
-    text = f"{winner} is ahead by {mean(high) - mean(low):.1f} points"
-    if min(len(high), len(low)) < 2:
-        return f"{text} (one seed: chance unknown)"
-    return f"{text} ({'all seeds agree' if min(high) > max(low) else 'the seeds overlap: undecided'})"
-
-
 names = {"vit": "ViT", "hybrid": "hybrid", "resnet": "ResNet", "hybrid3": "hybrid, longer stage 3"}
 records = []
 for size in ("gpu", "cpu"):
@@ -576,34 +505,20 @@ for record in records:
     examples.setdefault(name, record)
 if records:
     print(caption(records))
-    for name, one in examples.items():
-        print(
-            f"{name:23} {one['model']:13} {one['parameters']:11,} parameters, {one['forward_flops'] / 1e9:.4f} GFLOP; "
-            f"{one['config']['optimizer']}, lr {one['config']['lr']:g}"
-            + "".join(f", {option} {value}" for option, value in one["options"].items())
-        )
-    for percent in sorted(measured.get("hybrid", {})):
-        print(f"\n{percent:g} % of the pictures:", end=" ")
-        found = {name: curve[percent] for name, curve in measured.items() if percent in curve}
-        print(", ".join(f"{name} {mean(scores):.1f} %" for name, scores in found.items()))
-        for name in ("ViT", "ResNet", "hybrid, longer stage 3"):
-            if name in found:
-                print("   ", verdict(("hybrid", found["hybrid"]), (name, found[name])))
 else:
-    print("No recorded runs of ViT, ResNet and hybrid are here yet.")
-    print("`python -m vit_course experiments fractions hybrid` makes them.")
+    print("No runs are recorded. `python -m vit_course experiments fractions hybrid` makes them.")
+rows = [
+    [name, one["model"], one["parameters"], f"{one['forward_flops'] / 1e6:.1f}"]
+    + [f"{one['config']['optimizer']}, lr {one['config']['lr']:g}", one["options"].get("width", "")]
+    for name, one in examples.items()
+]
+table(rows, ["", "model", "parameters", "MFLOP", "recipe", "width of stage 1"]) if rows else None
 
-# %% tags=["nbval-ignore-output"]
-gaps = {
-    percent: mean(scores) - mean(measured["ViT"][percent])
-    for percent, scores in measured.get("hybrid", {}).items()
-    if percent in measured.get("ViT", {})
-}
-if gaps and "ResNet" in measured:
-    few, many = min(gaps), max(gaps)
+# %% fold tags=["nbval-ignore-output"]
+if measured:
     figure = plots.seed_curves(
         {name: measured[name] for name in names.values() if name in measured},
-        f"Hybrid minus ViT: {gaps[few]:+.1f} points at {few:g} %, {gaps[many]:+.1f} at {many:g} %",
+        "Who is ahead with how many pictures?",
         "share of the training pictures in percent",
         "test accuracy in percent",
         log=True,
@@ -612,37 +527,32 @@ if gaps and "ResNet" in measured:
         figure,
         "Test accuracy over the share of training pictures for ViT, hybrid and ResNet; a dot for each seed.",
     )
-    lines = {name: {p: mean(scores) for p, scores in curve.items()} for name, curve in measured.items()}
-    target = lines["ViT"][max(lines["ViT"])]
-    print(f"to reach {target:.1f} %, what the ViT reaches with {max(lines['ViT']):g} % of the pictures,")
-    for name in ("hybrid", "ResNet"):
-        amount = data_needed(lines[name], target)
-        print(f"  the {name} needs", "more than was measured" if amount is None else f"about {amount:.2g} %")
-else:
-    print("no recorded fractions of all three models yet")
+
+# %% tags=["nbval-ignore-output"]
+rows = []
+for share in sorted(measured.get("hybrid", {})):
+    found = {name: measured[name][share] for name in names.values() if share in measured.get(name, {})}
+    rows += [[f"{share:g} %", *row] for row in result_table(found, "hybrid")[0]]
+table(rows, ["pictures", *result_table({}, "hybrid")[1]]) if rows else None
 
 # %% [markdown]
-# Read in this order. Is the hybrid ahead of the ViT on the left? Does the gap shrink to the right, or grow? Is it
-# larger than the spread of the seeds? (If the caption names one seed for the subset, all seeds trained on the same
-# pictures, and the spread is too small on the left. And "all seeds agree" happens by chance in one case of ten: lesson
-# 08.)
+# A negative number in "minus hybrid" means that the hybrid is ahead. Is it ahead of the ViT with few pictures? Does the
+# gap shrink with more of them, or grow? And does the rule of lesson 07 decide it? (If the caption names one seed for the
+# subset, all seeds trained on the same pictures, and the intervals are too narrow where pictures are few.)
 #
 # If the gap grows, as in our first records, think of lesson 08. All runs take about as many steps. With few pictures
 # both models learn them by heart. With all of them the pure ViT is short of steps, and the hybrid's convolutions save
 # it some. So a growing gap is no evidence against the paper: it comes from another budget.
 #
-# Then put the price beside it: the cell prints the FLOPs of each model for one picture. They differ. (A recorded hybrid
-# may have a narrower backbone than that of section 4: its line then says `width`, the channels of stage 1.) A fairer
-# rival would be a ViT that spends as many as the hybrid. "Your next step" at the end proposes that run.
-#
-# The longer stage 3 answers another question: is it worth four times the tokens? Compare its verdicts with its GFLOP.
+# Then put the price beside it: the MFLOP for one picture differ. A fairer rival would be a ViT that spends as many as the hybrid. "Your
+# next step" at the end proposes that run. The longer stage 3 answers another question: is it worth four times the
+# tokens?
 #
 # ## 8. What did the paper find?
 #
 # The paper pre-trained ViTs, ResNets and hybrids of several sizes on JFT (300 million pictures), and fine-tuned them.
-# Its Figure 5 and Table 6 show accuracy over the compute of pre-training. This is a curve, so `data_needed` can read
-# it: the amount is now in exaFLOPs (10^18 operations) instead of pictures. The accuracies are those on ImageNet, in
-# percent. The cell has all ViTs and hybrids of the table, and some of the ResNets.
+# Its Figure 5 and Table 6 show accuracy over the compute of pre-training, in exaFLOPs (10^18 operations). Here are
+# the accuracies on ImageNet of all its ViTs and hybrids, and of some of the ResNets.
 
 # %%
 paper = {
@@ -669,18 +579,18 @@ paper = {
         "200x3, 14 epochs": (3306, 87.22),
     },
 }
-vit_curve = dict(paper["ViT"].values())
-print("hybrid            gain over the ViT     a ViT needs for the same accuracy")
-for size, (cost, accuracy) in paper["hybrid"].items():
-    gain, equal = accuracy - paper["ViT"][size][1], data_needed(vit_curve, accuracy)
-    print(
-        f"{size:17} {gain:+8.2f} points {equal:22,.0f} exaFLOPs, {equal / cost:.1f} times the hybrid's {cost:,}"
-    )
-gains = {size: row[1] - paper["ViT"][size][1] for size, row in paper["hybrid"].items()}
-first, *_, last = gains
+table(
+    [
+        [size, paper["ViT"][size][0], cost, f"{accuracy - paper['ViT'][size][1]:+.2f}"]
+        for size, (cost, accuracy) in paper["hybrid"].items()
+    ],
+    ["size", "ViT, exaFLOPs", "hybrid, exaFLOPs", "gain of the hybrid, points"],
+)
+
+# %% fold
 figure = plots.curves(
     {name: tuple(map(list, zip(*sorted(rows.values()), strict=True))) for name, rows in paper.items()},
-    f"The paper's hybrids: {gains[first]:+.1f} points for {first.split(',')[0]}, {gains[last]:+.1f} for the largest",
+    "Who is ahead at which compute? (the paper's Table 6)",
     "compute of pre-training in exaFLOPs",
     "accuracy on ImageNet in percent",
     log="x",
@@ -699,72 +609,114 @@ plots.show(
 # surprising: one might expect the local work of convolutions to help at any size. Their conclusion is the one of
 # lesson 08: with enough data and compute, what a convolution assumes can be learned.
 #
-# One trap is in the last column. B/16 is *dominated*: L/32 costs less (196 exaFLOPs against 224) and is better (84.37
-# against 84.15). `data_needed` walks through it all the same, and that makes a ViT look dearer than it has to be.
-# Without B/16, on the *frontier* of the ViTs, the first three factors are not 3.3, 1.9 and 2.2, but 2.7, 1.7 and 2.0.
-#
 # The figure holds the paper's larger result as well. For the same accuracy a ViT needs about two to four times *less*
 # compute than a ResNet, on average over five data sets (section 4.4, Figure 5). And the ViTs seem not to level off in
-# the range that was tried. Check the first sentence for ImageNet: the largest ResNet reaches 87.22 % with 3,306 exaFLOPs.
-# What does ViT-L/16 reach, and with how much? This is what the authors were after. The ViT is not better at every size,
-# but it goes on gaining when it is scaled up.
+# the range that was tried. Check the first sentence for ImageNet: the largest ResNet reaches 87.22 % with 3,306
+# exaFLOPs. What does ViT-L/16 reach, and with how much? The ViT is not better at every size, but it goes on gaining
+# when it is scaled up.
 #
 # What differs from ours? The paper changes the *compute* at fixed data, our curve changes the *data*. Its ResNet is a
 # ResNet-50 with group norm, ours has batch norm and a few blocks. And its models are far larger. So our records do
 # not repeat its experiment. They ask its question at another place.
+
+# %% [markdown] curious
+# ## 9. How much more does the other need?
 #
+# A curve can be read in two ways. **Up and down**: at the same amount of data, how many points is one model ahead?
+# **Left and right**: for the same accuracy, how much more data does the other need? The second is often the more useful
+# answer, for a factor of data has a price.
+#
+# Reading to the right has a snag. The paper's ViT-B/16 costs more than L/32 (224 exaFLOPs against 196) and is worse
+# (84.15 against 84.37). Such a point is **dominated**: nobody would choose it, and a line through it makes the model
+# look dearer than it has to be. What is left without dominated points is the **frontier**; it only rises.
+#
+# **Your task.** Write `data_needed`, which reads the frontier of a curve. Mind the axis: it is logarithmic.
+
+# %% exercise="vit_course.beyond.hybrid:data_needed" difficulty=3 minutes=18 hint="Sort the points by amount, and keep those that are better than all before them. What is left only rises. Is its last accuracy below the target? Else interpolate the logarithm of the amount." hint2="`np.interp(target, accuracies, np.log(amounts))` interpolates over rising accuracies, and returns the first amount's logarithm for every target below the first accuracy. `np.exp` undoes the logarithm."
+from vit_course.beyond.hybrid import data_needed
+
+data_needed = check(data_needed)
+
+# %%
+made_up = {100: 30.0, 1_000: 50.0, 10_000: 45.0, 100_000: 70.0}
+answers = {target: data_needed(made_up, target) for target in (25, 40, 65, 75)}
+table(
+    [[target, "never reached" if amount is None else round(amount)] for target, amount in answers.items()],
+    ["accuracy wanted, %", "pictures"],
+    f"made-up curve {made_up}",
+)
+
+# %% [markdown]
+# Now the recorded curves of section 7. How many pictures do hybrid and ResNet need for what the ViT reaches with all?
+
+# %% tags=["nbval-ignore-output"]
+lines = {name: {p: fmean(scores) for p, scores in curve.items()} for name, curve in measured.items()}
+rows = []
+for name in ("hybrid", "ResNet") if lines.keys() >= {"ViT", "hybrid", "ResNet"} else ():
+    target = max(lines["ViT"].values())
+    amount = data_needed(lines[name], target)
+    rows.append([name, f"{target:.1f}", "more than was measured" if amount is None else f"{amount:.2g}"])
+table(rows, ["", "the ViT's best, %", "percent of the pictures needed"]) if rows else None
+
+# %% [markdown]
+# And the paper's. The amount is now compute instead of pictures. How much does a ViT need to reach each of the hybrids?
+# The last column leaves L/32 out, so that the line runs through B/16.
+#
+# > **Predict.** By how much does the one dominated point change the first factor?
+
+# %%
+vits = dict(paper["ViT"].values())
+through_b16 = {cost: accuracy for cost, accuracy in vits.items() if cost != 196}
+rows = []
+for size, (cost, accuracy) in paper["hybrid"].items():
+    needed = [data_needed(curve, accuracy) for curve in (vits, through_b16)]
+    rows.append([size, cost, round(needed[0]), *(f"{amount / cost:.1f}" for amount in needed)])
+table(rows, ["hybrid", "exaFLOPs", "a ViT needs", "times the hybrid's", "through B/16"])
+
+# %% [markdown]
+# Read as it should be, the smaller hybrids save a factor of about two, and the largest saves nothing. A single dominated
+# point would have added a fifth to the first factor.
+
+# %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# A backbone gives a map (B, 128, 4, 8). How many tokens does the encoder read, CLS included?
 #
-# **1.** A backbone gives a map (B, 128, 4, 8). How many tokens does the encoder read, CLS included? (a) 129 (b) 33
-# (c) 32
+# - [ ] 129 :: Channels are what a token is made of, not how many there are.
+# - [x] 33 :: 4·8 positions and CLS.
+# - [ ] 32 :: CLS is a token too.
+
+# %% [markdown] quiz
+# A tutorial makes its patches with `nn.Conv2d(3, D, kernel_size=16, stride=16)`: "Because of the convolution, this is
+# the hybrid of the paper." Is it?
 #
-# <details><summary>Answer</summary>
+# - [ ] Yes: a convolution makes the tokens :: That takes a way to compute for a kind of model.
+# - [x] No, this is the plain ViT :: This convolution is the matrix E of lesson 01. A hybrid takes its patches from the map of a CNN.
+# - [ ] Only if its windows overlap :: That would be a third thing: neither the paper's ViT nor its hybrid.
+
+# %% [markdown] quiz
+# Stage 4 goes, and its blocks move to stage 3. What grows?
 #
-# **(b)** 4·8 positions and CLS. (a) counts channels: they are what a token is made of. (c) forgets CLS.
+# - [ ] the number of blocks :: It stays: that is the point of it.
+# - [ ] the channels of the map :: It has half as many, and the tokens have D numbers either way.
+# - [x] the sequence :: One halving less: twice the rows and twice the columns, four times the tokens.
+
+# %% [markdown] quiz
+# Two 3x3 convolutions, the first with stride 2. How wide is the receptive field?
 #
-# </details>
+# - [ ] 5 :: That leaves out the stride.
+# - [x] 7 :: 1 + 2·1 + 2·2.
+# - [ ] 9 :: Layers add; they do not multiply.
+
+# %% [markdown] quiz
+# On 10 % of the data your hybrid beats your ViT by 6 points, with one seed and twice the FLOPs. What may you write?
 #
-# **2.** A tutorial makes its patches with `nn.Conv2d(3, D, kernel_size=16, stride=16)` and writes: "Because of the
-# convolution, this is the hybrid of the paper." Is it? (a) yes (b) no, this is the plain ViT (c) only with overlapping
-# windows
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** This convolution is the matrix E of lesson 01 in one call. A hybrid takes its patches from the *feature map*
-# of a CNN (section 3.1), so several convolutions stand before E. (a) takes a way to compute for a kind of model. (c)
-# would be a third thing: neither the paper's ViT nor its hybrid.
-#
-# </details>
-#
-# **3.** Stage 4 goes, and its blocks move to stage 3. What grows? (a) the number of blocks (b) the number of channels
-# in a token (c) the length of the sequence, four times
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** One halving less: twice the rows and twice the columns. (a) stays, that is the point of it. (b): the map has
-# *half* the channels, and the tokens have D numbers either way.
-#
-# </details>
-#
-# **4.** Two 3x3 convolutions, the first with stride 2. How wide is the receptive field? (a) 5 (b) 7 (c) 9
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** 1 + 2·1 + 2·2 = 7. (a) leaves out the stride. (c) multiplies 3 by 3; layers add.
-#
-# </details>
-#
-# **5.** On 10 % of the data your hybrid beats your ViT by 6 points, with one seed and twice the FLOPs. What may you
-# write? (a) hybrids are better (b) on this data and with this budget it was ahead in one run; the price and the
-# spread belong beside it (c) nothing
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** (a) leaves out the amount of data, the price and chance. (c) is too strict: a measurement that says what it
-# is can be shown.
-#
-# </details>
-#
+# - [ ] Hybrids are better than ViTs when pictures are few. :: One run, one amount of data, and another price.
+# - [x] It was ahead in one run, at twice the price. :: A measurement that says what it is can be shown.
+# - [ ] Nothing: one seed has no spread. :: Too strict: say that it is one run, and what it cost.
+
+# %% [markdown]
 # ## Recap
 #
 # | what | shape | `R-Nano/8`, 32x32 | `R-Nano/4`, 32x32 |
@@ -783,6 +735,9 @@ plots.show(
 # - In the paper this helps at small compute, and the gain is gone at large. ViTs need two to four times less compute
 #   than ResNets there.
 #
+# **Your next step.** Give the pure ViT the FLOPs of the hybrid: more layers, or smaller patches, until
+# `forward_flops` agrees. Train both on 10 % of the pictures with three seeds. How much of the hybrid's lead is left?
+#
 # ## Further reading
 #
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), sections 3.1, 4.1, 4.4 and 4.5, Table 6.
@@ -790,6 +745,3 @@ plots.show(
 #   middle counts most.
 # - Xiao et al., *Early Convolutions Help Transformers See Better* (2021): a few convolutions in place of the patch
 #   embedding.
-#
-# **Your next step.** Give the pure ViT the FLOPs of the hybrid: more layers, or smaller patches, until
-# `forward_flops` agrees. Train both on 10 % of the pictures with three seeds. How much of the hybrid's lead is left?

@@ -33,6 +33,7 @@ FIGURES = {
     "dots": lambda: plots.dots({"a": (["x", "y"], [1, 2]), "b": (["x"], [3])}, "t", "x"),
     "heat_maps": lambda: plots.heat_maps([torch.eye(3)], ["one"], "t", "unit"),
     "heads_diagram": plots.heads_diagram,
+    "hybrid_diagram": plots.hybrid_diagram,
     "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
     "map_grid": lambda: plots.map_grid([torch.rand(2, 3, 2, 3)], ["one"], "t", "unit"),
     "named_points": lambda: plots.named_points({"a": (1, 2), "b": (10, 3)}, "t", "x", "y"),
@@ -45,6 +46,7 @@ FIGURES = {
     "token_trace": lambda: plots.token_trace(PICTURE, [("one", MAP)], "t"),
     "value_histograms": lambda: plots.value_histograms({"a": PICTURE, "b": PICTURE}, "t", "x"),
     "vit_overview": plots.vit_overview,
+    "window_diagram": lambda: plots.window_diagram([(3, 1), (2, 2), (3, 1)]),
 }
 
 

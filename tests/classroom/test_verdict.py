@@ -18,7 +18,7 @@ from vit_course import attention, patches
 from vit_course.classroom.checks import check, diagnose
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.verdict import verdict_html
-from vit_course.classroom.checks.words import error_text
+from vit_course.classroom.checks.words import difference, error_text
 
 
 def wrong(answer):
@@ -272,3 +272,8 @@ def test_code_in_a_verdict_is_shown_as_code_and_everything_else_as_it_is_written
     assert verdict_html("`x < y`, then `z`\n  it's <b>") == (
         "<code>x &lt; y</code>, then <code>z</code><br>&nbsp; it's &lt;b&gt;"
     )
+
+
+def test_nan_is_the_same_result_twice_and_no_number():
+    assert difference(math.nan, math.nan) == ""
+    assert difference(math.nan, 1.0) and difference(1.0, math.nan)

@@ -14,10 +14,8 @@ from vit_course.beyond.hybrid import (
     make_backbone,
     receptive_field,
     stage_blocks,
-    tokens_from_map,
 )
 from vit_course.interpret import mean_attention_distance
-from vit_course.patches import PatchEmbed
 from vit_course.resnet import small_resnet
 from vit_course.vit import create_vit, vit_flops
 
@@ -67,21 +65,6 @@ def test_convolutions_are_drawn_as_in_the_resnets():
     torch.manual_seed(0)
     weight = make_backbone()[0].weight
     assert weight.std().item() == pytest.approx((2 / (16 * 9)) ** 0.5, rel=0.1)
-
-
-def test_tokens_from_a_map_are_one_linear_layer_at_every_position():
-    linear = nn.Linear(5, 7)
-    maps = torch.randn(2, 5, 3, 4)
-    tokens = tokens_from_map(maps, linear.weight, linear.bias)
-    assert tokens.shape == (2, 12, 7)
-    assert torch.allclose(tokens[1, 4 * 2 + 1], linear(maps[1, :, 2, 1]), atol=1e-6)
-
-
-def test_tokens_from_a_map_equal_the_patch_embedding_with_patches_of_one():
-    embed = PatchEmbed((3, 4), 1, in_chans=5, embed_dim=7)
-    maps = torch.randn(2, 5, 3, 4)
-    tokens = tokens_from_map(maps, embed.proj.weight.flatten(1), embed.proj.bias)
-    assert torch.allclose(tokens, embed(maps), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -219,10 +202,17 @@ def test_data_needed_is_read_off_a_line_over_the_logarithm():
 
 def test_data_needed_guesses_nothing_outside_the_measured_points():
     curve = {100: 20.0, 1000: 40.0}
-    assert data_needed(curve, 10) == 100
+    assert data_needed(curve, 10) == pytest.approx(100)
     assert data_needed(curve, 41) is None
     assert data_needed({}, 10) is None
 
 
 def test_data_needed_takes_the_first_crossing():
     assert data_needed({1: 0.1, 10: 0.5, 100: 0.3, 1000: 0.6}, 0.5) == pytest.approx(10)
+
+
+def test_data_needed_leaves_out_what_costs_more_and_is_not_better():
+    rising = {1: 0.1, 10: 0.5, 1000: 0.6}
+    for target in (0.05, 0.3, 0.5, 0.55, 0.6):
+        assert data_needed(rising | {100: 0.3}, target) == pytest.approx(data_needed(rising, target))
+        assert data_needed(rising | {100: 0.5}, target) == pytest.approx(data_needed(rising, target))

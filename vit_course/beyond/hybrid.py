@@ -3,10 +3,9 @@
 Lesson 11 builds it; `create_hybrid` makes one by name.
 """
 
-import math
 from collections.abc import Sequence
 
-from einops import rearrange
+import numpy as np
 from torch import Tensor, nn
 
 from vit_course.patches import as_pair, check_images, grid_size
@@ -104,23 +103,6 @@ def receptive_field(layers: Sequence[tuple[int, int]]) -> int:
         field += (kernel - 1) * jump
         jump *= stride
     return field
-
-
-def tokens_from_map(feature_map: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Turn a feature map into tokens: each position is a patch of 1x1 (paper, section 3.1, hybrid architecture).
-
-    The C numbers at one position are one flattened patch; the same linear layer makes the D numbers of a token
-    of them. Tokens come in reading order: left to right, then top to bottom.
-
-    Args:
-        feature_map: (B, C, H, W), float.
-        weight: (D, C), as `nn.Linear` keeps it.
-        bias: (D,).
-
-    Returns:
-        (B, N, D) with N = H·W.
-    """
-    return rearrange(feature_map, "b c h w -> b (h w) c") @ weight.T + bias
 
 
 class HybridViT(nn.Module):
@@ -225,24 +207,24 @@ def create_hybrid(name: str = "R-Nano/8", **options) -> HybridViT:
 def data_needed(curve: dict[float, float], target: float) -> float | None:
     """Read off a curve how much data a model needs for an accuracy.
 
-    Between two measured points the curve is a straight line over the *logarithm* of the amount, as it is drawn
-    in a data-fraction figure. Where it reaches the target more than once, the smallest amount counts. Outside
-    the measured points nothing is known.
+    A measured point is *dominated* if another one does as well or better with less. Dominated points are left out. The
+    others, the *frontier*, only rise. Between two of them the curve is a straight line over the *logarithm* of the
+    amount, as it is drawn in a data-fraction figure. Outside the measured points nothing is known.
 
     Args:
         curve: for each amount of data (number or percentage of pictures, above 0) the accuracy; in any order.
         target: the accuracy wanted, in the unit of the curve.
 
     Returns:
-        The smallest amount at which the line reaches the target (equality counts), a float; the smallest
-        measured amount if it is reached there already (less may do, but nobody measured it); None if it is not
-        reached at all.
+        The amount at which the line reaches the target (equality counts), a float; the smallest measured amount if it
+        is reached there already (less may do, but nobody measured it); None if it is not reached at all.
     """
-    points = sorted(curve.items())
-    if points and points[0][1] >= target:
-        return float(points[0][0])
-    for (few, low), (many, high) in zip(points, points[1:], strict=False):
-        if high >= target:
-            share = (target - low) / (high - low)
-            return math.exp(math.log(few) + share * (math.log(many) - math.log(few)))
-    return None
+    amounts: list[float] = []
+    accuracies: list[float] = []
+    for amount, accuracy in sorted(curve.items()):
+        if not accuracies or accuracy > accuracies[-1]:
+            amounts.append(amount)
+            accuracies.append(accuracy)
+    if not accuracies or accuracies[-1] < target:
+        return None
+    return float(np.exp(np.interp(target, accuracies, np.log(amounts))))

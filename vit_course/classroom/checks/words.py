@@ -35,7 +35,8 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     if isinstance(want, int) and not isinstance(want, bool) and isinstance(got, float) and got == want:
         return f"you returned the fraction {got}, but a count is a whole number, {want}: divide with // or use int"
     if isinstance(want, float) and isinstance(got, int | float):
-        close = got == want or abs(got - want) <= 1e-5 + 1e-4 * abs(want) < float("inf")
+        same = got == want or (got != got and want != want)  # two NaN are one result
+        close = same or abs(got - want) <= 1e-5 + 1e-4 * abs(want) < float("inf")
         return "" if close else f"expected {want:.5g}, you returned {got:.5g}"
     return "" if type(got) is type(want) and got == want else f"expected {want!r}, you returned {got!r:.300}"
 

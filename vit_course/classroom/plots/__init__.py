@@ -15,6 +15,7 @@ from vit_course.classroom.plots.basics import (
     slider,
     value_histograms,
 )
+from vit_course.classroom.plots.convolutions import hybrid_diagram, window_diagram
 from vit_course.classroom.plots.diagrams import (
     attention_diagram,
     block_diagram,
@@ -38,6 +39,7 @@ __all__ = [
     "dots",
     "heads_diagram",
     "heat_maps",
+    "hybrid_diagram",
     "image_grid",
     "image_row",
     "live_curves",
@@ -56,4 +58,5 @@ __all__ = [
     "token_trace",
     "value_histograms",
     "vit_overview",
+    "window_diagram",
 ]

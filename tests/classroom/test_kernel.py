@@ -37,7 +37,8 @@ def plain(function):
 @torch.no_grad()
 def patchify(images, patch_size):
     p, q = as_pair(patch_size)
-    grid_size(images.shape[-2:], patch_size)
+    _, _, height, width = images.shape
+    grid_size((height, width), patch_size)
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=p, q=q)
 patchify = check(patchify)""",
     "merge_heads: under %%time": """%%time
@@ -67,11 +68,11 @@ def prepend_cls_token(tokens, cls_token):
         raise ValueError("another width")
     return torch.cat([same(cls_token).expand(len(tokens), -1, -1), tokens], dim=1)
 prepend_cls_token = check(prepend_cls_token)""",
-    "add_position: a loop that never ends": """
-def add_position(tokens, pos_embed):
+    "sincos_2d: a loop that never ends": """
+def sincos_2d(grid_size, dim, temperature=10000.0):
     while True:
         pass
-add_position = check(add_position)""",
+sincos_2d = check(sincos_2d)""",
 }
 READ_ONLY = """import os
 from pathlib import Path
@@ -123,7 +124,7 @@ EXPECTED = {
     "PatchEmbed": KEPT,
     "split_heads": r"right.*\nNot kept for later lessons: `attention.split_heads` is the finished version itself",
     "prepend_cls_token": r"right.*\nNot kept for later lessons: it uses `same` \(Identity\), which was made outside",
-    "add_position": r"not right yet.* still running after 2 seconds.*\nin your line: (pass|while True:)",
+    "sincos_2d": r"not right yet.* still running after 2 seconds.*\nin your line: (pass|while True:)",
     "split_heads, read-only": r"right.*\nKept in .*vit-course-answers, because the folder of the course cannot be wri",
     "lesson 06, read-only": r"Your own parts in this model: split_heads\.\ntorch",
     "lesson 06": r"Your own parts in this model: count_patches, patchify, PatchEmbed, merge_heads, "

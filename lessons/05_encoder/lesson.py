@@ -381,7 +381,7 @@ print("in evaluation the branch itself:", torch.equal(drop_path(branch, 0.5, tra
 # `return_attention=True`, return a pair: the tokens, and the weights of `self.attn`, which has the same switch. So whoever
 # wants to look inside later needs no second pass.
 
-# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came. Get these two right first, then the pair." hint2="Take the two lines of the table. The part behind `x +` is the branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
+# %% exercise="vit_course.encoder:Block" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came. Get these two right first, then the pair." hint2="Take the two lines of the table. The part behind `x +` is the branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
 from vit_course.encoder import Block
 
 Block = check(Block)

@@ -40,13 +40,13 @@ def norm_cases() -> list[tuple]:
     ]
 
 
-def norm_of(axes=-1, correction=0, keepdim=True, centre=True, divisor=None, affine=None) -> Callable:
+def norm_of(axes=-1, correction=0, keepdim=(True, True), centre=True, divisor=None, affine=None) -> Callable:
     """Return a `layer_norm` with another mean, another divisor of (variance, eps), or another last step."""
 
     def answer(x, weight, bias, eps=1e-6):
         over = tuple(range(x.ndim)) if axes == "all" else axes
-        mean = x.mean(dim=over, keepdim=keepdim)
-        variance = x.var(dim=over, correction=correction, keepdim=keepdim)
+        mean = x.mean(dim=over, keepdim=keepdim[0])
+        variance = x.var(dim=over, correction=correction, keepdim=keepdim[1])
         root = divisor(variance, eps) if divisor else (variance + eps).sqrt()
         normed = (x - mean if centre else x) / root
         return affine(normed, weight, bias) if affine else normed * weight + bias
@@ -58,6 +58,7 @@ def std_plus_eps(variance: Tensor, eps: float) -> Tensor:
     return variance.sqrt() + eps
 
 
+NEITHER = (False, False)
 OTHER_TOKENS = "the mean and the variance are those of one token, over its D numbers (the last axis)"
 UNBIASED = (
     "the variance here divides by D, not by D - 1: torch's `var` and `std` divide by D - 1 unless you say "
@@ -118,15 +119,19 @@ exercise(
                 divisor=lambda v, e: v + e
             ),
             "the mean is not subtracted": norm_of(centre=False),
-            KEEPDIM: norm_of(keepdim=False),
+            KEEPDIM: [
+                norm_of(keepdim=NEITHER),
+                norm_of(keepdim=(False, True)),
+                norm_of(keepdim=(True, False)),
+            ],
             f"two things at once. First, {KEEPDIM}. And besides: {UNBIASED}": norm_of(
-                keepdim=False, correction=1
+                keepdim=NEITHER, correction=1
             ),
             f"two things at once. First, {KEEPDIM}. And besides: {OUTSIDE}": norm_of(
-                keepdim=False, divisor=std_plus_eps
+                keepdim=NEITHER, divisor=std_plus_eps
             ),
             f"three things at once. First, {KEEPDIM}. Then: {UNBIASED}. At last: {OUTSIDE}": norm_of(
-                keepdim=False, correction=1, divisor=std_plus_eps
+                keepdim=NEITHER, correction=1, divisor=std_plus_eps
             ),
         },
     ),

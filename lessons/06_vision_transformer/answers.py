@@ -32,6 +32,16 @@ class ViTWithOtherNames(nn.Module):
         return self.head(self.norm(self.blocks(z))[:, 0])
 
 
+class ViTWithAnotherHead(MiniViT):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.classifier, self.head = self.head, None
+
+    def forward(self, images):
+        z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
+        return self.classifier(self.norm(self.blocks(z))[:, 0])
+
+
 class ViTWithFlatPositions(MiniViT):
     def __init__(self, *sizes, **named):
         super().__init__(*sizes, **named)
@@ -122,11 +132,11 @@ def epoch_clips_to_tiny(model, images, labels, optimizer, batch_size=64):
     return total / len(images)
 
 
-def epoch_of_squares(model, images, labels, optimizer, batch_size=64):
+def epoch_of_smooth_labels(model, images, labels, optimizer, batch_size=64):
     model.train()
     total = 0.0
     for rows in torch.randperm(len(images)).split(batch_size):
-        loss = F.mse_loss(model(images[rows]), F.one_hot(labels[rows], 3).float())
+        loss = F.cross_entropy(model(images[rows]), labels[rows], label_smoothing=0.1)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -260,13 +270,14 @@ def accuracy_at_the_end(model, images, labels, batch_size=500):
 WRONG = {
     "MiniViT": [
         ("your module has no weights named patch_embed.proj.weight", ViTWithOtherNames),
+        ("no weights named head.weight", ViTWithAnotherHead),
         ("pos_embed should be (1, 5, 4), yours is (5, 4)", ViTWithFlatPositions),
         ("no gradient reaches", ViTDetached),
         ("right in evaluation, but in training", ViTWithDropout),
     ],
     "train_one_epoch": [
-        ("the gradient is not that of the mean cross-entropy", epoch_clips_to_tiny),
-        ("the gradient is not that of the mean cross-entropy", epoch_of_squares),
+        ("or the gradient clipped?", epoch_clips_to_tiny),
+        ("the gradient is not that of the mean cross-entropy", epoch_of_smooth_labels),
         ("something cuts the gradient off", epoch_detached),
         ("your function returned nothing", epoch_returns_nothing),
         ("the training is right, but not what you return", epoch_returns_hits),

@@ -178,8 +178,8 @@ def has_its_parts(answer):
 def starts_as_promised(answer):
     module = build(answer, **SMALL)
     for name in ("weight", "bias"):
-        value = getattr(module.head, name)
-        if value.any():
+        value = getattr(getattr(module, "head", None), name, None)
+        if isinstance(value, Tensor) and value.any():
             raise Mistake(
                 f"self.head.{name} does not start at zero (its largest number is {value.abs().max():.2g}): set both "
                 "parameters to 0, for example with nn.init.zeros_, so that the first loss is ln K"
@@ -188,12 +188,13 @@ def starts_as_promised(answer):
         if not parameter.requires_grad:
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
     for name in ("pos_embed", "cls_token"):
-        if (std := getattr(module, name).std().item()) > 0.1:
+        value = getattr(module, name, None)
+        if isinstance(value, Tensor) and (std := value.std().item()) > 0.1:
             raise Mistake(
                 f"self.{name} starts with a standard deviation of {std:.2g}: numbers as large as that drown the "
                 "patches. Positions start with .02, the CLS token with 0"
             )
-    if (eps := getattr(module.norm, "eps", 1e-6)) != 1e-6:
+    if (eps := getattr(getattr(module, "norm", None), "eps", 1e-6)) != 1e-6:
         raise Mistake(f"the eps of self.norm is {eps}, it should be 1e-6: nn.LayerNorm(embed_dim, eps=1e-6)")
 
 
@@ -480,6 +481,11 @@ def without_gradients(model, images, labels, optimizer):
         return one_step(model, images, labels, optimizer)
 
 
+def calls_twice(model, images, labels, optimizer):
+    model(images)
+    return one_step(model, images, labels, optimizer)
+
+
 def own_optimizer(model, images, labels, optimizer):
     return one_step(model, images, labels, torch.optim.SGD(model.parameters(), lr=0.1))
 
@@ -508,6 +514,7 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
             batches=last_batch_lost
         ),
+        "your code calls the model twice for each batch": loop(calls_twice),
         "are shown more than once": [loop(batches=drawn_with_replacement), loop(batches=last_batch_filled)],
         "a batch has 4 pictures, `batch_size`; yours have": [loop(batches=one_by_one), shows_all_at_once],
     }
@@ -540,6 +547,8 @@ def shows_every_picture_once(answer):
         raise Mistake(
             "2 of 10 pictures are never shown: the last batch is smaller than the others, and is lost"
         )
+    if len(calls) > 1 and calls[0].rows == calls[1].rows:
+        raise Mistake("your code calls the model twice for each batch: once is enough, keep its logits")
     if counts.max() > 1:
         raise Mistake(
             f"{(counts > 1).sum()} of 10 pictures are shown more than once, {lost} never: an epoch shows each once. "
@@ -611,30 +620,41 @@ def loss_of(epoch: Epoch, call: Call, weight: Tensor) -> Tensor:
     return F.cross_entropy(epoch.pictures[call.rows].flatten(1) @ weight.T, epoch.labels[call.rows])
 
 
-def gradient(epoch: Epoch, call: Call, softmax: bool = False) -> Tensor:
-    """Return the gradient of the loss of a batch, for the weights of that moment."""
+def gradient(epoch: Epoch, call: Call, loss: Callable = F.cross_entropy) -> Tensor:
+    """Return the gradient of a loss of (logits, labels) of a batch, for the weights of that moment."""
     weight = call.weight.clone().requires_grad_()
     logits = epoch.pictures[call.rows].flatten(1) @ weight.T
-    loss = F.cross_entropy(logits.softmax(-1) if softmax else logits, epoch.labels[call.rows])
-    return torch.autograd.grad(loss, weight)[0]
+    return torch.autograd.grad(loss(logits, epoch.labels[call.rows]), weight)[0]
 
 
 def close(got: Tensor, want: Tensor) -> bool:
     return torch.allclose(got, want, rtol=1e-3, atol=1e-5)
 
 
+OTHER_LOSSES = {
+    "the logits go through a softmax before the loss: `F.cross_entropy` has one of its own": (
+        lambda logits, labels: F.cross_entropy(logits.softmax(-1), labels)
+    ),
+    "the loss of a batch is the sum over its pictures: larger batches then take larger steps. Take the mean": (
+        lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum")
+    ),
+    "`F.nll_loss` takes log-probabilities, and you give it logits: `F.cross_entropy` takes logits": F.nll_loss,
+    "this is the mean square error of the logits: the loss of a classifier is `F.cross_entropy`": (
+        lambda logits, labels: F.mse_loss(logits, F.one_hot(labels, logits.shape[-1]).float())
+    ),
+}
+
+
 @demand(
-    {
-        "the logits go through a softmax before the loss: `F.cross_entropy` has one of its own": loop(
-            step_with(lambda logits, labels: F.cross_entropy(logits.softmax(-1), labels))
-        ),
-        "the loss of a batch is the sum over its pictures": loop(
-            step_with(lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum"))
-        ),
+    {words: loop(step_with(loss)) for words, loss in OTHER_LOSSES.items()}
+    | {
         "the labels do not belong to the pictures": [
             loop(batches=labels_in_order),
             loop(batches=labels_shuffled_apart),
         ],
+        "times that of the mean cross-entropy of the batch": loop(
+            step_with(lambda logits, labels: F.cross_entropy(logits, labels) / 3)
+        ),
     }
 )
 def learns_from_its_labels(answer):
@@ -643,18 +663,19 @@ def learns_from_its_labels(answer):
         want = gradient(epoch, call)
         if close(got, want):
             continue
-        if close(got, gradient(epoch, call, softmax=True)):
-            raise Mistake(
-                "the logits go through a softmax before the loss: `F.cross_entropy` has one of its own"
-            )
-        if close(got, want * len(call.rows)):
-            raise Mistake(
-                "the loss of a batch is the sum over its pictures: larger batches then take larger steps. Take the mean"
-            )
+        for words, loss in OTHER_LOSSES.items():
+            if close(got, gradient(epoch, call, loss)):
+                raise Mistake(words)
         if found := labels_behind(epoch, call, got):
             raise Mistake(
                 f"the labels do not belong to the pictures: {found}. Choose both with the same rows, images[rows] and "
                 "labels[rows]"
+            )
+        factor = ((got * want).sum() / want.square().sum()).item()
+        if close(got, factor * want):
+            raise Mistake(
+                f"your gradient is {factor:.3g} times that of the mean cross-entropy of the batch: is the loss "
+                "multiplied or divided once more, or the gradient clipped?"
             )
         raise Mistake(
             "the gradient is not that of the mean cross-entropy of the batch: its loss is `F.cross_entropy(logits, "
@@ -863,8 +884,9 @@ def scores_and_labels() -> list[tuple]:
     cases = []
     for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20)):
         scores = torch.stack([torch.randperm(4) for _ in range(number)]).float() - 1
-        best, second = scores.topk(2).indices.T
-        labels = torch.where(3 * torch.arange(number) % number < hits, best, second)
+        places = torch.arange(number)
+        rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
+        labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
         cases.append((scores.reshape(number, 1, 2, 2), labels, batch_size))
     return cases
 
@@ -960,6 +982,9 @@ exercise(
             ),
             "the shares of the batches are added, not averaged": counted(
                 lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))
+            ),
+            "a share is a fraction: `//` rounds it down to a whole number": counted(
+                lambda hits, sizes: float(sum(hits) // sum(sizes))
             ),
             "`argmin` finds the class with the lowest score": scored_by(lambda z, y: z.argmin(1) == y),
             "you compare the highest *score* with the label: `argmax` gives its place": scored_by(

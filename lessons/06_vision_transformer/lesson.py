@@ -134,7 +134,7 @@ print("gradient of the head is above 0:  ", model.head.weight.grad.abs().max().i
 # `model.eval()`, they are not. The mode stays as it is until somebody changes it.
 #
 # > **Trap.** Nothing below raises an error: labels shuffled apart from their pictures; gradients that are never cleared; a
-# > step before the backward pass; a softmax before the loss, which has one of its own. The loss even falls, at first.
+# > step before the backward pass; a softmax before the loss, which has one of its own. In most of them the loss even falls.
 #
 # **Your task.** Write `train_one_epoch`. The check does not read your code. It gives you a model that writes down what it is
 # shown, and an optimiser that writes down what it gets.

@@ -118,6 +118,17 @@ print("gradient of the body is exactly 0:", body.item() == 0)
 print("gradient of the head is above 0:  ", model.head.weight.grad.abs().max().item() > 0)
 
 # %% [markdown]
+# And whose parts are at work in it? Nobody has to believe a list. The next cell watches Python during one forward pass, and
+# counts who is called.
+
+# %% tags=["nbval-ignore-output"]
+rows = parts_in_use(lambda: model(images), MiniViT)
+table(rows, ["part", "whose", "calls in one forward pass"])
+
+# %% [markdown]
+# What is missing in the table was not called. `patchify` and `layer_norm` were for understanding: a convolution and
+# `nn.LayerNorm` do the same here. `scaled_dot_product_attention` comes back when somebody wants to *see* the weights.
+#
 # ## 3. How does a model learn?
 #
 # In small steps. Each step takes a **batch**, a few pictures with their labels, and does four things:
@@ -271,20 +282,17 @@ if record := recorded_run():
     print(f"recorded: {percent(log[-1]['test_accuracy'])} after {len(log)} epochs, {spent}; {record['data']}")
 
 # %% [markdown]
-# ## 5. Whose parts were at work?
+# ## 5. Whose parts have learned?
 #
-# Nobody has to believe a list. The next cell watches Python while one batch is trained, and counts who is called.
+# The same look again, at the trained model, while it takes one more step:
 
 # %% tags=["nbval-ignore-output"]
-optimizer = torch.optim.AdamW(vit.parameters(), lr=0.0)
+optimizer = torch.optim.AdamW(vit.parameters(), lr=0.0)  # with a rate of 0 the step changes nothing
 batch = train_images[:64], part.train_labels[:64]
 rows = parts_in_use(lambda: train_one_epoch(vit, *batch, optimizer), MiniViT, train_one_epoch)
-table(rows, ["part", "whose", "calls in one step"])
+table(rows, ["part", "whose", "calls in one step of training"])
 
 # %% [markdown]
-# What is missing in the table was not called. `patchify` and `layer_norm` were for understanding: a convolution and `nn.LayerNorm`
-# do the same here. `scaled_dot_product_attention` comes back when somebody wants to *see* the weights.
-#
 # ## 6. Which options does the course's class have?
 #
 # From lesson 07 on we use `VisionTransformer`. It is your `MiniViT` with options. Read its three methods, and find your lines:

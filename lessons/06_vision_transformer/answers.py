@@ -285,7 +285,7 @@ WRONG = {
         ("other pictures than those given", epoch_normalises_again),
     ],
     "accuracy": [
-        ("expected", accuracy_rounded),
+        ("on model = one whose scores are the pixels, images of shape (7, 1, 2, 2)", accuracy_rounded),
         ("your code stopped with RuntimeError", accuracy_across),
         ("your function returned nothing", accuracy_returns_nothing),
     ],

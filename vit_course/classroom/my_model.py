@@ -142,7 +142,7 @@ def train_at_home(
             log.append({**row, "seconds": time.perf_counter() - start})
             left = (epochs - epoch - 1) * log[-1]["seconds"] / 60
             print(
-                f"epoch {epoch + 1}: loss {loss:.3f}, {score:.1%} of the test pictures; {left:.0f} min left"
+                f"epoch {epoch + 1}: loss {loss:.3f}, {100 * score:.1f} % of the test pictures; {left:.0f} min left"
             )
             state = {
                 "about": about,

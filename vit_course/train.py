@@ -1,7 +1,7 @@
 """Train and evaluate a classifier on a data set that lives on the device of the run.
 
-`train` is one function, to be read downward: batch, forward, backward, clip, rates, step, bookkeeping. Lessons 00, 02,
-06 and 07 to 13 use it; it knows no particular model. What a step draws at random depends on the seed and the number of
+`train` is one function, to be read downward: batch, forward, backward, clip, rates, step, bookkeeping. Lessons 00, 02
+and 07 to 13 use it; it knows no particular model. What a step draws at random depends on the seed and the number of
 the step alone, so a run that was cut off goes on exactly where it stopped.
 """
 

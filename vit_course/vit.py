@@ -1,7 +1,7 @@
 """The Vision Transformer: all parts together (paper, equations 1 to 4), and its sizes.
 
-Names in the state dict are timm's, so timm's ViT weights load with `strict=True`. Lesson 06 builds the forward
-pass; `train` and `interpret` use the model.
+Names in the state dict are timm's, so timm's ViT weights load with `strict=True`. Lesson 06 builds the same model
+without options, `classroom.mini_vit`, and reads this one; `train` and `interpret` use it.
 """
 
 from collections import OrderedDict

@@ -6,18 +6,329 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course import encoder
-from vit_course.classroom.checks.compare import compare, compare_gradients, compare_modules
+from vit_course.attention import MultiHeadAttention
+from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.outcome import Mistake, build, outcome
 from vit_course.classroom.checks.parts import check_keyword, shared_draw
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.task import demand, exercise, results
 from vit_course.classroom.checks.words import describe, difference, explain_error
+from vit_course.encoder import Block, Mlp, drop_path, layer_norm
+
+# -- layer_norm
 
 
-def call(answer: Callable, reference: Callable, *case) -> Tensor:
+def norm_cases() -> list[tuple]:
+    """Return tokens with weight and bias: in squares, small, constant, with another eps, in float64, alone, turned."""
+
+    def tokens(*shape: int, size: float = 2.0) -> tuple[Tensor, Tensor, Tensor]:
+        return size * torch.randn(*shape) + size, torch.randn(shape[-1]), torch.randn(shape[-1])
+
+    small = tokens(2, 4, size=1e-3)
+    return [
+        (torch.tensor([[1.0, 3.0, 5.0, 7.0]]), torch.ones(4), torch.zeros(4)),
+        tokens(3, 3),
+        (*tokens(3, 3), 0.5),
+        tokens(2, 3, 5),
+        tokens(2, 3, 4),
+        small,
+        (torch.full((1, 4), 0.25), *small[1:]),
+        (*tokens(2, 3, 4), 0.5),
+        tokens(2, 3, 4, 6),
+        tuple(t.double() for t in tokens(2, 7)),
+        tokens(6),
+        (torch.randn(2, 5, 3).transpose(1, 2), *tokens(5)[1:]),
+    ]
+
+
+def norm_of(axes=-1, correction=0, keepdim=(True, True), centre=True, divisor=None, affine=None) -> Callable:
+    """Return a `layer_norm` with another mean, another divisor of (variance, eps), or another last step."""
+
+    def answer(x, weight, bias, eps=1e-6):
+        over = tuple(range(x.ndim)) if axes == "all" else axes
+        mean = x.mean(dim=over, keepdim=keepdim[0])
+        variance = x.var(dim=over, correction=correction, keepdim=keepdim[1])
+        root = divisor(variance, eps) if divisor else (variance + eps).sqrt()
+        normed = (x - mean if centre else x) / root
+        return affine(normed, weight, bias) if affine else normed * weight + bias
+
+    return answer
+
+
+def std_plus_eps(variance: Tensor, eps: float) -> Tensor:
+    return variance.sqrt() + eps
+
+
+NEITHER = (False, False)
+OTHER_TOKENS = "the mean and the variance are those of one token, over its D numbers (the last axis)"
+UNBIASED = (
+    "the variance here divides by D, not by D - 1: torch's `var` and `std` divide by D - 1 unless you say "
+    "`unbiased=False` (or `correction=0`)"
+)
+OUTSIDE = "eps belongs inside the root, with the variance: sqrt(variance + eps), not sqrt(variance) + eps"
+KEEPDIM = (
+    "the mean of a (T, D) table has shape (T,), and broadcasting reads that as a row: keep the axis with "
+    "`keepdim=True`"
+)
+
+
+@demand({})
+def passes_gradients_on(answer):
+    compare_gradients(answer, layer_norm, norm_cases()[4])
+
+
+exercise(
+    layer_norm,
+    results(
+        norm_cases,
+        {
+            UNBIASED: norm_of(correction=1),
+            "`weight` and `bias` are not used: scale, then shift, at the end": norm_of(
+                affine=lambda x, w, b: x
+            ),
+            "`bias` is not added": norm_of(affine=lambda x, w, b: x * w),
+            "`weight` is not used: scale before you shift": norm_of(affine=lambda x, w, b: x + b),
+            "`weight` scales and `bias` shifts; yours are swapped": norm_of(affine=lambda x, w, b: x * b + w),
+            "scale first, then shift: your bias is scaled as well": norm_of(
+                affine=lambda x, w, b: (x + b) * w
+            ),
+            f"you average over the tokens, not inside a token: {OTHER_TOKENS}": norm_of(-2),
+            f"you average over axis 1, which holds tokens as soon as there is a batch: {OTHER_TOKENS}": norm_of(
+                1
+            ),
+            f"you average over the batch, as batch norm does: {OTHER_TOKENS}": norm_of(0),
+            f"you take one mean over all tokens of a picture: {OTHER_TOKENS}": norm_of((-2, -1)),
+            f"you take one mean over everything, the batch included: {OTHER_TOKENS}": norm_of("all"),
+            OUTSIDE: norm_of(divisor=std_plus_eps),
+            f"two things at once. First, {OUTSIDE}. And besides: {UNBIASED}": norm_of(
+                correction=1, divisor=std_plus_eps
+            ),
+            "eps is missing: a constant token has variance 0, and 0 / 0 is nan": norm_of(
+                divisor=lambda v, e: v.sqrt()
+            ),
+            f"eps is missing: a constant token has variance 0, and 0 / 0 is nan. And besides: {UNBIASED}": norm_of(
+                correction=1, divisor=lambda v, e: v.sqrt()
+            ),
+            "the default of `eps` should be 1e-6, as in the paper's code; yours is 1e-5, PyTorch's": norm_of(
+                divisor=lambda v, e: (v + (1e-5 if e == 1e-6 else e)).sqrt()
+            ),
+            "your code does not use the argument `eps`: it stands under the root, beside the variance": [
+                norm_of(divisor=lambda v, e: (v + 1e-6).sqrt()),
+                norm_of(divisor=lambda v, e: (v + 1e-5).sqrt()),
+            ],
+            "you divide by the variance; divide by its root, the standard deviation": norm_of(
+                divisor=lambda v, e: v + e
+            ),
+            "the mean is not subtracted": norm_of(centre=False),
+            KEEPDIM: [
+                norm_of(keepdim=NEITHER),
+                norm_of(keepdim=(False, True)),
+                norm_of(keepdim=(True, False)),
+            ],
+            f"two things at once. First, {KEEPDIM}. And besides: {UNBIASED}": norm_of(
+                keepdim=NEITHER, correction=1
+            ),
+            f"two things at once. First, {KEEPDIM}. And besides: {OUTSIDE}": norm_of(
+                keepdim=NEITHER, divisor=std_plus_eps
+            ),
+            f"three things at once. First, {KEEPDIM}. Then: {UNBIASED}. At last: {OUTSIDE}": norm_of(
+                keepdim=NEITHER, correction=1, divisor=std_plus_eps
+            ),
+        },
+    ),
+    passes_gradients_on,
+)
+
+# -- Mlp
+
+
+def mlp_of(forward: Callable) -> type:
+    """Return an `Mlp` whose forward pass is this function of (mlp, tokens)."""
+    return type("Mlp", (Mlp,), {"forward": forward})
+
+
+def bent_by(act: Callable) -> type:
+    """Return an `Mlp` with another curve."""
+    return mlp_of(lambda self, x: self.fc2(act(self.fc1(x))))
+
+
+def mlp_of_rate(rate: Callable, default: float = 0.0) -> type:
+    """Return an `Mlp` that drops with another rate than it is given."""
+
+    def init(self, dim, hidden_dim, drop=default):
+        Mlp.__init__(self, dim, hidden_dim, rate(drop))
+
+    return type("Mlp", (Mlp,), {"__init__": init})
+
+
+class MlpOtherOrder(Mlp):
+    def __init__(self, hidden_dim, dim, drop=0.0):
+        super().__init__(dim, hidden_dim, drop)
+
+
+def middle(self: nn.Module, x: Tensor) -> Tensor:
+    """Widen and bend."""
+    return self.act(self.fc1(x))
+
+
+def drops_in_evaluation(self, x):
+    return F.dropout(self.fc2(F.dropout(middle(self, x), self.drop.p)), self.drop.p)
+
+
+def tokens_share(self, x):
+    h = self.fc2(self.drop(middle(self, x)))
+    return h * self.drop(torch.ones_like(h if x.ndim < 3 else h[:, :1]))
+
+
+def pictures_share(self, x):
+    h = middle(self, x)
+    return self.drop(self.fc2(h * self.drop(torch.ones_like(h if x.ndim < 3 else h[:1]))))
+
+
+def two_dimensional(self, x):
+    h = F.dropout2d(middle(self, x), self.drop.p, self.training)
+    return F.dropout2d(self.fc2(h), self.drop.p, self.training)
+
+
+def numbers_share(self, x):
+    h = middle(self, x)
+    return self.drop(self.fc2(h * self.drop(torch.ones_like(h[..., :1]))))
+
+
+@demand({"the arguments stand in another order: dim, hidden_dim, drop": MlpOtherOrder})
+def takes_sizes_by_place(answer):
+    by_place = build(lambda **sizes: answer(*sizes.values()), dim=2, hidden_dim=3, drop=0.0)
+    if by_place.fc1.weight.shape != (3, 2):
+        raise Mistake("the arguments stand in another order: dim, hidden_dim, drop")
+
+
+RATE = 0.25
+BENT, BENT_LATE = (F.gelu(torch.tensor(value)).item() for value in (1.0, 1 / (1 - RATE)))
+UP = 1 / (1 - RATE)
+EVERY_NUMBER = "dropout draws for every single number, `nn.Dropout` does so"
+PLACES = {
+    "in training nothing is dropped: `drop` is not used, dropout must follow fc1 and fc2": {1 + BENT},
+    "dropout after fc2 is missing: it follows both linear layers": {1.0, 1 + BENT * UP},
+    "dropout in the middle is missing: it follows both linear layers, fc1 with its GELU too": {
+        0.0,
+        (1 + BENT) * UP,
+    },
+    "your dropout stands between fc1 and the GELU: then what stays is scaled before it is bent, and the curve changes "
+    "it. First bend, then drop": {0.0, UP, (1 + BENT_LATE) * UP},
+}
+"""Where dropout can be, and which numbers an `Mlp` then gives whose units all get a 1, and whose second bias is 1."""
+
+
+@demand(
+    {
+        "dropout is active in evaluation: `nn.Dropout` looks at self.training by itself": mlp_of(
+            drops_in_evaluation
+        ),
+        **dict(
+            zip(
+                PLACES,
+                (
+                    mlp_of(lambda self, x: self.fc2(middle(self, x))),
+                    mlp_of(lambda self, x: self.fc2(self.drop(middle(self, x)))),
+                    mlp_of(lambda self, x: self.drop(self.fc2(middle(self, x)))),
+                    mlp_of(lambda self, x: self.drop(self.fc2(self.act(self.drop(self.fc1(x)))))),
+                ),
+                strict=True,
+            )
+        ),
+        "in both places, and nowhere else": mlp_of(
+            lambda self, x: self.drop(self.fc2(middle(self, self.drop(x))))
+        ),
+        f"all numbers of a token share one draw: {EVERY_NUMBER}": [
+            mlp_of(numbers_share),
+            mlp_of(two_dimensional),
+        ],
+        f"two tokens share one draw: {EVERY_NUMBER}": mlp_of(tokens_share),
+        f"two pictures share one draw: {EVERY_NUMBER}": mlp_of(pictures_share),
+    }
+)
+def drops_after_both_layers(answer):
+    module, x = build(answer, dim=8, hidden_dim=8, drop=RATE), torch.ones(25, 20, 8)
+    with torch.no_grad():
+        for layer, weight, bias in (
+            (module.fc1, torch.full((8, 8), 1 / 8), 0.0),
+            (module.fc2, torch.eye(8), 1.0),
+        ):
+            layer.weight.copy_(weight)
+            layer.bias.fill_(bias)
+        quiet, noisy = module.eval()(x), module.train()(x)
+    if difference(quiet, torch.full_like(x, 1 + BENT)):
+        raise Mistake(
+            "dropout is active in evaluation: `nn.Dropout` looks at self.training by itself, `F.dropout` must be "
+            "given training=self.training"
+        )
+    seen = rounded(noisy.unique().tolist())
+    for words, values in PLACES.items():
+        if seen == rounded(values):
+            raise Mistake(words)
+    gone, low = noisy == 0, torch.isclose(noisy, torch.tensor(UP))
+    shares = gone.double().mean().item(), (low.sum() / (~gone).sum()).item()
+    if seen != rounded((0.0, UP, (1 + BENT * UP) * UP)) or any(abs(share - RATE) > 0.06 for share in shares):
+        raise Mistake(
+            "in training the values are not those of one dropout of rate `drop` in the middle and one after fc2: "
+            "`nn.Dropout(drop)` in both places, and nowhere else"
+        )
+    demand_own_draws((gone, ~gone), (low, ~(gone | low)))
+
+
+def rounded(values) -> set[float]:
+    return {round(value, 3) for value in values}
+
+
+def demand_own_draws(*draws: tuple[Tensor, Tensor]) -> None:
+    """Demand that each number was drawn by itself; a draw is what was dropped and what was kept."""
+    for one, other in draws:
+        for axis, sharing in ((0, "all tokens share"), (1, "all numbers of a token share")):
+            if not (one.flatten(0, 1).any(axis) & other.flatten(0, 1).any(axis)).any():
+                raise Mistake(f"{sharing} one draw: {EVERY_NUMBER}")
+    for one, other in draws:
+        if name := shared_draw(one, other, ("pictures", "tokens", "numbers of a token")):
+            raise Mistake(f"two {name} share one draw: {EVERY_NUMBER}")
+
+
+exercise(
+    Mlp,
+    results(
+        lambda: [
+            ({"dim": 2, "hidden_dim": 3}, torch.tensor([[[1.0, -2.0]]])),
+            ({"dim": 4, "hidden_dim": 16}, 3 * torch.randn(2, 3, 4)),
+            ({"dim": 6, "hidden_dim": 5}, 3 * torch.randn(7, 6)),
+        ],
+        {
+            "this is ReLU; the paper's MLP bends with GELU": bent_by(F.relu),
+            "nearly: this is GELU's tanh approximation. Use the exact one, `nn.GELU()` without arguments, or trained "
+            "weights give slightly other results": bent_by(lambda x: F.gelu(x, approximate="tanh")),
+            "there is no activation: two linear layers in a row are one linear layer": bent_by(lambda x: x),
+            "this is SiLU, x times sigmoid(x); use GELU": bent_by(F.silu),
+            "an activation follows fc2 too: the branch could then hardly subtract from the stream. Only one, in the "
+            "middle": mlp_of(lambda self, x: F.gelu(self.fc2(middle(self, x)))),
+            "the activation is at the end; it belongs between fc1 and fc2": mlp_of(
+                lambda self, x: F.gelu(self.fc2(self.fc1(x)))
+            ),
+            "you add the input: the residual is the block's business, not the MLP's": mlp_of(
+                lambda self, x: x + self.fc2(middle(self, x))
+            ),
+            "does your dropout or drop path use the rate it is given": [
+                mlp_of_rate(lambda drop: 1 - drop),
+                mlp_of_rate(lambda drop: drop, default=0.1),
+            ],
+        },
+    ),
+    takes_sizes_by_place,
+    drops_after_both_layers,
+)
+
+# -- drop_path
+
+
+def run(answer: Callable, *case) -> Tensor:
     """Run an answer on one case and return a tensor of the first argument's shape, or say what came instead."""
     value = outcome(lambda function, *arguments: function(*arguments), answer, case)
-    where = f"on {describe(reference, case)}"
+    where = f"on {describe(drop_path, case)}"
     if isinstance(value, Exception):
         raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
@@ -29,108 +340,92 @@ def call(answer: Callable, reference: Callable, *case) -> Tensor:
     return value
 
 
-@exercise(encoder.layer_norm)
-def check_layer_norm(answer):
-    def tokens(*shape: int, size: float = 2.0) -> tuple[Tensor, Tensor, Tensor]:
-        return size * torch.randn(*shape) + size, torch.randn(shape[-1]), torch.randn(shape[-1])
-
-    square, small, plain = tokens(3, 3), tokens(2, 4, size=1e-3), tokens(2, 3, 4)
-    cases = [
-        (torch.tensor([[1.0, 3.0, 5.0, 7.0]]), torch.ones(4), torch.zeros(4)),
-        square,
-        tokens(2, 3, 5),
-        plain,
-        small,
-        (torch.full((1, 4), 0.25), small[1], small[2]),
-        (*plain, 0.5),
-        tokens(2, 3, 4, 6),
-        tuple(t.double() for t in tokens(2, 7)),
-        tokens(6),
-        (torch.randn(2, 5, 3).transpose(1, 2), *tokens(5)[1:]),
-    ]
-
-    def variant(axes=-1, correction=0, keepdim=True, centre=True, divide=None, affine=None):
-        def function(x, weight, bias, eps=1e-6):
-            over = tuple(range(x.ndim)) if axes == "all" else axes
-            mean = x.mean(dim=over, keepdim=keepdim)
-            variance = x.var(dim=over, correction=correction, keepdim=keepdim)
-            root = divide(variance, eps) if divide else (variance + eps).sqrt()
-            normed = (x - mean if centre else x) / root
-            return affine(normed, weight, bias) if affine else normed * weight + bias
-
-        return function
-
-    other_tokens = "the mean and the variance are those of one token, over its D numbers (the last axis)"
-    whole_picture = f"you take one mean over all tokens of a picture: {other_tokens}"
-    eps_ignored = "your code does not use the argument `eps`: it stands under the root, beside the variance"
-    compare(
-        answer,
-        encoder.layer_norm,
-        cases,
-        [
-            (
-                variant(correction=1),
-                "the variance here divides by D, not by D - 1: torch's `var` and `std` divide by D - 1 unless "
-                "you say `unbiased=False` (or `correction=0`)",
-            ),
-            (
-                variant(affine=lambda x, w, b: x),
-                "`weight` and `bias` are not used: scale, then shift, at the end",
-            ),
-            (variant(affine=lambda x, w, b: x * w), "`bias` is not added"),
-            (variant(affine=lambda x, w, b: x + b), "`weight` is not used: scale before you shift"),
-            (
-                variant(affine=lambda x, w, b: x * b + w),
-                "`weight` scales and `bias` shifts; yours are swapped",
-            ),
-            (
-                variant(affine=lambda x, w, b: (x + b) * w),
-                "scale first, then shift: your bias is scaled as well",
-            ),
-            (variant(-2), f"you average over the tokens, not inside a token: {other_tokens}"),
-            (
-                variant(1),
-                f"you average over axis 1, which holds tokens as soon as there is a batch: {other_tokens}",
-            ),
-            (variant(0), f"you average over the batch, as batch norm does: {other_tokens}"),
-            (variant((-2, -1)), whole_picture),
-            (variant("all"), f"you take one mean over everything, the batch included: {other_tokens}"),
-            (
-                variant(divide=lambda v, eps: v.sqrt() + eps),
-                "eps belongs inside the root, with the variance: sqrt(variance + eps), not sqrt(variance) + eps",
-            ),
-            (
-                variant(divide=lambda v, eps: v.sqrt()),
-                "eps is missing: a constant token has variance 0, and 0 / 0 is nan",
-            ),
-            (
-                variant(divide=lambda v, eps: (v + (1e-5 if eps == 1e-6 else eps)).sqrt()),
-                "the default of `eps` should be 1e-6, as in the paper's code; yours is 1e-5, the default of PyTorch",
-            ),
-            (variant(divide=lambda v, eps: (v + 1e-6).sqrt()), eps_ignored),
-            (variant(divide=lambda v, eps: (v + 1e-5).sqrt()), eps_ignored),
-            (
-                variant(divide=lambda v, eps: v + eps),
-                "you divide by the variance; divide by its root, the standard deviation",
-            ),
-            (variant(centre=False), "the mean is not subtracted"),
-            (
-                variant(keepdim=False),
-                "the mean of a (T, D) table has shape (T,), and broadcasting reads that as a row: keep the axis "
-                "with `keepdim=True`",
-            ),
-        ],
-    )
-    compare_gradients(answer, encoder.layer_norm, plain)
+def by_picture(x: Tensor, rate: float) -> Tensor:
+    """Draw which pictures keep their branch: as it should be."""
+    return torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= rate
 
 
-@exercise(encoder.drop_path)
-def check_drop_path(answer):
-    def run(*case) -> Tensor:
-        return call(answer, encoder.drop_path, *case)
+def divided(x: Tensor, rate: float) -> Tensor:
+    return x / (1 - rate)
 
-    few = torch.rand(6, 3, 4) + 1
-    quiet = run(few, 0.5, False)
+
+def dropping(draw: Callable = by_picture, scaled: Callable = divided, always: bool = False) -> Callable:
+    """Return a `drop_path` with another draw of what stays, or another scale, both functions of (x, rate)."""
+
+    def answer(x, rate, training):
+        return scaled(x, rate) * draw(x, rate) if training or always else x
+
+    return answer
+
+
+def shared(deal: Callable) -> Callable:
+    """Return a draw with half as many random numbers as pictures, or fewer; `deal` hands them out."""
+
+    def draw(x, rate):
+        numbers = deal(torch.rand((len(x) + 1) // 2, device=x.device))[: len(x)]
+        return (numbers >= rate).reshape(-1, *[1] * (x.ndim - 1))
+
+    return draw
+
+
+def random_pairs(numbers: Tensor) -> Tensor:
+    pairs = numbers.repeat_interleave(2)
+    return pairs[torch.randperm(len(pairs))]
+
+
+def by_token(x, rate):
+    return torch.rand(*x.shape[:2], *[1] * (x.ndim - 2)) >= rate
+
+
+def by_number(x, rate):
+    return torch.rand(x.shape) >= rate
+
+
+def by_batch(x, rate):
+    return torch.rand(()) >= rate
+
+
+def other_way_round(x, rate):
+    return ~by_picture(x, rate)
+
+
+def always_the_same(x, rate):
+    torch.manual_seed(0)
+    return by_picture(x, rate)
+
+
+def exact_number(x, rate, rest: Callable = round):
+    order = torch.randperm(len(x)) if len(x) > 1 else torch.zeros(1)
+    return (order >= rest(rate * len(x))).reshape(-1, *[1] * (x.ndim - 1))
+
+
+def rounded_at_random(x, rate):
+    return exact_number(x, rate, lambda number: int(number + torch.rand(()).item()))
+
+
+def first_unscaled(x, rate):
+    return torch.cat([x[:1], x[1:] / (1 - rate)])
+
+
+def three_axes_alone(x, rate):
+    return by_picture(x, rate) if x.ndim != 4 else torch.rand(*x.shape[:2], 1, 1) >= rate
+
+
+FEW = (6, 3, 4)
+
+
+@demand(
+    {
+        "outside training you scale the branch": lambda x, rate, training: (
+            x * by_picture(x, rate) if training else x * (1 - rate)
+        ),
+        "drop path is active in evaluation: with training=False": dropping(always=True),
+        "the third argument is called `training`": lambda x, rate, train: drop_path(x, rate, train),
+    }
+)
+def does_nothing_outside_training(answer):
+    few = torch.rand(FEW) + 1
+    quiet = run(answer, few, 0.5, False)
     if not difference(quiet, few * 0.5):
         raise Mistake(
             "outside training you scale the branch; the scaling is done in training, here nothing happens"
@@ -139,30 +434,179 @@ def check_drop_path(answer):
         raise Mistake(
             "drop path is active in evaluation: with training=False the branch must come back unchanged"
         )
-    if difference(run(few, 0.0, True), few):
-        raise Mistake("with rate 0 nothing is dropped and nothing is scaled, in training too")
     by_name = outcome(lambda f: f(few, 0.5, training=False), answer, ())
     if isinstance(by_name, TypeError):
         raise Mistake(
             "the third argument is called `training`: the lesson passes it by name, and then your code stops with "
             f"{explain_error(by_name)}"
         )
+
+
+@demand(
+    {
+        "you drop single tokens: one decision for each picture": dropping(by_token),
+        "you drop single numbers, as dropout does": dropping(by_number),
+        "nothing is ever dropped": lambda x, rate, training: x,
+        "every branch becomes 0": dropping(lambda x, rate: 0),
+        "one decision for the whole batch": dropping(by_batch),
+        "`rate` is the probability of *dropping*, you keep with it": dropping(other_way_round),
+        "of the pictures keep their branch, expected": dropping(lambda x, rate: by_picture(x, rate / 2)),
+        "the branches that stay are not scaled: divide by 1 - rate": dropping(scaled=lambda x, rate: x),
+        "you divide the branches that stay by rate; divide by 1 - rate": dropping(
+            scaled=lambda x, rate: x / rate if rate else x
+        ),
+        "you multiply the branches that stay by 1 - rate": dropping(scaled=lambda x, rate: x * (1 - rate)),
+        "a branch that stays should be x times": dropping(scaled=lambda x, rate: 2 * x if rate else x),
+    }
+)
+def drops_whole_branches(answer):
     for rate in (0.25, 0.6):
-        check_survivors(run, rate)
+        x = torch.rand(2000, 3, 4) + 1
+        factor = run(answer, x, rate, True) / x
+        demand_whole_pictures(factor != 0)
+        demand_share(answer, factor, rate)
+        demand_scale(factor[factor != 0], rate)
+
+
+def demand_whole_pictures(kept: Tensor) -> None:
+    """Demand that all tokens of a picture (B, T, D) share its fate."""
+    whole = kept.flatten(1)
+    if bool((whole.any(1) == whole.all(1)).all()):
+        return
+    if bool((kept.any(2) == kept.all(2)).all()):
+        raise Mistake("you drop single tokens: one decision for each picture, for all of its tokens together")
+    raise Mistake(
+        "you drop single numbers, as dropout does: drop path drops the whole branch of a picture, so one random "
+        "number for each picture, of shape (B, 1, 1)"
+    )
+
+
+def demand_share(answer: Callable, factor: Tensor, rate: float) -> None:
+    """Demand that as many pictures keep their branch as the rate says."""
+    share = (factor[:, 0, 0] != 0).double().mean().item()
+    if share in (0, 1):
+        x = torch.ones(4, 3, 4)
+        shares = {(run(answer, x, rate, True) != 0).double().mean().item() for _ in range(40)} | {share}
+        if shares == {1.0}:
+            raise Mistake(f"in training with rate {rate} nothing is ever dropped")
+        if shares == {0.0}:
+            raise Mistake(f"in training with rate {rate} every branch becomes 0")
+        raise Mistake("one decision for the whole batch: every picture needs a random number of its own")
+    if abs(share - rate) < 0.06:
+        raise Mistake(
+            f"with rate {rate} about {share:.0%} of the pictures keep their branch: `rate` is the probability of "
+            "*dropping*, you keep with it"
+        )
+    if abs(share - (1 - rate)) > 0.06:
+        raise Mistake(
+            f"with rate {rate} {share:.0%} of the pictures keep their branch, expected {1 - rate:.0%}"
+        )
+
+
+def demand_scale(factors: Tensor, rate: float) -> None:
+    """Demand that what stays was divided by 1 - rate."""
+    scale = factors.mean().item()
+    named = {
+        1.0: "the branches that stay are not scaled: divide by 1 - rate, else the expected value shrinks",
+        1 / rate: "you divide the branches that stay by rate; divide by 1 - rate",
+        1 - rate: "you multiply the branches that stay by 1 - rate; divide by it",
+    }
+    for value, message in named.items():
+        if abs(scale - value) < 1e-3:
+            raise Mistake(message)
+    if difference(factors, torch.full_like(factors, 1 / (1 - rate))):
+        raise Mistake(
+            f"with rate {rate} a branch that stays should be x times {1 / (1 - rate):.4g} = 1 / (1 - rate); yours is "
+            f"x times {scale:.4g} on average"
+        )
+
+
+@demand(
+    {
+        "two calls drop the same pictures": [
+            dropping(always_the_same),
+            dropping(
+                lambda x, rate: (torch.arange(len(x)) >= rate * len(x)).reshape(-1, *[1] * (x.ndim - 1))
+            ),
+        ],
+        "draw for every picture by itself, do not drop a fixed number of the batch": dropping(exact_number),
+    }
+)
+def draws_anew(answer):
     many = torch.ones(200, 2)
-    if torch.equal(run(many, 0.5, True), run(many, 0.5, True)):
+    if torch.equal(run(answer, many, 0.5, True), run(answer, many, 0.5, True)):
         raise Mistake(
             "two calls drop the same pictures: draw anew in each call, without a fixed seed or fixed places"
         )
-    alone = sum(bool(run(torch.ones(1, 2), 0.5, True).any()) for _ in range(400)) / 400
+    alone = sum(bool(run(answer, torch.ones(1, 2), 0.5, True).any()) for _ in range(400)) / 400
     if not 0.35 < alone < 0.65:
         raise Mistake(
-            f"in 400 batches of one picture, rate 0.5, the branch survived in {alone:.0%}: draw for every picture "
-            "by itself, do not drop a fixed number of the batch"
+            f"in 400 batches of one picture, rate 0.5, the branch survived in {alone:.0%}: draw for every picture by "
+            "itself, do not drop a fixed number of the batch"
         )
-    check_own_draws(run)
+
+
+@demand(
+    {
+        "picture 1 is dropped whenever picture 0 is dropped": [
+            dropping(shared(lambda numbers: numbers.repeat_interleave(2))),
+            dropping(shared(lambda numbers: numbers.repeat_interleave(10))),
+        ],
+        "picture 16 is dropped whenever picture 0 is dropped": dropping(
+            shared(lambda numbers: numbers.repeat(2))
+        ),
+        "picture 1 is kept whenever picture 0 is dropped": dropping(
+            shared(lambda numbers: torch.stack([numbers, 1 - numbers], dim=1).flatten())
+        ),
+        "Do not drop pictures in groups": dropping(shared(random_pairs)),
+        "Do not drop a fixed number of the batch": dropping(rounded_at_random),
+        "picture 0 is not divided by 1 - rate, the others are": dropping(scaled=first_unscaled),
+    }
+)
+def draws_for_each_picture(answer):
+    """Over 300 batches of 32 pictures, no two pictures may go together, and their number must vary as of free draws."""
+    factors = torch.stack([run(answer, torch.ones(32, 1), 0.5, True)[:, 0] for _ in range(300)])
+    astray = ((factors != 0) & (factors != 2)).any(dim=0)
+    if astray.any():
+        place = int(astray.int().argmax())
+        raise Mistake(
+            f"picture {place} is not divided by 1 - rate, the others are: the scale is the same for all"
+        )
+    kept = factors.bool().double()
+    together = kept.T.corrcoef().fill_diagonal_(0)
+    if together.abs().max() > 0.5:
+        first, second = divmod(int(together.abs().argmax()), 32)
+        how = "is dropped whenever" if together[first, second] > 0 else "is kept whenever"
+        raise Mistake(
+            f"in 300 batches of 32 pictures, picture {second} {how} picture {first} is dropped (nearly or always): B "
+            "random numbers are needed, one for each picture"
+        )
+    variance = kept.sum(dim=1).var().item()
+    if not 4 < variance < 13:
+        how = "Do not drop a fixed number of the batch" if variance < 8 else "Do not drop pictures in groups"
+        raise Mistake(
+            f"in 300 batches of 32 pictures, rate 0.5, the number that is dropped has a variance of {variance:.1f}; 32 "
+            f"free draws give 8. {how}"
+        )
+
+
+@demand(
+    {
+        "a picture is dropped in parts: one draw for each picture, (B, 1, ...)": dropping(three_axes_alone),
+        "gradients do not come through as they should": lambda x, rate, training: drop_path(
+            x.detach(), rate, training
+        ),
+        "your random numbers are always on the CPU: give `torch.rand` the argument `device=x.device`": dropping(
+            lambda x, rate: torch.rand(len(x), *[1] * (x.ndim - 1), device="cpu") >= rate
+        ),
+        "with rate 0 nothing is dropped and nothing is scaled, in training too": lambda x, rate, training: (
+            drop_path(x, rate or 0.5, training)
+        ),
+    }
+)
+def works_for_every_branch(answer):
     for shape in [(50, 3), (50, 2, 3, 4)]:
-        kept = run(torch.ones(shape), 0.5, True).flatten(1) != 0
+        kept = run(answer, torch.ones(shape), 0.5, True).flatten(1) != 0
         if bool((kept.any(1) != kept.all(1)).any()):
             raise Mistake(
                 f"for x of shape {shape} a picture is dropped in parts: one draw for each picture, (B, 1, ...)"
@@ -180,170 +624,21 @@ def check_drop_path(answer):
         raise Mistake(
             "your random numbers are always on the CPU: give `torch.rand` the argument `device=x.device`"
         )
+    few = torch.rand(FEW) + 1
+    if difference(run(answer, few, 0.0, True), few):
+        raise Mistake("with rate 0 nothing is dropped and nothing is scaled, in training too")
 
 
-def check_own_draws(run: Callable) -> None:
-    """Over 300 batches of 32 pictures, no two pictures may go together, and their number must vary as of free draws."""
-    kept = torch.stack([run(torch.ones(32, 1), 0.5, True)[:, 0] for _ in range(300)]).bool().double()
-    together = kept.T.corrcoef().fill_diagonal_(0)
-    if together.abs().max() > 0.5:
-        first, second = divmod(int(together.abs().argmax()), 32)
-        how = "is dropped whenever" if together[first, second] > 0 else "is kept whenever"
-        raise Mistake(
-            f"in 300 batches of 32 pictures, picture {second} {how} picture {first} is dropped (nearly or always): "
-            "B random numbers are needed, one for each picture"
-        )
-    variance = kept.sum(dim=1).var().item()
-    if not 4 < variance < 13:
-        raise Mistake(
-            f"in 300 batches of 32 pictures, rate 0.5, the number that is dropped has a variance of {variance:.1f}; 32 "
-            "free draws give 8. "
-            + (
-                "Do not drop a fixed number of the batch"
-                if variance < 8
-                else "Do not drop pictures in groups"
-            )
-        )
+exercise(
+    drop_path,
+    does_nothing_outside_training,
+    drops_whole_branches,
+    draws_anew,
+    draws_for_each_picture,
+    works_for_every_branch,
+)
 
-
-def check_survivors(run: Callable, rate: float) -> None:
-    """Look at which of 2,000 pictures lose their branch, and at what becomes of the others."""
-    x = torch.rand(2000, 3, 4) + 1
-    factor = run(x, rate, True) / x
-    kept = factor != 0
-    whole = kept.flatten(1)
-    if bool((whole.any(1) != whole.all(1)).any()):
-        if bool((kept.any(2) == kept.all(2)).all()):
-            raise Mistake(
-                "you drop single tokens: one decision for each picture, for all of its tokens together"
-            )
-        raise Mistake(
-            "you drop single numbers, as dropout does: drop path drops the whole branch of a picture, so one "
-            "random number for each picture, of shape (B, 1, 1)"
-        )
-    share = whole[:, 0].double().mean().item()
-    if share in (0, 1):
-        shares = {(run(x[:4], rate, True) != 0).double().mean().item() for _ in range(40)} | {share}
-        if shares == {1.0}:
-            raise Mistake(f"in training with rate {rate} nothing is ever dropped")
-        if shares == {0.0}:
-            raise Mistake(f"in training with rate {rate} every branch becomes 0")
-        raise Mistake("one decision for the whole batch: every picture needs a random number of its own")
-    if abs(share - rate) < 0.06:
-        raise Mistake(
-            f"with rate {rate} about {share:.0%} of the pictures keep their branch: `rate` is the probability of "
-            "*dropping*, you keep with it"
-        )
-    if abs(share - (1 - rate)) > 0.06:
-        raise Mistake(
-            f"with rate {rate} {share:.0%} of the pictures keep their branch, expected {1 - rate:.0%}"
-        )
-    scale = factor[kept].mean().item()
-    named = {
-        1.0: "the branches that stay are not scaled: divide by 1 - rate, else the expected value shrinks",
-        1 / rate: "you divide the branches that stay by rate; divide by 1 - rate",
-        1 - rate: "you multiply the branches that stay by 1 - rate; divide by it",
-    }
-    for value, message in named.items():
-        if abs(scale - value) < 1e-3:
-            raise Mistake(message)
-    if difference(factor[kept], torch.full_like(factor[kept], 1 / (1 - rate))):
-        raise Mistake(
-            f"with rate {rate} a branch that stays should be x times {1 / (1 - rate):.4g} = 1 / (1 - rate); yours is "
-            f"x times {scale:.4g} on average"
-        )
-
-
-def mlp_like(forward: Callable) -> type:
-    """Return `Mlp` with another forward pass."""
-    return type("MistakenMlp", (encoder.Mlp,), {"forward": forward})
-
-
-@exercise(encoder.Mlp)
-def check_mlp(answer):
-    def bent_by(act: Callable) -> type:
-        return mlp_like(lambda self, x: self.fc2(act(self.fc1(x))))
-
-    cases = [
-        ({"dim": 2, "hidden_dim": 3}, torch.tensor([[[1.0, -2.0]]])),
-        ({"dim": 4, "hidden_dim": 16}, 3 * torch.randn(2, 3, 4)),
-        ({"dim": 6, "hidden_dim": 5}, 3 * torch.randn(7, 6)),
-    ]
-    compare_modules(
-        answer,
-        encoder.Mlp,
-        cases,
-        [
-            (bent_by(F.relu), "this is ReLU; the paper's MLP bends with GELU"),
-            (
-                bent_by(lambda x: F.gelu(x, approximate="tanh")),
-                "nearly: this is GELU's tanh approximation. Use the exact one, `nn.GELU()` without arguments, or "
-                "trained weights give slightly other results",
-            ),
-            (bent_by(lambda x: x), "there is no activation: two linear layers in a row are one linear layer"),
-            (bent_by(F.silu), "this is SiLU, x times sigmoid(x); use GELU"),
-            (
-                mlp_like(lambda self, x: F.gelu(self.fc2(F.gelu(self.fc1(x))))),
-                "an activation follows fc2 too: the branch could then hardly subtract from the stream. Only one, in "
-                "the middle",
-            ),
-            (
-                mlp_like(lambda self, x: F.gelu(self.fc2(self.fc1(x)))),
-                "the activation is at the end; it belongs between fc1 and fc2",
-            ),
-            (
-                mlp_like(lambda self, x: x + self.fc2(F.gelu(self.fc1(x)))),
-                "you add the input: the residual is the block's business, not the MLP's",
-            ),
-        ],
-    )
-    by_place = build(lambda **sizes: answer(*sizes.values()), dim=2, hidden_dim=3, drop=0.0)
-    if by_place.fc1.weight.shape != (3, 2):
-        raise Mistake("the arguments stand in another order: dim, hidden_dim, drop")
-    # Weights for which an output number tells where dropout was: 21 = 1 + 20 in the middle, 22 = 21 + 1 at the end.
-    module, x = build(answer, dim=8, hidden_dim=8, drop=0.25), torch.ones(25, 20, 8)
-    with torch.no_grad():
-        for layer, bias in ((module.fc1, 20.0), (module.fc2, 1.0)):
-            layer.weight.copy_(torch.eye(8))
-            layer.bias.fill_(bias)
-        quiet, noisy = module.eval()(x), module.train()(x)
-    if difference(quiet, torch.full_like(x, 22.0)):
-        raise Mistake(
-            "dropout is active in evaluation: `nn.Dropout` looks at self.training by itself, `F.dropout` must be "
-            "given training=self.training"
-        )
-    seen = {round(value, 2) for value in noisy.unique().tolist()}
-    up = 1 / 0.75
-    known = [
-        ({22.0}, "in training nothing is dropped: `drop` is not used, dropout must follow fc1 and fc2"),
-        ({1.0, 21 * up + 1}, "dropout after fc2 is missing: it follows both linear layers"),
-        (
-            {0.0, 22 * up},
-            "dropout in the middle is missing: it follows both linear layers, fc1 with its GELU too",
-        ),
-    ]
-    for values, message in known:
-        if seen == {round(value, 2) for value in values}:
-            raise Mistake(message)
-    gone, low = noisy == 0, torch.isclose(noisy, torch.tensor(up))
-    shares = gone.double().mean().item(), (low.sum() / (~gone).sum()).item()
-    if seen != {0.0, round(up, 2), round((21 * up + 1) * up, 2)} or any(abs(s - 0.25) > 0.06 for s in shares):
-        raise Mistake(
-            "in training the values are not those of one dropout of rate `drop` in the middle and one after fc2: "
-            "`nn.Dropout(drop)` in both places, and nowhere else"
-        )
-    high = ~(gone | low)
-    for axis, sharing in ((0, "all tokens share"), (1, "all numbers of a token share")):
-        for one, other in ((gone, ~gone), (low, high)):
-            if not (one.flatten(0, 1).any(axis) & other.flatten(0, 1).any(axis)).any():
-                raise Mistake(
-                    f"{sharing} one draw: dropout draws for every single number, `nn.Dropout` does so"
-                )
-    for one, other in ((gone, ~gone), (low, high)):
-        if name := shared_draw(one, other, ("pictures", "tokens", "numbers of a token")):
-            raise Mistake(
-                f"two {name} share one draw: dropout draws for every single number, `nn.Dropout` does so"
-            )
+# -- Block
 
 
 def attend(block: nn.Module, x: Tensor) -> Tensor:
@@ -357,8 +652,8 @@ def think(block: nn.Module, x: Tensor) -> Tensor:
 
 
 def block_of(first: Callable, second: Callable) -> type:
-    """Return `Block` made of two other halves, each a function of (block, tokens)."""
-    return type("MistakenBlock", (encoder.Block,), {"forward": lambda self, x: second(self, first(self, x))})
+    """Return a `Block` made of two other halves, each a function of (block, tokens)."""
+    return type("Block", (Block,), {"forward": lambda self, x: second(self, first(self, x))})
 
 
 def from_normed(norm: str, branch: str) -> Callable:
@@ -371,128 +666,149 @@ def from_normed(norm: str, branch: str) -> Callable:
     return half
 
 
+def nothing(block: nn.Module, x: Tensor) -> Tensor:
+    return x
+
+
+def block_with(**changed: Callable) -> type:
+    """Return a `Block` with other parts: a function of its arguments for each attribute."""
+
+    def init(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
+        Block.__init__(self, dim, num_heads, mlp_ratio, drop, attn_drop, drop_path)
+        for name, value in changed.items():
+            setattr(self, name, value(self, dim, num_heads, mlp_ratio, drop, attn_drop))
+
+    return type("Block", (Block,), {"__init__": init})
+
+
 def pair_of(give: Callable) -> type:
     """Return a `Block` that gives something else than the pair (tokens, weights) where it should give the pair."""
 
     def forward(self: nn.Module, x: Tensor, return_attention: bool = False):
-        result, weights = encoder.Block.forward(self, x, return_attention=True)
-        return give(self, result, weights) if return_attention else result
+        result, weights = Block.forward(self, x, return_attention=True)
+        return give(self, x, result, weights) if return_attention else result
 
-    return type("MistakenBlock", (encoder.Block,), {"forward": forward})
+    return type("Block", (Block,), {"forward": forward})
 
 
-ALWAYS_PAIR = type(
-    "AlwaysPair", (encoder.Block,), {"forward": lambda self, x: encoder.Block.forward(self, x, True)}
+def dropped(block: nn.Module, stream: Tensor, branch: Tensor) -> Tensor:
+    """Add a branch to the stream as it should be."""
+    return stream + drop_path(branch, block.drop_path_rate, block.training)
+
+
+def block_adding(first: Callable = dropped, second: Callable = dropped) -> type:
+    """Return a `Block` that adds its branches in another way, each a function of (block, stream, branch)."""
+
+    def forward(self: nn.Module, x: Tensor, return_attention: bool = False):
+        branch, weights = self.attn(self.norm1(x), return_attention=True)
+        x = first(self, x, branch)
+        x = second(self, x, self.mlp(self.norm2(x)))
+        return (x, weights) if return_attention else x
+
+    return type("Block", (Block,), {"forward": forward})
+
+
+def both(add: Callable) -> type:
+    return block_adding(add, add)
+
+
+def added(block, stream, branch):
+    return stream + branch
+
+
+def at_rate(rate: Callable) -> Callable:
+    return lambda block, z, branch: z + drop_path(branch, rate(block.drop_path_rate), block.training)
+
+
+def draws(block, stream, branch):
+    block.keep = torch.rand(len(branch), 1, 1) >= block.drop_path_rate * block.training
+    return draws_no_more(block, stream, branch)
+
+
+def draws_no_more(block, stream, branch):
+    return stream + block.keep * branch / (1 - block.drop_path_rate * block.training)
+
+
+def in_pairs(block, stream, branch):
+    pairs = dropping(shared(lambda numbers: numbers.repeat_interleave(2)))
+    return stream + pairs(branch, block.drop_path_rate, block.training)
+
+
+def in_batches(block, stream, branch):
+    return stream + dropping(by_batch)(branch, block.drop_path_rate, block.training)
+
+
+def reads(module: nn.Module, path: str):
+    """Return what stands at a dotted path in a module, or None."""
+    for name in path.split("."):
+        module = getattr(module, name, None)
+    return module
+
+
+@demand(
+    {
+        "the third argument of `MultiHeadAttention` is `qkv_bias`": block_with(
+            attn=lambda self, dim, heads, ratio, drop, attn_drop: MultiHeadAttention(
+                dim, heads, attn_drop, drop
+            )
+        ),
+        "the hidden width of the MLP is int(dim·mlp_ratio), here 9; yours is 24": block_with(
+            mlp=lambda self, dim, heads, ratio, drop, attn_drop: Mlp(dim, 4 * dim, drop)
+        ),
+        "norm1 and norm2 are one layer": block_with(norm2=lambda self, *_: self.norm1),
+        "the eps of norm1 is 1e-05": block_with(norm1=lambda self, dim, *_: nn.LayerNorm(dim)),
+        "`self.drop_path_rate` should hold the rate": block_with(drop_path_rate=lambda self, *_: None),
+    }
 )
-PAIR_MISTAKES = [
-    (
-        pair_of(lambda block, x, weights: x),
-        "`return_attention` is forgotten: with True the pair (tokens, weights) is wanted, and `self.attn` has the same "
-        "switch",
-    ),
-    (pair_of(lambda block, x, weights: (weights, x)), "first the tokens, then the weights"),
-    (
-        pair_of(lambda block, x, weights: (x, weights.mean(dim=1))),
-        "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)",
-    ),
-    (
-        pair_of(lambda block, x, weights: (x, block.attn(block.norm1(x), return_attention=True)[1])),
-        "the weights come from the result of the block: those with which the attention branch was made are wanted",
-    ),
-]
-
-
-@exercise(encoder.Block)
-def check_block(answer):
-    cases = [
-        ({"dim": 4, "num_heads": 1}, torch.randn(1, 2, 4)),
-        ({"dim": 8, "num_heads": 2}, 2 * torch.randn(2, 5, 8)),
-        ({"dim": 6, "num_heads": 3, "mlp_ratio": 1.5}, torch.randn(3, 4, 6) + 1),
-    ]
-    normed_attend, normed_think = from_normed("norm1", "attn"), from_normed("norm2", "mlp")
-    from_normed_message = (
-        "the residual must come from the stream itself: you add the branch to the *normed* tokens, so the stream "
-        "is rewritten in every block"
-    )
-    lost = "{} has no residual: its output replaces the stream instead of being added to it"
-    unnormed = "{} reads the raw stream: {} is missing in front of it"
-    post = (
-        "you norm after the addition: that is post-norm. Here each branch norms what it reads; the sum stays"
-    )
-    no_skip_attn, no_skip_mlp = lambda b, x: b.attn(b.norm1(x)), lambda b, x: b.mlp(b.norm2(x))
-    post_attn, post_mlp = lambda b, x: b.norm1(x + b.attn(x)), lambda b, x: b.norm2(x + b.mlp(x))
-    raw_attn, raw_mlp = lambda b, x: x + b.attn(x), lambda b, x: x + b.mlp(x)
-    compare_modules(
-        answer,
-        encoder.Block,
-        cases,
-        [
-            (block_of(post_attn, post_mlp), post),
-            (block_of(normed_attend, normed_think), from_normed_message),
-            (block_of(normed_attend, think), from_normed_message + " (in the attention half)"),
-            (block_of(attend, normed_think), from_normed_message + " (in the MLP half)"),
-            (
-                block_of(attend, lambda b, x: x + b.mlp(b.norm1(x))),
-                "norm1 is used twice: each of the two branches has a norm of its own, with weights of its own",
-            ),
-            (block_of(attend, raw_mlp), unnormed.format("the MLP", "norm2")),
-            (block_of(raw_attn, think), unnormed.format("attention", "norm1")),
-            (block_of(raw_attn, raw_mlp), "no norm is used: norm1 before attention, norm2 before the MLP"),
-            (block_of(no_skip_attn, no_skip_mlp), "both residuals are missing: x + ... in both lines"),
-            (block_of(no_skip_attn, think), lost.format("attention")),
-            (block_of(attend, no_skip_mlp), lost.format("the MLP")),
-            (block_of(think, attend), "MLP and attention are swapped: equation 2, attention, comes first"),
-            (
-                block_of(lambda b, x: x, lambda b, x: attend(b, x) + b.mlp(b.norm2(x))),
-                "the MLP reads the stream from before attention: equation 3 starts from z', the result of equation 2",
-            ),
-            (
-                block_of(lambda b, x: x, lambda b, x: x + b.mlp(b.norm2(attend(b, x)))),
-                "equation 3 adds to z', the result of equation 2; you add to the input of the block, so attention's "
-                "own contribution is lost",
-            ),
-            (
-                block_of(lambda b, x: x + b.norm1(b.attn(x)), lambda b, x: x + b.norm2(b.mlp(x))),
-                "you norm what a branch writes; norm what it reads",
-            ),
-            (
-                block_of(lambda b, x: x + b.attn(b.norm2(x)), lambda b, x: x + b.mlp(b.norm1(x))),
-                "norm1 and norm2 are swapped",
-            ),
-            (block_of(attend, lambda b, x: x), "the second half, equation 3, is missing"),
-            (
-                ALWAYS_PAIR,
-                "you always return the weights: without return_attention=True the next block expects the tokens alone",
-            ),
-        ],
-    )
-    check_options(answer)
-    check_branches(answer)
-    check_pair(answer)
-
-
-def check_pair(answer: type) -> None:
-    """With `return_attention` the same pass gives tokens and weights."""
-    options, x = {"dim": 8, "num_heads": 2}, torch.randn(2, 5, 8)
-    check_keyword(answer, options, x)
-    compare_modules(answer, encoder.Block, [(options, x, True)], PAIR_MISTAKES)
-    module, calls = build(answer, **options), []
-    module.attn.register_forward_hook(lambda *_: calls.append(1))
-    module(x, return_attention=True)
-    if len(calls) > 1:
+def builds_its_parts(answer):
+    module = build(answer, dim=6, num_heads=3, mlp_ratio=1.5, drop_path=0.25)
+    if isinstance(reads(module, "attn.qkv"), nn.Linear) and reads(module, "attn.qkv.bias") is None:
         raise Mistake(
-            f"attention runs {len(calls)} times: one call, `self.attn(..., return_attention=True)`, gives the branch "
-            "and the weights"
+            "the third argument of `MultiHeadAttention` is `qkv_bias`, so your rates land one place off: give them by "
+            "name, attn_drop=attn_drop, proj_drop=drop"
         )
+    width = reads(module, "mlp.fc1.out_features")
+    if isinstance(width, int) and width != 9:
+        raise Mistake(
+            f"the hidden width of the MLP is int(dim·mlp_ratio), here 9; yours is {width}, with dim 6 and mlp_ratio 1.5"
+        )
+    norms = [reads(module, name) for name in ("norm1", "norm2")]
+    if norms[0] is not None and norms[0] is norms[1]:
+        raise Mistake(
+            "norm1 and norm2 are one layer: each branch has a scale and a shift of its own to learn"
+        )
+    for name, norm in zip(("norm1", "norm2"), norms, strict=True):
+        if (eps := getattr(norm, "eps", 1e-6)) != 1e-6:
+            raise Mistake(f"the eps of {name} is {eps}, it should be 1e-6: nn.LayerNorm(dim, eps=1e-6)")
+    if getattr(module, "drop_path_rate", None) != 0.25:
+        raise Mistake("`self.drop_path_rate` should hold the rate: the lesson reads it there")
 
 
-def check_options(answer: type) -> None:
-    """See to it that the parts are built with the eps and the dropout rates that were asked for."""
+@demand(
+    {
+        "`drop` does not reach self.attn": block_with(
+            attn=lambda self, dim, heads, ratio, drop, attn_drop: MultiHeadAttention(
+                dim, heads, attn_drop=attn_drop
+            )
+        ),
+        "`drop` does not reach self.mlp": block_with(
+            mlp=lambda self, dim, heads, ratio, drop, attn_drop: Mlp(dim, int(dim * ratio))
+        ),
+        "`attn_drop` does not reach self.attn": block_with(
+            attn=lambda self, dim, heads, ratio, drop, attn_drop: MultiHeadAttention(
+                dim, heads, proj_drop=drop
+            )
+        ),
+        "`drop` and `attn_drop` are swapped in self.attn": block_with(
+            attn=lambda self, dim, heads, ratio, drop, attn_drop: MultiHeadAttention(
+                dim, heads, attn_drop=drop, proj_drop=attn_drop
+            )
+        ),
+    }
+)
+def passes_rates_on(answer):
     for option, parts in {"drop": ("attn", "mlp"), "attn_drop": ("attn",)}.items():
         module, x = build(answer, dim=8, num_heads=2, **{option: 0.5}).train(), torch.randn(2, 3, 8)
-        for name in ("norm1", "norm2"):
-            if (eps := getattr(getattr(module, name), "eps", 1e-6)) != 1e-6:
-                raise Mistake(f"the eps of {name} is {eps}, it should be 1e-6: nn.LayerNorm(dim, eps=1e-6)")
         for name in parts:
             if torch.equal(getattr(module, name)(x), getattr(module, name)(x)):
                 raise Mistake(f"`{option}` does not reach self.{name}: give it that rate when you build it")
@@ -502,21 +818,43 @@ def check_options(answer: type) -> None:
             )
 
 
-def check_branches(answer: type) -> None:
+@demand(
+    {
+        "drop path is not used: both branches go through `drop_path`": both(added),
+        "give `drop_path` the branch alone, not the sum with the stream": both(
+            lambda block, z, branch: drop_path(z + branch, block.drop_path_rate, block.training)
+        ),
+        "the attention branch does not go through `drop_path`": block_adding(first=added),
+        "the MLP branch does not go through `drop_path`": block_adding(second=added),
+        "but for the others it is not divided by 1 - rate": both(
+            lambda block, z, branch: (
+                z + (1 - block.drop_path_rate * block.training) * (dropped(block, z, branch) - z)
+            )
+        ),
+        "lose the attention branch together: each picture has its own draw": both(in_pairs),
+        "and self.drop_path_rate as rate": both(at_rate(lambda rate: rate and 1 - rate)),
+        "the rate is self.drop_path_rate, and each picture has its own draw": both(in_batches),
+        "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(
+            draws, draws_no_more
+        ),
+        "drop path is active in evaluation: pass it self.training": both(
+            lambda block, z, branch: z + drop_path(branch, block.drop_path_rate, True)
+        ),
+    }
+)
+def drops_its_branches(answer):
     """Look at 400 pictures in training: each branch of each must be dropped, or kept and scaled."""
     module, x = build(answer, dim=8, num_heads=2, drop_path=0.25).train(), torch.randn(400, 3, 8)
-    if getattr(module, "drop_path_rate", None) != 0.25:
-        raise Mistake("`self.drop_path_rate` should hold the rate: the lesson reads it there")
-    count, pictures = {}, {}
+    pictures = {}
     with torch.no_grad():
         result = module(x)
         for first in (0, 1, 4 / 3):
             middle = x + first * module.attn(module.norm1(x))
             for second in (0, 1, 4 / 3):
                 end = middle + second * module.mlp(module.norm2(middle))
-                same = torch.isclose(result, end, rtol=1e-4, atol=1e-5).flatten(1).all(1)
-                count[first, second], pictures[first, second] = int(same.sum()), same
+                pictures[first, second] = torch.isclose(result, end, rtol=1e-4, atol=1e-5).flatten(1).all(1)
         once, twice, whole = module.eval()(x), module(x), think(module, attend(module, x))
+    count = {factors: int(same.sum()) for factors, same in pictures.items()}
     if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
     if sum(count.values()) < len(x):
@@ -526,24 +864,152 @@ def check_branches(answer: type) -> None:
         )
     for place, name in enumerate(("attention", "MLP")):
         gone = torch.stack([same for factors, same in pictures.items() if factors[place] == 0]).any(dim=0)
-        dropped = gone.double().mean().item()
-        if any(number for factors, number in count.items() if factors[place] == 1):
-            raise Mistake(
-                f"the {name} branch is dropped for some pictures, but for the others it is not divided by 1 - rate: "
-                "`drop_path` does both"
-                if dropped
-                else f"the {name} branch does not go through `drop_path`"
-            )
-        if dropped and torch.equal(gone[0::2], gone[1::2]):
-            raise Mistake(
-                f"pictures 0 and 1, 2 and 3, and so on lose the {name} branch together: each picture has its own draw"
-            )
-        if abs(dropped - 0.25) > 0.1:
-            raise Mistake(
-                f"with drop_path=0.25 the {name} branch is dropped for {dropped:.0%} of the pictures: the rate is "
-                "self.drop_path_rate, and each picture has its own draw"
-            )
+        demand_branch(name, gone, any(n for factors, n in count.items() if factors[place] == 1))
     if not all(count[pair] for pair in ((0, 0), (0, 4 / 3), (4 / 3, 0), (4 / 3, 4 / 3))):
         raise Mistake("the two branches share one draw: each branch goes through a `drop_path` of its own")
     if difference(once, twice) or difference(once, whole):
         raise Mistake("drop path is active in evaluation: pass it self.training")
+
+
+def demand_branch(name: str, gone: Tensor, unscaled: bool) -> None:
+    """Demand of the pictures that lost a branch that each was drawn, and that the others were scaled."""
+    dropped = gone.double().mean().item()
+    if unscaled:
+        raise Mistake(
+            f"the {name} branch is dropped for some pictures, but for the others it is not divided by 1 - rate: "
+            "`drop_path` does both"
+            if dropped
+            else f"the {name} branch does not go through `drop_path`"
+        )
+    if dropped and torch.equal(gone[0::2], gone[1::2]) and not gone.all():
+        raise Mistake(
+            f"pictures 0 and 1, 2 and 3, and so on lose the {name} branch together: each picture has its own draw"
+        )
+    if abs(dropped - 0.25) > 0.1:
+        raise Mistake(
+            f"with drop_path=0.25 the {name} branch is dropped for {dropped:.0%} of the pictures: the rate is "
+            "self.drop_path_rate, and each picture has its own draw"
+        )
+
+
+def other_keyword(self, x, weights=False):
+    return Block.forward(self, x, weights)
+
+
+def attends_again(block, x, result, weights):
+    return result, block.attn(block.norm1(x), return_attention=True)[1]
+
+
+BESIDE = {"dim": 8, "num_heads": 2}
+
+
+@demand(
+    {
+        "the second argument of forward is called `return_attention`": [
+            type("Block", (Block,), {"forward": other_keyword}),
+            type("Block", (Block,), {"forward": lambda self, x: Block.forward(self, x)}),
+        ]
+    }
+)
+def names_its_switch(answer):
+    check_keyword(answer, BESIDE, torch.randn(2, 5, 8))
+
+
+@demand({"attention runs 2 times: one call": pair_of(attends_again)})
+def attends_once(answer):
+    module, calls = build(answer, **BESIDE), []
+    module.attn.register_forward_hook(lambda *_: calls.append(1))
+    module(torch.randn(2, 5, 8), return_attention=True)
+    if len(calls) > 1:
+        raise Mistake(
+            f"attention runs {len(calls)} times: one call, `self.attn(..., return_attention=True)`, gives the branch "
+            "and the weights"
+        )
+
+
+NORMED = (
+    "the residual must come from the stream itself: you add the branch to the *normed* tokens, so the stream is "
+    "rewritten in every block"
+)
+LOST = "{} has no residual: its output replaces the stream instead of being added to it"
+UNNORMED = "{} reads the raw stream: {} is missing in front of it"
+
+exercise(
+    Block,
+    builds_its_parts,
+    results(
+        lambda: [
+            ({"dim": 4, "num_heads": 1}, torch.randn(1, 2, 4)),
+            ({"dim": 8, "num_heads": 2}, 2 * torch.randn(2, 5, 8)),
+            ({"dim": 6, "num_heads": 3, "mlp_ratio": 1.5}, torch.randn(3, 4, 6) + 1),
+        ],
+        {
+            "you norm after the addition: that is post-norm. Here each branch norms what it reads; the sum stays": (
+                block_of(lambda b, x: b.norm1(x + b.attn(x)), lambda b, x: b.norm2(x + b.mlp(x)))
+            ),
+            NORMED: block_of(from_normed("norm1", "attn"), from_normed("norm2", "mlp")),
+            NORMED + " (in the attention half)": block_of(from_normed("norm1", "attn"), think),
+            NORMED + " (in the MLP half)": block_of(attend, from_normed("norm2", "mlp")),
+            "the plus stands inside: equation 2 is MSA(LN(z)) + z, and you compute MSA(LN(z) + z). No way leads around "
+            "the attention": block_of(lambda b, x: b.attn(b.norm1(x) + x), think),
+            "norm1 is used twice: each of the two branches has a norm of its own, with weights of its own": block_of(
+                attend, lambda b, x: x + b.mlp(b.norm1(x))
+            ),
+            UNNORMED.format("the MLP", "norm2"): block_of(attend, lambda b, x: x + b.mlp(x)),
+            UNNORMED.format("attention", "norm1"): block_of(lambda b, x: x + b.attn(x), think),
+            "no norm is used: norm1 before attention, norm2 before the MLP": block_of(
+                lambda b, x: x + b.attn(x), lambda b, x: x + b.mlp(x)
+            ),
+            "both residuals are missing: x + ... in both lines": block_of(
+                lambda b, x: b.attn(b.norm1(x)), lambda b, x: b.mlp(b.norm2(x))
+            ),
+            LOST.format("attention"): block_of(lambda b, x: b.attn(b.norm1(x)), think),
+            LOST.format("the MLP"): block_of(attend, lambda b, x: b.mlp(b.norm2(x))),
+            "MLP and attention are swapped: equation 2, attention, comes first": block_of(think, attend),
+            "the MLP reads the stream from before attention: equation 3 starts from z', the result of equation 2": (
+                block_of(nothing, lambda b, x: attend(b, x) + b.mlp(b.norm2(x)))
+            ),
+            "equation 3 adds to z', the result of equation 2; you add to the input of the block, so attention's own "
+            "contribution is lost": block_of(nothing, lambda b, x: x + b.mlp(b.norm2(attend(b, x)))),
+            "you norm what a branch writes; norm what it reads": block_of(
+                lambda b, x: x + b.norm1(b.attn(x)), lambda b, x: x + b.norm2(b.mlp(x))
+            ),
+            "norm1 and norm2 are swapped": block_of(
+                lambda b, x: x + b.attn(b.norm2(x)), lambda b, x: x + b.mlp(b.norm1(x))
+            ),
+            "the second half, equation 3, is missing": block_of(attend, nothing),
+            "you always return the weights: without return_attention=True the next block expects tokens alone": type(
+                "Block", (Block,), {"forward": lambda self, x, always=True: Block.forward(self, x, True)}
+            ),
+            "does your dropout or drop path use the rate it is given": [
+                both(at_rate(lambda rate: 1 - rate)),
+                both(at_rate(lambda rate: 0.5)),
+            ],
+        },
+    ),
+    passes_rates_on,
+    drops_its_branches,
+    names_its_switch,
+    results(
+        lambda: [(BESIDE, torch.randn(2, 5, 8), True)],
+        {
+            "`return_attention` is forgotten: with True the pair (tokens, weights) is wanted, and `self.attn` has the "
+            "same switch": pair_of(lambda block, x, result, weights: result),
+            "first the tokens, then the weights": pair_of(
+                lambda block, x, result, weights: (weights, result)
+            ),
+            "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)": pair_of(
+                lambda block, x, result, weights: (result, weights.mean(dim=1))
+            ),
+            "the weights come from the result of the block: wanted are those that made the attention branch": (
+                pair_of(
+                    lambda block, x, result, weights: (
+                        result,
+                        block.attn(block.norm1(result), return_attention=True)[1],
+                    )
+                )
+            ),
+        },
+    ),
+    attends_once,
+)

@@ -2,14 +2,15 @@
 # title: "The encoder: a block, repeated"
 # promise: "You build the block that every Transformer repeats, and you see what lets a deep stack of blocks learn."
 # part: "I. Build it"
-# minutes: 75
+# minutes: 60
 # map: [norm, residual, mlp]
+# recall: ["01.3", "03.1", "04.2"]
 # goals:
 #   - "Compute a layer norm by hand, and say how it differs from a batch norm."
 #   - "Write the MLP of a block, with GELU, and with dropout in the right places."
 #   - "Explain the residual stream: what each branch adds, and how the gradient reaches the first layer."
 #   - "Write drop path, and show that the expected value does not change."
-#   - "Write the block of equations 2 and 3, and say what two lines of post-norm would change."
+#   - "Write the whole block of equations 2 and 3, and say why its norm stands inside the branch."
 # ---
 
 # %% [markdown]
@@ -21,6 +22,9 @@
 #
 # Let us try the first idea that comes to mind: one layer behind the other, nothing else. We send 64 different pictures
 # through it and ask how different they still are.
+#
+# > **Predict.** Twelve layers of attention and MLP, with random weights. How different are two pictures at the end: more
+# > than at the start, as much, or less?
 
 # %%
 import torch
@@ -28,7 +32,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_course import encoder
-from vit_course.classroom import check, plots
+from vit_course.attention import MultiHeadAttention
+from vit_course.classroom import check, plots, table
+from vit_course.classroom.numbers import number, percent
 from vit_course.data import normalize, shapes10
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 from vit_course.machinery.profiles import get_profile
@@ -41,8 +47,13 @@ tokens = PatchEmbed(img_size=32, patch_size=8, in_chans=3, embed_dim=64)(images)
 print("tokens:", tuple(tokens.shape), "= (B, T, D)")
 
 
-class Bare(encoder.Block):
-    """Attention, then MLP, one behind the other."""
+class Bare(nn.Module):
+    """Attention, then a small network for each token, one behind the other."""
+
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.attn = MultiHeadAttention(dim, num_heads)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
     def forward(self, x):
         return self.mlp(self.attn(x))
@@ -60,7 +71,7 @@ def report(stack, x):
         x = block(x)
         if layer in (0, 1, 2, 4, 12):
             within, between = (x.std(dim=axis).mean() / x.std() for axis in (1, 0))
-            print(f"after layer {layer:2}: tokens differ by {within:.4f}, pictures by {between:.4f}")
+            print(f"after layer {layer:2}: tokens differ by {within:.3f}, pictures by {between:.3f}")
 
 
 with torch.no_grad():
@@ -102,17 +113,18 @@ print("normed:", [round(value, 3) for value in ((token - mean) / variance.sqrt()
 # You may know **batch norm** from convolutional networks. It divides in the same way, but it takes mean and variance of
 # one place over *all tokens of all pictures*. In the picture below, cells of one colour share a mean and a variance.
 
-# %%
+# %% fold
 by_token = torch.arange(12)[:, None].expand(12, 8)
 by_place = torch.arange(8)[None].expand(12, 8)
 figure = plots.heat_maps(
     [by_token, by_place],
     ["layer norm: one group a token", "batch norm: one group a place"],
-    "Layer norm never looks outside its token",
+    "Which numbers share a mean and a variance?",
     "number of the group",
 )
 for axis in figure.axes[:2]:
     axis.set(xlabel="place in the token, 0 to D-1", ylabel="token (3 pictures of 4)")
+    axis.set(xticks=range(8), yticks=range(0, 12, 2))
     for line in (3.5, 7.5):
         axis.axhline(line, color="white", linestyle="-", linewidth=2)
 plots.show(
@@ -124,9 +136,10 @@ plots.show(
 # %% [markdown]
 # So with layer norm a picture gets the same result in any company: in a batch of one, in training, in evaluation.
 #
-# **Your task.** Write `layer_norm` for tokens of shape (..., D). The equation above is the full description. Two
-# details cause trouble: where ε stands, and by what the variance is divided. `x.mean(dim=-1, keepdim=True)` keeps the
-# axis, so that (B, T, 1) fits to (B, T, D).
+# **Your task.** Write `layer_norm` for tokens of shape (..., D). The equation above is the full description.
+#
+# > **Trap.** Three details cause trouble: where ε stands; by what the variance is divided, D or D - 1; and the axis that a
+# > mean takes away. `x.mean(dim=-1, keepdim=True)` keeps it, so that (B, T, 1) fits to (B, T, D).
 
 # %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`x.var(dim=-1, unbiased=False, keepdim=True)` is the variance that divides by D. Add eps to it *before* you take the root. Weight and bias have shape (D,), so `*` and `+` fit them to every token."
 from vit_course.encoder import layer_norm
@@ -141,23 +154,25 @@ layer_norm = check(layer_norm)
 photo = plots.sample_photo((224, 224))[None].float() / 255
 pieces = patchify(photo, 16)  # (1, 196, 768)
 normed = layer_norm(pieces, torch.ones(768), torch.zeros(768))
+print("same as nn.LayerNorm:", torch.allclose(normed, nn.LayerNorm(768, eps=1e-6)(pieces), atol=1e-4))
+for name, rows in (("before", pieces), ("after", normed)):
+    lengths = rows.norm(dim=-1)
+    print(f"loudest patch / quietest patch, {name}: {number(lengths.max() / lengths.min())}")
+
+# %% fold
 figure = plots.image_row(
     [photo[0], unpatchify(normed, 16, (14, 14))[0] / 5 + 0.5],
     ["the photo", "every patch normed by itself"],
-    "After the norm a dark patch speaks as loudly as a bright one",
+    "What becomes of dark patches?",
     height=3,
 )
 plots.show(
     figure, "Left the portrait. Right the same, each patch normed: faint texture in dark areas is now strong."
 )
 
-torch_norm = nn.LayerNorm(768, eps=1e-6)
-print("same as nn.LayerNorm:", torch.allclose(normed, torch_norm(pieces), atol=1e-4))
-norms = pieces.norm(dim=-1), normed.norm(dim=-1)
-print("loudest patch / quietest patch, before:", f"{norms[0].max() / norms[0].min():.1f}, after: ", end="")
-print(f"{norms[1].max() / norms[1].min():.1f}")
-
 # %% [markdown]
+# After the norm a dark patch speaks as loudly as a bright one.
+#
 # ## 3. Where does a token think?
 #
 # In the MLP. It widens the token from D to 4D, bends, and narrows it to D again:
@@ -172,7 +187,7 @@ print(f"{norms[1].max() / norms[1].min():.1f}")
 # max(0, x), with a soft corner. (The authors' code computes it by an approximation with a tanh, which differs by less
 # than .001. We use the exact curve.)
 
-# %%
+# %% fold
 x = torch.linspace(-4, 3, 141, requires_grad=True)
 series = {}
 for name, act in (("GELU", F.gelu), ("ReLU", F.relu)):
@@ -180,9 +195,7 @@ for name, act in (("GELU", F.gelu), ("ReLU", F.relu)):
     (slope,) = torch.autograd.grad(y.sum(), x)
     series[name] = (x.tolist(), y.tolist())
     series[f"slope of {name}"] = (x.tolist(), slope.tolist())
-figure = plots.curves(
-    series, "Left of 0 GELU still has a slope, ReLU has none", "input x of the unit", "output, slope"
-)
+figure = plots.curves(series, "Where does a unit still have a slope?", "input x of the unit", "output, slope")
 plots.show(
     figure, "GELU and ReLU nearly agree; ReLU's slope jumps from 0 to 1, GELU's runs smoothly and is not 0."
 )
@@ -203,7 +216,7 @@ for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
     print(f"{name}: {dead} of 256 units get no gradient from any of {inputs[..., 0].numel():,} tokens")
 
 # %% [markdown]
-# This is an argument, not a proof that GELU trains better. Section 8 measures what it is worth here.
+# This is an argument, not a proof that GELU trains better. Section 9 measures what it is worth here.
 #
 # ### Dropout
 #
@@ -215,7 +228,7 @@ for name, act in (("ReLU", F.relu), ("GELU", F.gelu)):
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
 
-# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
+# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=9 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
 from vit_course.encoder import Mlp
 
 Mlp = check(Mlp)
@@ -231,9 +244,9 @@ print("change token 3, and these outputs change:", moved.nonzero().flatten().tol
 print("two runs agree in evaluation:", torch.equal(mlp(row), mlp(row)))
 mlp.train()
 print("two runs agree in training:  ", torch.equal(mlp(row), mlp(row)))
-attention_size = sum(p.numel() for p in encoder.MultiHeadAttention(192, 3).parameters())
-mlp_size = sum(p.numel() for p in mlp.parameters())
-print(f"parameters: MLP {mlp_size:,}, attention {attention_size:,}: {mlp_size / attention_size:.1f} to 1")
+sizes = {"MLP": mlp, "attention": MultiHeadAttention(192, 3)}
+sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in sizes.items()}
+table([[name, size] for name, size in sizes.items()], ["part of a block", "parameters, D = 192"])
 
 # %% [markdown]
 # Attention moves information *between* tokens, the MLP works *inside* each. Two thirds of a block's parameters are in
@@ -251,8 +264,12 @@ print(f"parameters: MLP {mlp_size:,}, attention {attention_size:,}: {mlp_size / 
 
 
 # %%
-class NormOnly(encoder.Block):
+class NormOnly(Bare):
     """Attention and MLP with a norm in front of each, one behind the other."""
+
+    def __init__(self, dim, num_heads):
+        super().__init__(dim, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
 
     def forward(self, x):
         return self.mlp(self.norm2(self.attn(self.norm1(x))))
@@ -271,7 +288,10 @@ with torch.no_grad():
 # nothing to say can say 0, and the old content stays. On the way back the gradient passes through the I unchanged, however
 # many layers there are. The line that everything is added to is the **residual stream**.
 #
-# The finished `encoder.Block` has it. We send a gradient back through 12 layers and measure it at every depth.
+# The finished block of this lesson, `encoder.Block`, has it. We send a gradient back through 12 layers and measure it at
+# every depth.
+#
+# > **Predict.** Three stacks: nothing; norms alone; norms and residuals. In which does the first layer still learn?
 
 
 # %%
@@ -287,9 +307,19 @@ def stream_gradients(stack):
 
 
 kinds = {"no norm, no residual": Bare, "norm, no residual": NormOnly, "norm and residual": encoder.Block}
+sizes = {name: stream_gradients(make_stack(kind, 12)) for name, kind in kinds.items()}
+print("tokens and pictures, with norm and residual:")
+with torch.no_grad():
+    report(make_stack(encoder.Block, 12), tokens)
+table(
+    [[name, number(gradients[0]), number(gradients[-1])] for name, gradients in sizes.items()],
+    ["stack", "gradient before layer 1", "after layer 12"],
+)
+
+# %% fold
 figure = plots.curves(
-    {name: (list(range(13)), stream_gradients(make_stack(kind, 12))) for name, kind in kinds.items()},
-    "Without norm and residual almost no gradient reaches the first layer",
+    {name: (list(range(13)), gradients) for name, gradients in sizes.items()},
+    "How much of the gradient reaches the first layer?",
     "depth: after this many layers",
     "size of the gradient (its norm)",
     log="y",
@@ -299,13 +329,13 @@ plots.show(
     "Three lines over 13 depths, the y axis logarithmic. Without norm and residual the gradient loses about a factor of "
     "ten or more per layer on its way back; the other two stay level.",
 )
-print("tokens and pictures, with norm and residual:")
-with torch.no_grad():
-    report(make_stack(encoder.Block, 12), tokens)
 
 # %% [markdown]
-# With the norm alone the gradient keeps its *size*, but the tokens have lost their *content*. With norm and residual both
-# survive. That is why a block has both.
+# Without both, almost no gradient reaches the first layer. With the norm alone it keeps its *size*, but the tokens have
+# lost their *content*.
+#
+# > **Key idea.** The norm keeps the size of the numbers, the residual keeps their content and carries the gradient. A block
+# > has both.
 #
 # ## 5. May a block miss a branch?
 #
@@ -320,7 +350,7 @@ with torch.no_grad():
 # **Your task.** Write `drop_path`. It gets the *branch*, x = F(z), of shape (B, ...), and returns m/(1-p) · x. Draw one m for
 # each picture. Outside training it returns x.
 
-# %% exercise="vit_course.encoder:drop_path" difficulty=2 minutes=8 hint="You need B random numbers in a shape that broadcasts against x: (B, 1, 1) for x of shape (B, T, D). Which of them mean keep?" hint2="`(x.shape[0],) + (1,) * (x.ndim - 1)` is the shape for any number of axes. `torch.rand(shape, device=x.device)` is below `rate` with probability `rate`: those are dropped. A comparison gives True and False, and these multiply x like 1 and 0. Do not forget the division, nor the case outside training."
+# %% exercise="vit_course.encoder:drop_path" difficulty=2 minutes=9 hint="You need B random numbers in a shape that broadcasts against x: (B, 1, 1) for x of shape (B, T, D). Which of them mean keep?" hint2="`(x.shape[0],) + (1,) * (x.ndim - 1)` is the shape for any number of axes. `torch.rand(shape, device=x.device)` is below `rate` with probability `rate`: those are dropped. A comparison gives True and False, and these multiply x like 1 and 0. Do not forget the division, nor the case outside training."
 from vit_course.encoder import drop_path
 
 drop_path = check(drop_path)
@@ -331,18 +361,19 @@ drop_path = check(drop_path)
 
 
 # %%
-def draw_survivors(rate, depth=12, batch=16):
-    """Show for a batch which branches survive, and by what they are multiplied."""
+def draw_survivors(rate):
+    """Show for 16 pictures which branches of 12 blocks survive, and by what they are multiplied."""
     torch.manual_seed(0)
-    rates = torch.linspace(0, rate, depth).repeat_interleave(2).tolist()
-    factors = torch.cat([drop_path(torch.ones(batch, 1), p, training=True) for p in rates], dim=1)
-    title = (
-        f"p up to {rate}: a picture uses {(factors > 0).sum(1).float().mean():.0f} of {2 * depth} branches"
-    )
+    rates = torch.linspace(0, rate, 12).repeat_interleave(2).tolist()
+    factors = torch.cat([drop_path(torch.ones(16, 1), p, training=True) for p in rates], dim=1)
+    title = f"p up to {rate}: a picture uses {(factors > 0).sum(1).float().mean():.0f} of 24 branches"
     figure = plots.heat_maps([factors], [""], title, "factor of the branch (0: dropped)")
     figure.set_size_inches(6.4, 3.6)
     figure.axes[0].set(
-        xlabel="branch: attention and MLP of 12 blocks in turn", ylabel="picture", aspect="auto"
+        xlabel="branch: attention and MLP of 12 blocks in turn",
+        ylabel="picture",
+        xticks=range(0, 24, 4),
+        aspect="auto",
     )
     plots.show(figure, f"A table of pictures by branches at rate {rate}; more cells are 0 towards the right.")
 
@@ -368,21 +399,23 @@ print("in evaluation the branch itself:", torch.equal(drop_path(branch, 0.5, tra
 # %% [markdown]
 # ## 6. What does one block do, line by line?
 #
-# Now all parts are there. The paper's equations 2 and 3, beside the code without drop path:
+# Now all parts are there. The paper writes
 #
-# | paper | code |
-# |---|---|
-# | (2) $\;z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1}$ | `x = x + self.attn(self.norm1(x))` |
-# | (3) $\;z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell$ | `x = x + self.mlp(self.norm2(x))` |
+# $$z'_\ell = \mathrm{MSA}(\mathrm{LN}(z_{\ell-1})) + z_{\ell-1} \quad (2) \qquad
+# z_\ell = \mathrm{MLP}(\mathrm{LN}(z'_\ell)) + z'_\ell \quad (3)$$
 #
 # $z_{\ell-1}$, $z'_\ell$ and $z_\ell$ are the stream before, inside and after block number ℓ = 1 ... L, (T, D) each for one
 # picture, T = N + 1. MSA is multi-head self-attention, lesson 04. The two LN are two layers, each with its own γ and β.
 #
-# **Your task.** Write `Block.forward`. `__init__` is given. Each branch goes through `drop_path` before it is added. With
-# `return_attention=True`, return a pair: the tokens, and the weights of `self.attn`, which has the same switch. So whoever
-# wants to look inside later needs no second pass.
+# > **Trap.** Where does the plus stand? MSA(LN(z) + z) is another function: no way leads around the attention. And what is
+# > added *to* is z itself, not the normed z.
+#
+# **Your task.** Write the class `Block`. `__init__` makes the parts that the docstring names, and passes the three rates on.
+# `forward` is equations 2 and 3; each branch goes through `drop_path` before it is added. With `return_attention=True`,
+# return a pair: the tokens, and the weights of `self.attn`, which has the same switch. Whoever wants to look inside
+# later needs no second pass.
 
-# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=8 hint="Two lines, one an equation. The norm is inside the branch: what is added *to* is x as it came. Get these two right first, then the pair." hint2="Take the two lines of the table. The part behind `x +` is the branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
+# %% exercise="vit_course.encoder:Block" difficulty=3 minutes=15 hint="`__init__`: two `nn.LayerNorm(dim, eps=1e-6)`, a `MultiHeadAttention`, an `Mlp`, and the rate. `MultiHeadAttention` takes its rates by name: `attn_drop=` is the one on the weights, `proj_drop=` the one after W_O. `forward`: one line for each equation first, then `drop_path`, then the pair." hint2="The hidden width is `int(dim * mlp_ratio)`. The part behind `x +` is a branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
 from vit_course.encoder import Block
 
 Block = check(Block)
@@ -400,9 +433,15 @@ with torch.no_grad():
         for name, part in zip(lengths, (x, middle - x, after - middle), strict=True):
             lengths[name].append(part.norm(dim=-1).mean().item())
         x = after
+table(
+    [[name, *(number(values[block - 1]) for block in (1, 4, 8, 12))] for name, values in lengths.items()],
+    ["mean length of a token's vector", "block 1", "block 4", "block 8", "block 12"],
+)
+
+# %% fold
 figure = plots.curves(
     {name: (list(range(1, 13)), values) for name, values in lengths.items()},
-    "Branches add pieces of steady size, and the stream grows",
+    "What grows from block to block?",
     "block",
     "length of a token's vector (mean)",
 )
@@ -412,10 +451,27 @@ plots.show(
 
 # %% [markdown]
 # Each branch reads a *normed* copy of the stream, so it sees numbers of the same size at every depth. What it writes is
-# smaller than the stream, and the deeper the block, the smaller its share. Nobody norms the stream itself, so it grows. This is why the model has one more layer norm
-# at the very end (equation 4, lesson 06).
+# smaller than the stream, and the deeper the block, the smaller its share. Nobody norms the stream itself, so it grows.
+# This is why the model has one more layer norm at the very end (equation 4, lesson 06).
 #
-# ## 7. Why is the norm inside the branch?
+# ## 7. What is the encoder?
+#
+# L blocks, one behind the other. Nothing is new except a loop:
+
+# %%
+stack = encoder.Encoder(depth=12, dim=192, num_heads=3, drop_path=0.1)
+out, attentions = stack(torch.randn(2, 65, 192), return_attention=True)
+print("in and out:", (2, 65, 192), tuple(out.shape))
+print("attention:", len(attentions), "layers of", tuple(attentions[0].shape), "= (B, h, T, T)")
+print("drop path, every fourth block:", [round(block.drop_path_rate, 3) for block in stack][::4])
+one, total = (sum(p.numel() for p in part.parameters()) for part in (stack[0], stack))
+print(f"parameters: {number(one)} in a block, {number(total)} in all")
+
+# %% [markdown]
+# The shape never changes, so blocks can be stacked as high as you like.
+
+# %% [markdown] curious
+# ## 8. Why is the norm inside the branch?
 #
 # The Transformer of 2017 had it outside: add first, then norm the sum. This is **post-norm**; ours is **pre-norm**. Two
 # lines differ:
@@ -468,9 +524,11 @@ for name, kind in (("pre-norm", Block), ("post-norm", PostNormBlock)):
         sizes = torch.stack([layer_gradients(kind, depth, seed) for seed in range(4)]).mean(dim=0)
         series[f"{name}, {depth} layers"] = (list(range(1, depth + 1)), sizes.tolist())
         print(f"{name:9} {depth:2} layers: gradient in the last layer {sizes[-1]:.1f}")
+
+# %% fold
 figure = plots.curves(
     series,
-    "In pre-norm the late layers are calm; in post-norm all are equally loud",
+    "In which layers is the gradient large?",
     "layer",
     "size of the gradient of fc2",
 )
@@ -483,14 +541,14 @@ plots.show(
 # %% [markdown]
 # Look at the last layer. In pre-norm, four times the layers give half the gradient: it shrinks like $1/\sqrt{L}$.
 # In post-norm it stays as large, however deep the stack is. A gradient says how strongly the loss reacts to a weight. The
-# optimiser Adam moves every weight by about the same amount, so in post-norm the same step in the late layers changes the
-# result more. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
+# common way of training, Adam, moves every weight by about the same amount, so in post-norm the same step in the late layers
+# changes the result more. (Post-norm is often said to make gradients *vanish*. In this measurement it does not.)
 #
 # This law for the last layer is that of Xiong et al. Their curves *over the layers* look different from ours: in their
 # translation model pre-norm is level, and post-norm grows towards the last layer.
 #
-# The real test is learning. Each stack gets 32 pictures to learn by heart, with Adam at full speed from the first step. A
-# loss of ln 10 = 2.3 means guessing.
+# The real test is learning. Each stack gets 32 pictures to learn by heart. (Adam is an *optimiser*: it moves the weights
+# along the gradient, a little in each step. Lesson 06 writes this loop.) A loss of ln 10 = 2.3 means guessing.
 
 # %% tags=["nbval-ignore-output"]
 depth, steps = get_profile().pick(smoke=(4, 3), cpu=(24, 40), gpu=(24, 40))
@@ -515,8 +573,12 @@ def learn_by_heart(kind):
 
 kinds = {"pre-norm": Block, "post-norm": PostNormBlock, "norm, no residual": NormOnly}
 print(f"profile {get_profile().name}: {depth} layers, {steps} steps (about a minute or less)")
+losses = {name: learn_by_heart(kind) for name, kind in kinds.items()}
+table([[name, number(values[-1])] for name, values in losses.items()], ["stack", "loss at the last step"])
+
+# %% fold tags=["nbval-ignore-output"]
 figure = plots.curves(
-    {name: (list(range(steps)), learn_by_heart(kind)) for name, kind in kinds.items()},
+    {name: (list(range(steps)), values) for name, values in losses.items()},
     f"32 pictures to learn by heart: {depth} layers, no warm-up",
     "step",
     "loss (nats)",
@@ -528,24 +590,11 @@ plots.show(figure, "Loss over training steps for pre-norm, post-norm and a stack
 # at once. The stack without residuals hardly gets below guessing. Post-norm lags far behind. It is not hopeless: with six layers,
 # with a smaller learning rate or with a slow start (warm-up, lesson 07) it learns these pictures too: try it. The size of
 # the effect also depends on the initial weights. Pre-norm asks for less care, and the ViT uses it.
-#
-# ## 8. What is the encoder?
-#
-# L blocks, one behind the other. Nothing is new except a loop:
 
-# %%
-stack = encoder.Encoder(depth=12, dim=192, num_heads=3, drop_path=0.1)
-out, attentions = stack(torch.randn(2, 65, 192), return_attention=True)
-print("in and out:", (2, 65, 192), tuple(out.shape))
-print("attention:", len(attentions), "layers of", tuple(attentions[0].shape), "= (B, h, T, T)")
-print("drop path, first to last:", [round(block.drop_path_rate, 3) for block in stack][::4], "...", 0.1)
-one, total = (sum(p.numel() for p in part.parameters()) for part in (stack[0], stack))
-print(f"parameters: {one:,} in a block, {total:,} in all")
-
-# %% [markdown]
-# The shape never changes, so blocks can be stacked as high as you like.
+# %% [markdown] curious
+# ## 9. GELU or ReLU?
 #
-# One debt is left: GELU or ReLU? A small encoder learns Shapes-10 with each, from the same initial weights, Xavier's again.
+# One debt is left. A small encoder learns Shapes-10 with each, from the same initial weights, Xavier's again.
 # (We borrow the whole model from lesson 06.)
 
 # %% tags=["nbval-ignore-output"]
@@ -582,65 +631,56 @@ print(
     f"profile {get_profile().name}: {epochs} epochs of {count} pictures, {seeds} seeds, about a minute or less"
 )
 print(dataset.provenance)
-for act in (nn.GELU, nn.ReLU):
-    print(act.__name__, [f"{accuracy_with(act, seed):.1%}" for seed in range(seeds)])
+found = [
+    [act.__name__, *(percent(accuracy_with(act, seed)) for seed in range(seeds))]
+    for act in (nn.GELU, nn.ReLU)
+]
+table(found, ["activation", *(f"seed {seed}" for seed in range(seeds))])
 
 # %% [markdown]
 # Compare the two rows, then the numbers inside a row (the smoke profile has only one). Two seeds of the *same* activation
-# may differ as much as the two activations do, and ReLU may well be ahead. From so few runs nobody can name a winner. We use GELU because the paper
-# does, and because trained weights expect it.
-#
+# may differ as much as the two activations do, and ReLU may well be ahead. From so few runs nobody can name a winner. We
+# use GELU because the paper does, and because trained weights expect it.
+
+# %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# Over which numbers does layer norm take its mean, for x of shape (B, T, D)?
 #
-# **1.** Over which numbers does layer norm take its mean, for x of shape (B, T, D)? (a) the T tokens (b) the D numbers of one
-# token (c) all B pictures
+# - [ ] the T tokens of a picture :: That would mix the tokens, and mixing is attention's work.
+# - [x] the D numbers of one token :: Each token by itself, whatever stands beside it.
+# - [ ] all B pictures :: That is batch norm's way: then a picture's result depends on the other pictures.
+
+# %% [markdown] quiz
+# A text writes equation 2 as z' = MSA(LN(z) + z). What is wrong?
 #
-# <details><summary>Answer</summary>
+# - [ ] nothing: a sum may stand before a layer or behind it :: A sum before a layer is another function.
+# - [x] attention replaces the stream :: The plus must stand *behind* MSA. Here no way leads around the attention, and the old content is lost, as in section 4.
+# - [ ] this is post-norm :: Post-norm is LN(MSA(z) + z).
+
+# %% [markdown] quiz
+# Drop path, p = 0.25, in training. By what is a branch multiplied that stays?
 #
-# **(b)** Each token by itself. (a) would mix the tokens, and that is attention's work. (c) is batch norm's way, and then a picture's
-# result depends on the other pictures.
+# - [ ] 0.75 :: Then it would shrink twice.
+# - [ ] 1 :: Without the scale all branches would be too strong in evaluation.
+# - [x] 1.33 :: 1 / (1 - 0.25), so that 0.75 · 1.33 = 1 on average.
+
+# %% [markdown] quiz
+# A model uses a single `nn.LayerNorm(D)` in front of every attention, in front of every MLP and at the end. What follows?
 #
-# </details>
+# - [x] all places share one γ and one β :: Each place should have its own scale and shift to learn; the paper's model has 2L + 1 layer norms.
+# - [ ] an error, since one layer cannot be called twice :: A layer may be called as often as you like. Every shape fits, and it trains.
+# - [ ] nothing :: That is true of mean and variance only.
+
+# %% [markdown] quiz
+# Why does a pre-norm model need a norm after its last block?
 #
-# **2.** A text writes equation 2 as z' = MSA(LN(z) + z). What is wrong? (a) nothing, a sum may be put anywhere (b) the
-# residual is inside, so attention replaces the stream (c) this is post-norm
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** The plus must stand *behind* MSA: MSA(LN(z)) + z. Here no road leads around the attention, and the old content
-# is lost, as in section 4. (a): a sum before a layer is another function. (c): post-norm is LN(MSA(z) + z).
-#
-# </details>
-#
-# **3.** Drop path, p = 0.25, in training. By what is a branch multiplied that stays? (a) 0.75 (b) 1 (c) 1.33 (d) 4
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** 1 / (1 - 0.25), so that 0.75 · 1.33 = 1 on average. (a) shrinks twice. (b) forgets the scale: in evaluation all
-# branches would be too strong. (d) is 1/p.
-#
-# </details>
-#
-# **4.** A model makes a single `nn.LayerNorm(D)` and uses it in front of every attention, in front of every MLP and at
-# the end. (a) fine, a norm is a norm (b) an error (c) all places share one γ and one β
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** Each place has its own scale and shift to learn, and the paper's model has 2L + 1 layer norms. (a) is true of
-# the mean and the variance only. (b): every shape fits, and it trains.
-#
-# </details>
-#
-# **5.** Why does a pre-norm model need a norm after its last block? (a) the stream has grown and was never normed (b) for the softmax
-# in attention (c) it does not
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** Only the branches read normed copies. (b): attention has its own norm in front. (c): equation 4 has it, and without
-# it the head gets numbers whose size depends on the depth.
-#
-# </details>
-#
+# - [ ] for the softmax in the attention of the last block :: Attention has its own norm in front.
+# - [ ] it does not need one :: Equation 4 has it. Without it the head gets numbers whose size depends on the depth.
+# - [x] the stream has grown and was never normed :: Only the branches read normed copies.
+
+# %% [markdown]
 # ## Recap
 #
 # | what | shape | Ti: D = 192, 65 tokens |

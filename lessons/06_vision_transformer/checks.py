@@ -1,21 +1,22 @@
-"""Checks of lesson 06: the Vision Transformer."""
+"""Checks of lesson 06: the Vision Transformer as a whole, the training loop, the evaluation."""
 
-import inspect
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import combinations
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course import vit
-from vit_course.classroom.checks.compare import compare, compare_modules
-from vit_course.classroom.checks.outcome import Mistake, build, outcome, spread_weights
-from vit_course.classroom.checks.parts import check_float64, check_keyword
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights, spread_weights
+from vit_course.classroom.checks.task import demand, exercise, results
 from vit_course.classroom.checks.words import difference, explain_error
-from vit_course.embeddings import pool
+from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
+from vit_course.classroom.my_model import fitted
+from vit_course.embeddings import prepend_cls_token
+
+# -- MiniViT
 
 TINY = {
     "img_size": 4,
@@ -26,358 +27,976 @@ TINY = {
     "depth": 1,
     "num_heads": 1,
 }
-SMALL = {"img_size": (8, 12), "patch_size": 4, "num_classes": 5, "embed_dim": 12, "depth": 2, "num_heads": 2}
-NO_CLS = {"global_pool": "avg", "class_token": False}
+SMALL = TINY | {"img_size": (8, 12), "patch_size": 4, "in_chans": 3, "num_classes": 5}
+SMALL |= {"embed_dim": 12, "depth": 2, "num_heads": 2}
 
 
-def wrong(forward: Callable) -> type:
-    """Make a model whose forward pass is this function of (model, images)."""
-    return type("Wrong", (vit.VisionTransformer,), {"forward": forward})
+def model_of(forward: Callable) -> type:
+    """Return a `MiniViT` whose forward pass is this function of (model, images)."""
+    return type("MiniViT", (MiniViT,), {"forward": forward})
+
+
+def model_with(**changed: Callable) -> type:
+    """Return a `MiniViT` that changes itself after it is made: a function of the model for each attribute."""
+
+    def init(self, *sizes, **named):
+        MiniViT.__init__(self, *sizes, **named)
+        for name, value in changed.items():
+            made = value(self)
+            delattr(self, name)
+            setattr(self, name, made)
+
+    return type("MiniViT", (MiniViT,), {"__init__": init})
 
 
 def tokens(model: nn.Module, images: Tensor) -> Tensor:
-    return model.norm(model.blocks(model.embed(images)))
+    """Equation 1."""
+    return prepend_cls_token(model.patch_embed(images), model.cls_token) + model.pos_embed
 
 
-def classify(model: nn.Module, z: Tensor) -> Tensor:
-    return model.head(model.pre_logits(z))
+def encoded(model: nn.Module, images: Tensor) -> Tensor:
+    """All tokens after the final norm."""
+    return model.norm(model.blocks(tokens(model, images)))
 
 
 def late_cls(model: nn.Module, images: Tensor) -> Tensor:
     """Add positions to the patches first, then put a CLS token without a position in front."""
-    patches = model.patch_embed(images)
-    patches = patches + model.pos_embed[:, 1:]
-    x = torch.cat([model.cls_token.expand(len(patches), -1, -1), patches], dim=1)
-    return classify(model, model.norm(model.blocks(x))[:, 0])
+    patches = model.patch_embed(images) + model.pos_embed[:, 1:]
+    return model.head(model.norm(model.blocks(prepend_cls_token(patches, model.cls_token)))[:, 0])
 
 
-def no_positions(model: nn.Module, images: Tensor) -> Tensor:
-    patches = model.patch_embed(images)
-    x = torch.cat([model.cls_token.expand(len(patches), -1, -1), patches], dim=1)
-    return classify(model, model.norm(model.blocks(x))[:, 0])
+def cls_at_the_end(read: int) -> type:
+    """Return a model whose CLS token is the last one, and which reads the token at this place."""
+
+    def forward(model, images):
+        patches = model.patch_embed(images)
+        z = torch.cat([patches, model.cls_token.expand(len(patches), -1, -1)], dim=1) + model.pos_embed
+        return model.head(model.norm(model.blocks(z))[:, read])
+
+    return model_of(forward)
 
 
-PLAIN_MISTAKES = [
-    (
-        wrong(lambda m, x: classify(m, m.blocks(m.embed(x))[:, 0])),
-        "the final layer norm is missing: equation 4 is y = LN(z_L^0), and `self.norm` is that LN",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 1])),
-        "your head reads token 1, the first patch: the CLS token stands in front, at index 0",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, -1])),
-        "your head reads the last token, a patch: the CLS token stands in front, at index 0",
-    ),
-    (
-        wrong(lambda m, x: classify(m, m.norm(m.blocks(m.patch_embed(x)))[:, 0])),
-        "`self.patch_embed` is only the first step of equation 1: the CLS token and the positions are missing; "
-        "`self.embed` does all of it",
-    ),
-    (wrong(late_cls), "your CLS token has no position: put it in front first, then add E_pos to all tokens"),
-    (wrong(no_positions), "the positions E_pos are missing: `self.embed` does the whole of equation 1"),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 0]).softmax(-1)),
-        "you return probabilities: logits were asked for. The loss applies the softmax itself, and twice is wrong",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 0]).log_softmax(-1)),
-        "you return log-probabilities: logits were asked for, the output of the head as it is",
-    ),
-    (
-        wrong(lambda m, x: classify(m, m.norm(m.blocks(m.blocks(m.embed(x))))[:, 0])),
-        "the images go through the blocks twice: `self.blocks(x)` runs all L blocks, so call it once",
-    ),
-    (
-        wrong(lambda m, x: classify(m, m.norm(m.embed(x))[:, 0])),
-        "the encoder is missing: the CLS token has not met the image yet; call `self.blocks`",
-    ),
-    (
-        wrong(lambda m, x: classify(m, m.blocks(m.norm(m.embed(x)))[:, 0])),
-        "your norm comes before the blocks: the LN of equation 4 comes after the last block",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x))),
-        "you classify every token, (B, T, K): `pool` makes one vector per image first",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 1:].mean(1))),
-        "you average the patches although `self.global_pool` is 'token': `pool` needs the mode",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x).mean(1))),
-        "you average all tokens although `self.global_pool` is 'token': use `pool` with its mode",
-    ),
-    (
-        wrong(lambda m, x: (classify(m, tokens(m, x)[:, 0]), m.blocks(m.embed(x), return_attention=True)[1])),
-        "without `return_attention` return the logits alone, not a pair",
-    ),
-]
-POOL_MISTAKES = [
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 0])),
-        "you always read token 0: `self.global_pool` may be 'avg', and then the patch tokens are averaged",
-    ),
-    (
-        wrong(lambda m, x: classify(m, m.norm(pool(m.blocks(m.embed(x)), "avg", m.num_prefix_tokens)))),
-        "you pool first and normalise then: for the CLS token it is the same, for an average it is not. Every "
-        "token is normed, then pooled",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x).mean(1))),
-        "your average contains the CLS token: pass `self.num_prefix_tokens` to `pool`, it leaves them out",
-    ),
-    (
-        wrong(lambda m, x: classify(m, tokens(m, x)[:, 1:].mean(1))),
-        "without a CLS token your average leaves out the first patch: pass `self.num_prefix_tokens` to `pool`",
-    ),
-]
-HIDDEN_MISTAKES = [
-    (
-        wrong(lambda m, x: m.head(pool(tokens(m, x), m.global_pool, m.num_prefix_tokens))),
-        "`self.pre_logits` is skipped: with `representation_size` it is the hidden tanh layer before the head",
-    ),
-]
+def without_positions(model: nn.Module, images: Tensor) -> Tensor:
+    z = prepend_cls_token(model.patch_embed(images), model.cls_token)
+    return model.head(model.norm(model.blocks(z))[:, 0])
 
 
-def attention_twice(model: nn.Module, images: Tensor, again: bool) -> tuple:
-    x = model.blocks(model.embed(images))
-    _, attentions = model.blocks(x if again else model.embed(images), return_attention=True)
-    return classify(model, pool(model.norm(x), model.global_pool, model.num_prefix_tokens)), attentions
+def makes_images_fit(model: nn.Module, images: Tensor) -> Tensor:
+    height, width = model.patch_embed.img_size
+    padded = F.pad(images, (0, width, 0, height))[:, :, :height, :width]
+    return MiniViT.forward(model, padded.expand(-1, model.patch_embed.proj.in_channels, -1, -1))
 
 
-ATTENTION_MISTAKES = [
-    (
-        wrong(lambda m, x, a: classify(m, pool(tokens(m, x), m.global_pool, m.num_prefix_tokens))),
-        "`return_attention=True` is ignored: return (logits, attentions); `self.blocks` has the same switch",
-    ),
-    (wrong(lambda m, x, a: attention_twice(m, x, False)[::-1]), "the order is (logits, attentions)"),
-    (
-        wrong(lambda m, x, a: attention_twice(m, x, True)),
-        "your attention comes from a second trip through the blocks: one call gives tokens and weights",
-    ),
-    (
-        wrong(lambda m, x, a: (attention_twice(m, x, False)[0], attention_twice(m, x, False)[1][-1])),
-        "you return the weights of the last layer alone: a list over all L layers was asked for",
-    ),
-]
+def in_evaluation(model: nn.Module, images: Tensor) -> Tensor:
+    model.eval()
+    return MiniViT.forward(model, images)
 
 
-@exercise(vit.VisionTransformer)
-def check_vision_transformer(answer):
-    tiny, small = torch.rand(1, 1, 4, 4), torch.rand(2, 3, 8, 12)
-    plain = [(TINY, tiny), (SMALL, small)]
-    pools = [(options | {"global_pool": "avg"}, images) for options, images in plain[:2]]
-    pools += [(SMALL | NO_CLS, small)]
-    positions = [(TINY | {"pos_embed": kind}, tiny) for kind in ("none", "sincos")]
-    hidden = [
-        (options | {"representation_size": size}, x)
-        for options, x, size in [(TINY, tiny, 4), (SMALL, small, 7)]
-    ]
-    attention = [(options, x, True) for options, x in [plain[0], (SMALL | NO_CLS, small), hidden[1]]]
-    check_mode(answer, small)
-    for cases, mistakes in [
-        (plain, PLAIN_MISTAKES),
-        (pools, POOL_MISTAKES),
-        (positions, ()),
-        (hidden, HIDDEN_MISTAKES),
-        (attention, ATTENTION_MISTAKES),
-    ]:
-        compare_modules(answer, vit.VisionTransformer, cases, mistakes)
-    check_keyword(answer, SMALL, small)
-    check_float64(answer, vit.VisionTransformer, SMALL, small)
-    check_pos_drop(answer, small)
-    module = build(answer, **SMALL)
-    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12)):
-        if not isinstance(outcome(lambda f, x: f(x), module, (bad,)), Exception):
-            raise Mistake(
-                f"built for 3x8x12 it accepts images of shape {tuple(bad.shape)}: `self.embed` refuses them"
+def in_float32(model: nn.Module, images: Tensor) -> Tensor:
+    return MiniViT.forward(model, images.float())
+
+
+def in_list(model: nn.Module) -> list:
+    return list(model.blocks)
+
+
+def one_block_again(model: nn.Module) -> nn.ModuleList:
+    return nn.Sequential(*[model.blocks[0]] * len(model.blocks))
+
+
+def large(name: str) -> Callable:
+    """Return what draws a parameter with standard deviation 1."""
+    return lambda model: nn.Parameter(torch.randn(getattr(model, name).shape))
+
+
+@demand(
+    {
+        "self.cls_token is a plain tensor: only an `nn.Parameter` learns": model_with(
+            cls_token=lambda m: torch.zeros(1, 1, m.head.in_features)
+        ),
+        "self.pos_embed is a plain tensor: only an `nn.Parameter` learns": model_with(
+            pos_embed=lambda m: 0.02 * torch.randn(1, m.patch_embed.num_patches + 1, m.head.in_features)
+        ),
+        "self.blocks is a Python list: its blocks are no part of the model, and no optimiser finds their weights": (
+            model_with(blocks=in_list)
+        ),
+        "all your blocks are one and the same: `[Block(...)] * depth` repeats one block": (
+            model_with(blocks=one_block_again)
+        ),
+        "depth is 2, but self.blocks holds": model_with(blocks=lambda m: nn.Sequential(m.blocks[0])),
+        "self.pos_embed has a row for each patch and none for the CLS token: it has N + 1 rows": model_with(
+            pos_embed=lambda m: nn.Parameter(
+                0.02 * torch.randn(1, m.patch_embed.num_patches, m.head.in_features)
             )
+        ),
+    }
+)
+def has_its_parts(answer):
+    module = build(answer, **SMALL)
+    for name in ("cls_token", "pos_embed"):
+        part = getattr(module, name, None)
+        if isinstance(part, Tensor) and not isinstance(part, nn.Parameter):
+            raise Mistake(f"self.{name} is a plain tensor: only an `nn.Parameter` learns, and moves to a GPU")
+    blocks = getattr(module, "blocks", None)
+    if isinstance(blocks, list | tuple):
+        raise Mistake(
+            "self.blocks is a Python list: its blocks are no part of the model, and no optimiser finds their weights. "
+            "Use an `Encoder`, or `nn.Sequential`"
+        )
+    if isinstance(blocks, nn.Sequential | nn.ModuleList):
+        if len({id(block) for block in blocks}) < len(blocks):
+            raise Mistake(
+                "all your blocks are one and the same: `[Block(...)] * depth` repeats one block. Make a new one for "
+                "each layer"
+            )
+        if len(blocks) != SMALL["depth"]:
+            raise Mistake(f"depth is {SMALL['depth']}, but self.blocks holds {len(blocks)} block(s)")
+    positions, patches = getattr(module, "pos_embed", None), math.prod((2, 3))
+    if isinstance(positions, Tensor) and positions.ndim > 1 and positions.shape[-2] == patches:
+        raise Mistake(
+            "self.pos_embed has a row for each patch and none for the CLS token: it has N + 1 rows, so add it after "
+            "the CLS token is in front"
+        )
 
 
-def check_mode(answer: type, images: Tensor) -> None:
-    """Two runs in evaluation must agree, and no run may switch the mode."""
-    module = spread_weights(build(answer, **SMALL, drop_rate=0.25))
+@demand(
+    {
+        "self.head.weight does not start at zero": model_with(
+            head=lambda m: nn.Linear(m.head.in_features, m.head.out_features)
+        ),
+        "self.head.bias does not start at zero": model_with(
+            head=lambda m: zeroed(nn.Linear(m.head.in_features, m.head.out_features), "weight")
+        ),
+        "self.head.weight cannot learn: requires_grad is False": model_with(
+            head=lambda m: m.head.requires_grad_(False)
+        ),
+        "self.pos_embed starts with a standard deviation of": model_with(pos_embed=large("pos_embed")),
+        "self.cls_token starts with a standard deviation of": model_with(cls_token=large("cls_token")),
+        "the eps of self.norm is 1e-05": model_with(norm=lambda m: nn.LayerNorm(m.head.in_features)),
+    }
+)
+def starts_as_promised(answer):
+    module = build(answer, **SMALL)
+    for name in ("weight", "bias"):
+        value = getattr(getattr(module, "head", None), name, None)
+        if isinstance(value, Tensor) and value.any():
+            raise Mistake(
+                f"self.head.{name} does not start at zero (its largest number is {value.abs().max():.2g}): set both "
+                "parameters to 0, for example with nn.init.zeros_, so that the first loss is ln K"
+            )
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
+    for name in ("pos_embed", "cls_token"):
+        value = getattr(module, name, None)
+        if isinstance(value, Tensor) and (std := value.std().item()) > 0.1:
+            raise Mistake(
+                f"self.{name} starts with a standard deviation of {std:.2g}: numbers as large as that drown the "
+                "patches. Positions start with .02, the CLS token with 0"
+            )
+    if (eps := getattr(getattr(module, "norm", None), "eps", 1e-6)) != 1e-6:
+        raise Mistake(f"the eps of self.norm is {eps}, it should be 1e-6: nn.LayerNorm(embed_dim, eps=1e-6)")
+
+
+def zeroed(layer: nn.Linear, name: str) -> nn.Linear:
+    nn.init.zeros_(getattr(layer, name))
+    return layer
+
+
+def copy_weights(answer: nn.Module, finished: nn.Module) -> nn.Module:
+    """Give a student's model the weights of the finished one; either may cut patches with a linear layer."""
+    weights = fitted(finished.state_dict(), answer)
+    return same_weights(answer, SimpleNamespace(state_dict=lambda: weights))
+
+
+@demand({"switches the mode of the model": model_of(in_evaluation)})
+def leaves_the_mode_alone(answer):
+    images = torch.rand(2, 3, 8, 12)
     for training in (True, False):
-        results = [outcome(lambda f, x: f(x), module.train(training), (images,)) for _ in range(2)]
+        module = build(answer, **SMALL).train(training)
+        outcome(lambda f, x: f(x), module, (images,))
         if any(part.training != training for part in module.modules()):
             raise Mistake(
                 "your forward switches the mode of the model: leave out `self.eval()` and `self.train()`. Who calls "
                 "the model decides whether it trains"
             )
-        if training and isinstance(results[0], Tensor) and torch.equal(*results):
+
+
+@demand({"with weights and inputs in float64": model_of(in_float32)})
+def keeps_float64(answer):
+    images = torch.rand(2, 3, 8, 12).double()
+    finished = spread_weights(MiniViT(**SMALL)).double().eval()
+    module = copy_weights(build(answer, **SMALL).double().eval(), finished)
+    got, want = (outcome(lambda f, x: f(x), f, (images,)) for f in (module, finished))
+    if not isinstance(want, Exception) and (wrong := difference(got, want)):
+        raise Mistake(
+            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
+            "tensors the dtype of the images"
+        )
+
+
+@demand({"it accepts images of shape": model_of(makes_images_fit)})
+def refuses_other_images(answer):
+    module = build(answer, **SMALL)
+    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12)):
+        if not isinstance(outcome(lambda f, x: f(x), module, (bad,)), Exception):
             raise Mistake(
-                "with drop_rate=0.25 two runs in training agree: no dropout is at work. Leave out `self.eval()`; "
-                "who calls the model decides whether it trains"
+                f"built for 3x8x12 it accepts images of shape {tuple(bad.shape)}: `self.patch_embed` refuses them"
             )
-    if all(isinstance(result, Tensor) for result in results) and not torch.equal(*results):
-        raise Mistake(
-            "two runs in evaluation give different logits: something is random there. `F.dropout(y)` drops always, "
-            "unless you give it training=self.training; here no dropout is needed beside that of `self.embed`"
-        )
 
 
-def check_pos_drop(answer: type, images: Tensor) -> None:
-    """Compare with the finished model where `pos_drop` multiplies by a factor, in the place of dropping."""
-    logits = []
-    for kind, factor in ((answer, 2.0), (vit.VisionTransformer, 2.0), (vit.VisionTransformer, 1.0)):
-        torch.manual_seed(0)
-        module = spread_weights(build(kind, **SMALL)).train()
-        module.pos_drop.register_forward_hook(lambda _, __, x, factor=factor: factor * x)
-        logits.append(module(images))
-    got, want, undropped = logits
-    if torch.allclose(got, undropped, atol=1e-4):
-        raise Mistake(
-            "in training `self.pos_drop` should drop parts of the tokens; it is part of `self.embed`"
-        )
-    if not torch.allclose(got, want, atol=1e-4):
-        raise Mistake(
-            "in training too much is dropped: `self.pos_drop` is called in a second place. `self.embed` calls it "
-            "already, once, right after the positions are added"
-        )
+exercise(
+    MiniViT,
+    has_its_parts,
+    starts_as_promised,
+    results(
+        lambda: [(TINY, torch.rand(1, 1, 4, 4)), (SMALL, torch.rand(2, 3, 8, 12))],
+        {
+            "the final layer norm is missing: equation 4 is y = LN(z_L^0), and `self.norm` is that LN": model_of(
+                lambda m, x: m.head(m.blocks(tokens(m, x))[:, 0])
+            ),
+            "your head reads token 1, the first patch: the CLS token stands in front, at index 0": model_of(
+                lambda m, x: m.head(encoded(m, x)[:, 1])
+            ),
+            "your head reads the last token, a patch: the CLS token stands in front, at index 0": model_of(
+                lambda m, x: m.head(encoded(m, x)[:, -1])
+            ),
+            "your CLS token stands at the end: it comes first, where its position is and where `pool` reads it": [
+                cls_at_the_end(0),
+                cls_at_the_end(-1),
+            ],
+            "the CLS token and the positions are missing: `self.patch_embed` is only the first step of equation 1": (
+                model_of(lambda m, x: m.head(m.norm(m.blocks(m.patch_embed(x)))[:, 0]))
+            ),
+            "your CLS token has no position: put it in front first, then add E_pos to all tokens": model_of(
+                late_cls
+            ),
+            "the positions E_pos are missing: add `self.pos_embed` once the CLS token is in front": model_of(
+                without_positions
+            ),
+            "the positions are added twice": model_of(
+                lambda m, x: m.head(m.norm(m.blocks(tokens(m, x) + m.pos_embed))[:, 0])
+            ),
+            "you return probabilities: logits were asked for. The loss applies the softmax itself": (
+                model_of(lambda m, x: MiniViT.forward(m, x).softmax(-1))
+            ),
+            "you return log-probabilities: logits were asked for, the output of the head as it is": model_of(
+                lambda m, x: MiniViT.forward(m, x).log_softmax(-1)
+            ),
+            "you return the number of the best class: no gradient comes through `argmax`. Logits were asked for": (
+                model_of(lambda m, x: MiniViT.forward(m, x).argmax(-1))
+            ),
+            "the images go through the blocks twice: `self.blocks(z)` runs all L blocks, so call it once": model_of(
+                lambda m, x: m.head(m.norm(m.blocks(m.blocks(tokens(m, x))))[:, 0])
+            ),
+            "only the first block is used: all L blocks follow one another": model_of(
+                lambda m, x: m.head(m.norm(m.blocks[0](tokens(m, x)))[:, 0])
+            ),
+            "the encoder is missing: the CLS token has not met the image yet; call `self.blocks`": model_of(
+                lambda m, x: m.head(m.norm(tokens(m, x))[:, 0])
+            ),
+            "your norm comes before the blocks: the LN of equation 4 comes after the last block": model_of(
+                lambda m, x: m.head(m.blocks(m.norm(tokens(m, x)))[:, 0])
+            ),
+            "you classify every token, (B, T, K): `pool` makes one vector per image first": model_of(
+                lambda m, x: m.head(encoded(m, x))
+            ),
+            "you average the patches: this model reads the CLS token, `pool` with the mode 'token'": model_of(
+                lambda m, x: m.head(encoded(m, x)[:, 1:].mean(1))
+            ),
+            "you average all tokens: this model reads the CLS token alone, `pool` with the mode 'token'": model_of(
+                lambda m, x: m.head(encoded(m, x).mean(1))
+            ),
+            "a tanh stands before the head: that is the hidden layer of pre-training, not asked for here": model_of(
+                lambda m, x: m.head(encoded(m, x)[:, 0].tanh())
+            ),
+            "two runs in evaluation give different logits: something is random there": model_of(
+                lambda m, x: F.dropout(MiniViT.forward(m, x))
+            ),
+        },
+        prepare=copy_weights,
+    ),
+    leaves_the_mode_alone,
+    keeps_float64,
+    refuses_other_images,
+)
+
+# -- train_one_epoch
+
+PIXELS = 8
 
 
-def omissions(img: int, p: int, c: int, k: int, d: int, depth: int, ratio: float) -> dict[str, int]:
-    """Say, for one size, by how much each usual mistake changes the number of parameters."""
-    hidden, rows = int(d * ratio), img // p
-    block = 4 * d + (4 * d * d + 4 * d) + (2 * d * hidden + hidden + d)
-    return {
-        "you are D short: the bias of the patch projection, the CLS token, the position of the CLS token and the shift "
-        "of the final norm have D numbers each": -d,
-        "you are 2·D short: the final norm, a scale and a shift after the last block, or the CLS token and its "
-        "position": -2 * d,
-        "the number of patches is (image / P)², rows times columns: you take image / P": (rows - rows**2) * d,
-        "the hidden width of the MLP is int(D·mlp_ratio): you take 4·D": depth
-        * (2 * d + 1)
-        * (4 * d - hidden),
-        "the positions are missing: (N + 1)·D": -(rows**2 + 1) * d,
-        "the patch projection is missing: P²·C·D + D": -(p * p * c + 1) * d,
-        "P should be squared: a patch has P²·C numbers": (p - p * p) * c * d,
-        "the channels are missing: a patch has P²·C numbers": p * p * (1 - c) * d,
-        "queries, keys and values need three matrices, D x 3D: you count one D x D": -2 * depth * d * d,
-        "qkv is one layer from D to 3D: you count a layer from D to D": -2 * depth * (d * d + d),
-        "W_O is missing: every attention ends with a layer of D·D + D": -depth * (d * d + d),
-        "the matrix W_O is missing: D·D in every block": -depth * d * d,
-        "the qkv projection has a bias: 3·D in every block": -3 * depth * d,
-        "you are D short in every block: W_O and the second layer of the MLP have a bias each": -depth * d,
-        "the MLP has two layers, D to hidden and hidden to D: you count the first": -depth * (hidden * d + d),
-        "the MLP has two matrices of D·hidden numbers: you count one": -depth * hidden * d,
-        "the first layer of the MLP has a bias of `hidden` numbers": -depth * hidden,
-        "the two biases of the MLP are missing: hidden + D": -depth * (hidden + d),
-        "a block has two norms, each with a scale and a shift, 4·D: you count half": -2 * depth * d,
-        "the two norms of every block are missing: 4·D": -4 * depth * d,
-        "the head has a bias too: D·K + K": -k,
-        "the head is missing: D·K + K": -(d * k + k),
-        "there are L blocks: you count one": (1 - depth) * block,
-        "the biases are missing: every linear layer has one": -d - depth * (5 * d + hidden) - k,
+@dataclass
+class Call:
+    """What was so when a model was called: numbers of the pictures, mode, gradients on or off, weights."""
+
+    rows: list[int]
+    training: bool
+    grad_enabled: bool
+    weight: Tensor
+
+
+class Watched(nn.Module):
+    """A linear classifier that writes down what it is shown, and in which state of things."""
+
+    def __init__(self, pictures: Tensor, num_classes: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(num_classes, PIXELS))
+        self.pictures, self.calls, self.ways_back = pictures, [], 0
+        self.weight.register_hook(self.count_way_back)
+
+    def count_way_back(self, _: Tensor) -> None:
+        self.ways_back += 1
+
+    def forward(self, images: Tensor) -> Tensor:
+        flat = images.flatten(1)
+        same = (flat[:, None] == self.pictures.flatten(1)).all(-1)
+        rows = [int(row.float().argmax()) if row.any() else -1 for row in same]
+        self.calls.append(Call(rows, self.training, torch.is_grad_enabled(), self.weight.detach().clone()))
+        return flat @ self.weight.T
+
+
+@dataclass
+class Epoch:
+    """What an answer did in one epoch: the model with its calls, the gradient at each step, the result."""
+
+    pictures: Tensor
+    labels: Tensor
+    model: Watched
+    gradients: list[Tensor | None] = field(default_factory=list)
+    result: object = None
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.model.calls
+
+
+def epoch_of(answer: Callable, number: int = 10, batch_size: int = 4) -> Epoch:
+    """Let an answer train a watched model, which comes in evaluation mode."""
+    pictures, labels = torch.randn(number, 1, 2, PIXELS // 2), torch.arange(number) % 3
+    epoch = Epoch(pictures, labels[torch.randperm(number)], Watched(pictures, 3).eval())
+    optimizer = torch.optim.SGD(epoch.model.parameters(), lr=0.5)
+
+    def before_step(*_) -> None:
+        gradient = epoch.model.weight.grad
+        epoch.gradients.append(None if gradient is None else gradient.clone())
+
+    optimizer.register_step_pre_hook(before_step)
+    epoch.result = outcome(
+        lambda f, x, y: f(epoch.model, x, y, optimizer, batch_size), answer, (pictures, epoch.labels)
+    )
+    return epoch
+
+
+def one_step(model, images, labels, optimizer):
+    """A step as it should be; returns the loss."""
+    loss = F.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def loop(step: Callable = one_step, batches: Callable | None = None, mode: bool = True) -> Callable:
+    """Return a `train_one_epoch` with another step, or other batches: pairs of rows of images and rows of labels."""
+
+    def answer(model, images, labels, optimizer, batch_size=64):
+        model.train(mode)
+        total = 0.0
+        for rows, rows_of_labels in (batches or shuffled)(len(images), batch_size):
+            total += step(model, images[rows], labels[rows_of_labels], optimizer) * len(rows)
+        return total / len(images)
+
+    return answer
+
+
+def shuffled(number, batch_size):
+    return [(rows, rows) for rows in torch.randperm(number).split(batch_size)]
+
+
+def in_order(number, batch_size):
+    return [(rows, rows) for rows in torch.arange(number).split(batch_size)]
+
+
+def same_order_every_time(number, batch_size):
+    rows = torch.randperm(number, generator=torch.Generator().manual_seed(0))
+    return [(part, part) for part in rows.split(batch_size)]
+
+
+def batches_shuffled(number, batch_size):
+    parts = in_order(number, batch_size)
+    return [parts[i] for i in torch.randperm(len(parts))]
+
+
+def last_batch_lost(number, batch_size):
+    return shuffled(number, batch_size)[: number // batch_size]
+
+
+def last_batch_filled(number, batch_size):
+    rows = torch.randperm(number)
+    rows = torch.cat([rows, rows[: -number % batch_size]])
+    return [(part, part) for part in rows.split(batch_size)]
+
+
+def drawn_with_replacement(number, batch_size):
+    return [(rows, rows) for rows in torch.randint(number, (number,)).split(batch_size)]
+
+
+def one_by_one(number, batch_size):
+    return shuffled(number, 1)
+
+
+def labels_in_order(number, batch_size):
+    return list(
+        zip(torch.randperm(number).split(batch_size), torch.arange(number).split(batch_size), strict=True)
+    )
+
+
+def labels_shuffled_apart(number, batch_size):
+    return list(
+        zip(torch.randperm(number).split(batch_size), torch.randperm(number).split(batch_size), strict=True)
+    )
+
+
+def step_of(*order: str, loss_of: Callable = F.cross_entropy) -> Callable:
+    """Return a step that does these things in this order: "zero_grad", "backward", "step"."""
+
+    def step(model, images, labels, optimizer):
+        loss = loss_of(model(images), labels)
+        do = {"zero_grad": optimizer.zero_grad, "backward": loss.backward, "step": optimizer.step}
+        for name in order:
+            do[name]()
+        return loss.item()
+
+    return step
+
+
+def step_with(loss_of: Callable) -> Callable:
+    """Return a step with another loss of (logits, labels)."""
+    return step_of("zero_grad", "backward", "step", loss_of=loss_of)
+
+
+def without_gradients(model, images, labels, optimizer):
+    with torch.no_grad():
+        return one_step(model, images, labels, optimizer)
+
+
+def calls_twice(model, images, labels, optimizer):
+    model(images)
+    return one_step(model, images, labels, optimizer)
+
+
+def own_optimizer(model, images, labels, optimizer):
+    return one_step(model, images, labels, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def shows_all_at_once(model, images, labels, optimizer, batch_size=64):
+    model.train()
+    return one_step(model, images, labels, optimizer)
+
+
+def steps_once(model, images, labels, optimizer, batch_size=64):
+    total = loop(step_of("backward"))(model, images, labels, optimizer, batch_size)
+    optimizer.step()
+    return total
+
+
+@demand(
+    {
+        "your code never calls the model": lambda model, images, labels, optimizer, batch_size=64: 0.0,
+        "your model trains in evaluation mode: call `model.train()` before the first batch": [
+            loop(mode=False),
+            lambda model, images, labels, optimizer, batch_size=64: loop(mode=model.training)(
+                model, images, labels, optimizer, batch_size
+            ),
+        ],
+        "gradients are off while your model trains": loop(without_gradients),
+        "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
+            batches=last_batch_lost
+        ),
+        "your code calls the model twice for each batch": loop(calls_twice),
+        "are shown more than once": [loop(batches=drawn_with_replacement), loop(batches=last_batch_filled)],
+        "a batch has 4 pictures, `batch_size`; yours have": [loop(batches=one_by_one), shows_all_at_once],
     }
-
-
-@exercise(vit.vit_num_parameters)
-def check_vit_num_parameters(answer):
-    cases = [
-        (8, 4, 1, 3, 8, 1, 2.0),
-        (32, 4, 3, 10, 192, 12, 4.0),
-        (48, 8, 3, 100, 96, 3, 2.5),
-        (224, 14, 3, 1000, 1280, 32, 4.0),
-        (20, 5, 2, 7, 36, 5, 3.0),
-        (16, 8, 3, 4, 10, 2, 2.67),
-    ]
-
-    def off_by(words: Sequence[str]) -> Callable:
-        return lambda *case: vit.vit_num_parameters(*case) + sum(omissions(*case)[word] for word in words)
-
-    known = list(omissions(*cases[0]))
-    chosen = [words for size in (1, 2) for words in combinations(known, size)]
-    mistakes = [(off_by(words), "; and ".join(words)) for words in chosen]
-    for whole in (round, math.ceil, float):
-        mistakes.append(
-            (
-                partial(other_width, whole),
-                "the hidden width of the MLP is int(D·mlp_ratio), a whole number, rounded down: with D = 10 and "
-                "mlp_ratio = 2.67 it is 26, in both layers",
+)
+def shows_every_picture_once(answer):
+    epoch = epoch_of(answer)
+    calls, error = epoch.calls, epoch.result if isinstance(epoch.result, Exception) else None
+    if not calls and error is None:
+        raise Mistake("your code never calls the model: `logits = model(batch)`")
+    if not all(call.grad_enabled for call in calls):
+        raise Mistake("gradients are off while your model trains: `torch.no_grad` belongs to evaluation")
+    if error is not None:
+        pointer = ""
+        if "does not require grad" in str(error):
+            pointer = (
+                "\nOn the way to the loss something cuts the gradient off: `detach`, `.data`, `.item()`?"
             )
-        )
-    compare(answer, vit.vit_num_parameters, cases, mistakes)
-    defaults = inspect.signature(vit.vit_num_parameters).parameters.values()
-    for number in reversed(range(len(defaults))):
-        given, name = cases[1][:number], list(defaults)[number].name
-        result = outcome(lambda f, *sizes: f(*sizes), answer, given)
-        if difference(result, vit.vit_num_parameters(*given)):
-            raise Mistake(
-                f"right with all seven sizes, but the default of `{name}` is missing or another one: keep the first "
-                f"line as it was, {name}={list(defaults)[number].default}"
-            )
-
-
-def other_width(whole: Callable, *case) -> int:
-    """Count with another way to make a whole number of D·mlp_ratio."""
-    *sizes, d, depth, ratio = case
-    hidden = whole(d * ratio)
-    return int(vit.vit_num_parameters(*sizes, d, depth, 0) + depth * (2 * d + 1) * hidden)
-
-
-@exercise(vit.init_head)
-def check_init_head(answer):
-    for width, classes, dtype in [(2, 3, torch.float32), (8, 5, torch.float32), (6, 10, torch.float64)]:
-        head = spread_weights(nn.Linear(width, classes, dtype=dtype))
-        before = dict(head.named_parameters())
-        result = outcome(lambda f, layer: f(layer), answer, (head,))
-        if isinstance(result, Exception):
-            pointer = ""
-            if "leaf Variable" in str(result):
-                pointer = (
-                    ". Parameters are changed in place inside `with torch.no_grad():`, or by nn.init.zeros_"
-                )
-            raise Mistake(f"your code stopped with {explain_error(result)}{pointer}")
-        judge_head(head, result, dtype)
-        for name, value in before.items():
-            if getattr(head, name) is not value:
-                raise Mistake(
-                    f"head.{name} is a new parameter: an optimiser that was built before still holds the old one. "
-                    "Change its numbers, in place, with nn.init.zeros_"
-                )
-            shape = (classes, width) if name == "weight" else (classes,)
-            if tuple(value.shape) != shape:
-                raise Mistake(f"head.{name} should keep its shape {shape}, yours is {tuple(value.shape)}")
-
-
-def judge_head(head: nn.Linear, result: object, dtype: torch.dtype) -> None:
-    """Say what is wrong with a head after an answer has worked on it and returned `result`."""
-    fresh = isinstance(result, nn.Linear) and result is not head
-    if fresh and not result.weight.any():
+        raise Mistake(f"your code stopped with {explain_error(error)}{pointer}")
+    if not all(call.training for call in calls):
         raise Mistake(
-            "you return a new layer; the model still holds the old one: change this layer, in place"
+            "your model trains in evaluation mode: call `model.train()` before the first batch. Whoever measured "
+            "it has left it in the other mode"
         )
-    for name, value in [("weight", head.weight), ("bias", head.bias)]:
-        if not isinstance(value, nn.Parameter):
-            raise Mistake(
-                f"head.{name} is no nn.Parameter any more ({type(value).__name__}): keep it, change its values"
-            )
-        if not value.any():
+    shown = torch.tensor([row for call in calls for row in call.rows])
+    if (shown < 0).any():
+        raise Mistake("your model is shown other pictures than those given: they are normalised already")
+    counts = torch.bincount(shown, minlength=10)
+    sizes = sorted({len(call.rows) for call in calls})
+    if (lost := (counts == 0).sum()) == 2 and counts.max() == 1:
+        raise Mistake(
+            "2 of 10 pictures are never shown: the last batch is smaller than the others, and is lost"
+        )
+    if len(calls) > 1 and calls[0].rows == calls[1].rows:
+        raise Mistake("your code calls the model twice for each batch: once is enough, keep its logits")
+    if counts.max() > 1:
+        raise Mistake(
+            f"{(counts > 1).sum()} of 10 pictures are shown more than once, {lost} never: an epoch shows each once. "
+            "Cut one permutation of all rows into batches"
+        )
+    if lost or sizes != [2, 4]:
+        raise Mistake(
+            f"a batch has 4 pictures, `batch_size`; yours have {', '.join(map(str, sizes))}, of 10 pictures"
+        )
+
+
+@demand(
+    {
+        "`optimizer.step()` is never called: gradients are computed, and no weight moves": loop(
+            step_of("zero_grad", "backward")
+        ),
+        "the optimiser that you were given never steps; another one moves the weights": loop(own_optimizer),
+        "the optimiser steps once in the whole epoch: a step follows each batch": steps_once,
+        "`loss.backward()` is never called: the optimiser finds no gradients": loop(
+            step_of("zero_grad", "step")
+        ),
+        "the optimiser steps before `loss.backward()`: it finds no gradient, or that of the batch before": [
+            loop(step_of("zero_grad", "step", "backward")),
+            loop(step_of("step", "zero_grad", "backward")),
+        ],
+        "`optimizer.zero_grad()` stands between `loss.backward()` and `optimizer.step()`: the gradients are gone": loop(
+            step_of("backward", "zero_grad", "step")
+        ),
+        "the gradients of earlier batches are still there: PyTorch adds new ones to them": loop(
+            step_of("backward", "step")
+        ),
+    }
+)
+def steps_along_the_gradient(answer):
+    epoch = epoch_of(answer)
+    steps, batches = epoch.gradients, len(epoch.calls)
+    if not steps:
+        raise Mistake(
+            "`optimizer.step()` is never called: gradients are computed, and no weight moves"
+            if torch.equal(epoch.calls[0].weight, epoch.model.weight)
+            else "the optimiser that you were given never steps; another one moves the weights"
+        )
+    if len(steps) != batches:
+        many = "once" if len(steps) == 1 else f"{len(steps)} times"
+        raise Mistake(
+            f"the optimiser steps {many} in the whole epoch: a step follows each batch, here {batches}"
+        )
+    if not epoch.model.ways_back:
+        raise Mistake("`loss.backward()` is never called: the optimiser finds no gradients")
+    empty = [step is None or not step.any() for step in steps]
+    if all(empty) and (epoch.model.weight.grad is None or not epoch.model.weight.grad.any()):
+        raise Mistake(
+            "`optimizer.zero_grad()` stands between `loss.backward()` and `optimizer.step()`: the gradients are gone "
+            "before they are used"
+        )
+    if empty[0]:
+        raise Mistake(
+            "the optimiser steps before `loss.backward()`: it finds no gradient, or that of the batch before"
+        )
+    if close(steps[1], gradient(epoch, epoch.calls[0]) + gradient(epoch, epoch.calls[1])):
+        raise Mistake(
+            "the gradients of earlier batches are still there: PyTorch adds new ones to them. Call "
+            "`optimizer.zero_grad()` in every step"
+        )
+
+
+def loss_of(epoch: Epoch, call: Call, weight: Tensor) -> Tensor:
+    """Return the loss of the batch of a call, with these weights."""
+    return F.cross_entropy(epoch.pictures[call.rows].flatten(1) @ weight.T, epoch.labels[call.rows])
+
+
+def gradient(epoch: Epoch, call: Call, loss: Callable = F.cross_entropy) -> Tensor:
+    """Return the gradient of a loss of (logits, labels) of a batch, for the weights of that moment."""
+    weight = call.weight.clone().requires_grad_()
+    logits = epoch.pictures[call.rows].flatten(1) @ weight.T
+    return torch.autograd.grad(loss(logits, epoch.labels[call.rows]), weight)[0]
+
+
+def close(got: Tensor, want: Tensor) -> bool:
+    return torch.allclose(got, want, rtol=1e-3, atol=1e-5)
+
+
+OTHER_LOSSES = {
+    "the logits go through a softmax before the loss: `F.cross_entropy` has one of its own": (
+        lambda logits, labels: F.cross_entropy(logits.softmax(-1), labels)
+    ),
+    "the loss of a batch is the sum over its pictures: larger batches then take larger steps. Take the mean": (
+        lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum")
+    ),
+    "`F.nll_loss` takes log-probabilities, and you give it logits: `F.cross_entropy` takes logits": F.nll_loss,
+    "this is the mean square error of the logits: the loss of a classifier is `F.cross_entropy`": (
+        lambda logits, labels: F.mse_loss(logits, F.one_hot(labels, logits.shape[-1]).float())
+    ),
+}
+
+
+@demand(
+    {words: loop(step_with(loss)) for words, loss in OTHER_LOSSES.items()}
+    | {
+        "the labels do not belong to the pictures": [
+            loop(batches=labels_in_order),
+            loop(batches=labels_shuffled_apart),
+        ],
+        "times that of the mean cross-entropy of the batch": loop(
+            step_with(lambda logits, labels: F.cross_entropy(logits, labels) / 3)
+        ),
+    }
+)
+def learns_from_its_labels(answer):
+    epoch = epoch_of(answer)
+    for got, call in zip(epoch.gradients, epoch.calls, strict=True):
+        want = gradient(epoch, call)
+        if close(got, want):
             continue
-        if name == "bias":
+        for words, loss in OTHER_LOSSES.items():
+            if close(got, gradient(epoch, call, loss)):
+                raise Mistake(words)
+        if found := labels_behind(epoch, call, got):
             raise Mistake(
-                "the weight is zero, the bias is not: then some classes start ahead of others; set both to 0"
+                f"the labels do not belong to the pictures: {found}. Choose both with the same rows, images[rows] and "
+                "labels[rows]"
             )
-        if bool((value == 1).all()):
+        factor = ((got * want).sum() / want.square().sum()).item()
+        if close(got, factor * want):
             raise Mistake(
-                "your weights are 1: then logits depend on the image, the same for each class; 0 was asked for"
+                f"your gradient is {factor:.3g} times that of the mean cross-entropy of the batch: is the loss "
+                "multiplied or divided once more, or the gradient clipped?"
             )
         raise Mistake(
-            f"head.weight is not zero yet (its largest number is {value.abs().max():.2g}): small random numbers give "
-            f"a first loss near ln K = {math.log(len(value)):.3f}, only zeros give it exactly"
+            "the gradient is not that of the mean cross-entropy of the batch: its loss is `F.cross_entropy(logits, "
+            f"labels)`; the first wanted number is {want[0, 0]:.3g}, yours {got[0, 0]:.3g}"
         )
-    if not (head.weight.requires_grad and head.bias.requires_grad):
+
+
+def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
+    """Solve for the labels that give a gradient, and name the first that is wrong; "" if no labels give it."""
+    x = epoch.pictures[call.rows].flatten(1)
+    chances = (x @ call.weight.T).softmax(-1)
+    labels = chances - len(x) * torch.linalg.pinv(x).T @ got.T
+    if not close(labels, F.one_hot(labels.argmax(-1), labels.shape[-1]).float()):
+        return ""
+    pairs = zip(call.rows, epoch.labels[call.rows].tolist(), labels.argmax(-1).tolist(), strict=True)
+    row, right, used = next(pair for pair in pairs if pair[1] != pair[2])
+    return f"picture {row}, of class {right}, was trained as class {used}"
+
+
+@demand(
+    {
+        "the pictures come in the order in which they are given": loop(batches=in_order),
+        "you shuffle the batches, not the pictures": loop(batches=batches_shuffled),
+        "every epoch has the same order": loop(batches=same_order_every_time),
+    }
+)
+def shuffles_anew(answer):
+    orders = [[row for call in epoch_of(answer).calls for row in call.rows] for _ in range(3)]
+    if all(order == sorted(order) for order in orders):
         raise Mistake(
-            "your head cannot learn any more: requires_grad should stay True, zero is where it starts"
+            "the pictures come in the order in which they are given: data sets are often sorted. Shuffle, with "
+            "`torch.randperm(len(images))`"
         )
-    if head.weight.dtype != dtype or head.bias.dtype != dtype:
-        raise Mistake(f"the numbers should stay {dtype}: change the values in place")
-    if result is not head:
+    batches = [{tuple(sorted(call.rows)) for call in epoch_of(answer).calls} for _ in range(3)]
+    if all(parts == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)} for parts in batches):
+        raise Mistake("you shuffle the batches, not the pictures: the same pictures always come together")
+    if orders[0] == orders[1] == orders[2]:
         raise Mistake(
-            "the layer is right, but your function returns "
-            + ("nothing: " if result is None else f"{type(result).__name__}: ")
-            + "return the same layer, so that it can be used in one line"
+            "every epoch has the same order: draw a new permutation each time, without a fixed seed"
         )
+
+
+def with_graph(model, images, labels, optimizer):
+    loss = F.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def loss_made_by(add: Callable) -> Callable:
+    """Return a `train_one_epoch` that makes its result in another way, of the losses and the sizes of the batches."""
+
+    def answer(model, images, labels, optimizer, batch_size=64):
+        model.train()
+        parts = [rows for rows, _ in shuffled(len(images), batch_size)]
+        losses = [one_step(model, images[rows], labels[rows], optimizer) for rows in parts]
+        return add(losses, [len(rows) for rows in parts])
+
+    return answer
+
+
+def measures_afterwards(model, images, labels, optimizer, batch_size=64):
+    loop()(model, images, labels, optimizer, batch_size)
+    return F.cross_entropy(images.flatten(1) @ model.weight.T, labels).item()
+
+
+def total(losses: list, sizes: list) -> float:
+    return sum(loss * size for loss, size in zip(losses, sizes, strict=True))
+
+
+OTHER_MEANS = {
+    "each batch counts alike in your mean, the small last one as much as the others: weigh the loss of a batch by its "
+    "pictures, and divide by N": lambda losses, sizes: sum(losses) / len(losses),
+    "you add the losses of the batches and do not divide: the mean over the pictures was asked for": (
+        lambda losses, sizes: sum(losses)
+    ),
+    "you divide the losses of the batches by the number of pictures, but each is a mean already: weigh it by the "
+    "pictures of its batch first": lambda losses, sizes: sum(losses) / sum(sizes),
+    "you return the sum over the pictures: divide it by N": total,
+    "you take every batch for a full one: the last has fewer pictures, `len(rows)`": (
+        lambda losses, sizes: sizes[0] * sum(losses) / sum(sizes)
+    ),
+    "you return the loss of the last batch alone": lambda losses, sizes: losses[-1],
+    "you return the loss of the first batch alone": lambda losses, sizes: losses[0],
+}
+AFTERWARDS = (
+    "you measure the loss after the epoch: wanted is that of each batch before its step, which costs nothing"
+)
+
+
+@demand({words: loss_made_by(add) for words, add in OTHER_MEANS.items()} | {AFTERWARDS: measures_afterwards})
+def returns_the_mean_loss(answer):
+    epoch = epoch_of(answer)
+    losses = [loss_of(epoch, call, call.weight).item() for call in epoch.calls]
+    sizes = [len(call.rows) for call in epoch.calls]
+    wanted = total(losses, sizes) / sum(sizes)
+    if not (wrong := difference(epoch.result, wanted)):
+        return
+    for words, add in OTHER_MEANS.items():
+        if not difference(epoch.result, add(losses, sizes)):
+            raise Mistake(words)
+    after = [loss_of(epoch, call, epoch.model.weight).item() for call in epoch.calls]
+    if not difference(epoch.result, total(after, sizes) / sum(sizes)):
+        raise Mistake(AFTERWARDS)
+    raise Mistake(
+        f"the training is right, but not what you return, the mean loss of the 10 pictures: {wrong}"
+    )
+
+
+@demand(
+    {
+        "your loss is a tensor that remembers how it was made": loop(with_graph),
+        "your code leaves the model in evaluation mode": lambda model, images, labels, optimizer, batch_size=64: (
+            (
+                loop()(model, images, labels, optimizer, batch_size),
+                model.eval(),
+            )[0]
+        ),
+    }
+)
+def leaves_things_as_promised(answer):
+    epoch = epoch_of(answer)
+    if isinstance(epoch.result, Tensor) and epoch.result.requires_grad:
+        raise Mistake(
+            "your loss is a tensor that remembers how it was made: the memory of all batches stays in use. Add up "
+            "`loss.item()`, a plain number"
+        )
+    if not epoch.model.training:
+        raise Mistake(
+            "your code leaves the model in evaluation mode, and the docstring promises training mode"
+        )
+
+
+exercise(
+    train_one_epoch,
+    shows_every_picture_once,
+    steps_along_the_gradient,
+    learns_from_its_labels,
+    shuffles_anew,
+    returns_the_mean_loss,
+    leaves_things_as_promised,
+)
+
+# -- accuracy
+
+
+class ReadsScores(nn.Module):
+    """A model whose pictures hold the scores: so its logits are known. In training mode they are others."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(()))
+        self.calls: list[tuple[int, bool, bool]] = []
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls.append((len(images), self.training, torch.is_grad_enabled()))
+        scores = images.flatten(1) * self.factor
+        return -scores if self.training else scores
+
+    def __repr__(self) -> str:
+        return "one whose scores are the pixels"
+
+
+def measured(answer: Callable, _: nn.Module, images: Tensor, labels: Tensor, batch_size: int) -> float:
+    """Run an answer with a fresh model, whatever was done to the one of the case."""
+    return answer(ReadsScores(), images, labels, batch_size)
+
+
+def counted(share: Callable, mode: bool = False, gradients: bool = False) -> Callable:
+    """Return an `accuracy` with another share, of lists: hits of each batch, and its size."""
+
+    def answer(model, images, labels, batch_size=500):
+        model.train(mode)
+        with torch.set_grad_enabled(gradients):
+            parts = list(zip(images.split(batch_size), labels.split(batch_size), strict=True))
+            hits = [(model(x).argmax(1) == y).sum().item() for x, y in parts]
+        return share(hits, [len(x) for x, _ in parts])
+
+    return answer
+
+
+def right_share(hits: list, sizes: list) -> float:
+    return sum(hits) / sum(sizes)
+
+
+def full_batches(hits: list, sizes: list) -> int:
+    """Return how many batches are as large as the first."""
+    return sum(size == sizes[0] for size in sizes)
+
+
+def without_last(hits: list, sizes: list) -> float:
+    return sum(hits[: full_batches(hits, sizes)]) / sum(sizes[: full_batches(hits, sizes)])
+
+
+def scored_by(right: Callable) -> Callable:
+    """Return an `accuracy` that asks something else of (logits, labels): a bool for each picture."""
+
+    def answer(model, images, labels, batch_size=500):
+        model.eval()
+        parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
+        with torch.no_grad():
+            return sum(right(model(x), y).sum().item() for x, y in parts) / len(images)
+
+    return answer
+
+
+def scores_and_labels() -> list[tuple]:
+    """Return cases in which all known mistakes give other numbers than the right share."""
+    cases = []
+    for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20)):
+        scores = torch.stack([torch.randperm(4) for _ in range(number)]).float() - 1
+        places = torch.arange(number)
+        rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
+        labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
+        cases.append((ReadsScores(), scores.reshape(number, 1, 2, 2), labels, batch_size))
+    return cases
+
+
+@demand(
+    {
+        "your model is measured in training mode": counted(right_share, mode=True),
+        "gradients are kept while you measure": counted(right_share, gradients=True),
+        "all 10 pictures go through the model at once": lambda model, images, labels, batch_size=500: counted(
+            right_share
+        )(model, images, labels, len(images)),
+        "your code leaves the model in training mode": lambda model, images, labels, batch_size=500: (
+            counted(right_share)(model, images, labels, batch_size),
+            model.train(),
+        )[0],
+        "afterwards gradients are switched off for everybody": lambda model, images, labels, batch_size=500: (
+            torch.set_grad_enabled(False),
+            counted(right_share)(model, images, labels, batch_size),
+            torch.set_grad_enabled(False),
+        )[1],
+        "afterwards the model cannot learn any more": lambda model, images, labels, batch_size=500: counted(
+            right_share
+        )(model.requires_grad_(False), images, labels, batch_size),
+    }
+)
+def measures_without_training(answer):
+    model, images, labels, batch_size = scores_and_labels()[2]
+    with torch.enable_grad():
+        result = outcome(lambda f, x, y: f(model, x, y, batch_size), answer, (images, labels))
+        gradients_after = torch.is_grad_enabled()
+    if any(training for _, training, _ in model.calls):
+        raise Mistake(
+            "your model is measured in training mode, where dropout is at work: call `model.eval()` first. Whoever "
+            "trained it has left it in the other mode"
+        )
+    if not model.factor.requires_grad:
+        raise Mistake(
+            "afterwards the model cannot learn any more: `requires_grad` is False; use `torch.no_grad()`"
+        )
+    if any(kept for _, _, kept in model.calls):
+        raise Mistake(
+            "gradients are kept while you measure: that costs memory and time, and nothing is learned here. Put the "
+            "loop into `with torch.no_grad():`"
+        )
+    if isinstance(result, Exception):
+        raise Mistake(f"your code stopped with {explain_error(result)}")
+    if max((size for size, _, _ in model.calls), default=0) > batch_size:
+        raise Mistake(
+            f"all {len(images)} pictures go through the model at once: with `batch_size` at a time, 10,000 fit into "
+            "memory too"
+        )
+    if not gradients_after:
+        raise Mistake(
+            "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
+        )
+    if model.training:
+        raise Mistake(
+            "your code leaves the model in training mode, and the docstring promises evaluation mode"
+        )
+
+
+exercise(
+    accuracy,
+    measures_without_training,
+    results(
+        scores_and_labels,
+        {
+            "each batch counts alike in your mean, the small last one as much as the others: count the hits, and "
+            "divide by N": counted(
+                lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True)) / len(sizes)
+            ),
+            "the last batch is lost: it has fewer pictures, and they count too": counted(without_last),
+            "the hits of the last batch are lost, but you divide by all pictures": counted(
+                lambda hits, sizes: sum(hits[: full_batches(hits, sizes)]) / sum(sizes)
+            ),
+            "you return the share of the last batch alone": counted(lambda hits, sizes: hits[-1] / sizes[-1]),
+            "you return the share of the first batch alone": counted(lambda hits, sizes: hits[0] / sizes[0]),
+            "these are percent; a share lies in 0..1": counted(
+                lambda hits, sizes: 100 * right_share(hits, sizes)
+            ),
+            "you return the number of hits: divide it by the number of pictures": counted(
+                lambda hits, sizes: float(sum(hits))
+            ),
+            "you return the share of *wrong* answers": counted(
+                lambda hits, sizes: 1 - right_share(hits, sizes)
+            ),
+            "you divide by the number of batches: divide by the number of pictures": counted(
+                lambda hits, sizes: sum(hits) / len(sizes)
+            ),
+            "you take every batch for a full one: the last has fewer pictures": counted(
+                lambda hits, sizes: sum(hits) / (sizes[0] * len(sizes))
+            ),
+            "the shares of the batches are added, not averaged": counted(
+                lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))
+            ),
+            "a share is a fraction: `//` rounds it down to a whole number": counted(
+                lambda hits, sizes: float(sum(hits) // sum(sizes))
+            ),
+            "`argmin` finds the class with the lowest score": scored_by(lambda z, y: z.argmin(1) == y),
+            "you compare the highest *score* with the label: `argmax` gives its place": scored_by(
+                lambda z, y: z.amax(1) == y
+            ),
+            "a picture counts as right if its class is among the best two: the best alone counts": scored_by(
+                lambda z, y: (z.topk(2).indices == y[:, None]).any(1)
+            ),
+        },
+        run=measured,
+    ),
+)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from vit_course import attention, patches
+from vit_course.classroom import mini_vit
 from vit_course.classroom.checks import check, kept, use_my_answers
 from vit_course.classroom.checks.kept import keep, keep_and_tell
 from vit_course.classroom.checks.source import CannotKeep, literal
@@ -21,7 +22,8 @@ from einops import rearrange
 
 def patchify(images, patch_size):
     p, q = as_pair(patch_size)
-    grid_size(images.shape[-2:], patch_size)
+    _, _, height, width = images.shape
+    grid_size((height, width), patch_size)
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=p, q=q)
 """
 USED = "from vit_course.patches import as_pair, grid_size\n"
@@ -30,7 +32,7 @@ USED = "from vit_course.patches import as_pair, grid_size\n"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder for answers, and the model's modules as they were when the test is over."""
-    for name in kept.MODEL_MODULES:
+    for name in kept.PLACES:
         module = importlib.import_module(f"vit_course.{name}")
         for known in ("patchify", "split_heads", "PatchEmbed", "merge_heads"):
             if hasattr(module, known):
@@ -115,6 +117,43 @@ def test_a_subclass_of_the_same_name_is_kept(base, tmp_path, folder):
     assert keep("PatchEmbed", cell(tmp_path, source, "PatchEmbed"))
     assert use_my_answers() == use_my_answers() == ["PatchEmbed"]
     assert patches.PatchEmbed.__mro__[2].__module__ == "torch.nn.modules.module"
+
+
+WHOLE = """
+import torch
+from torch import nn
+from vit_course.embeddings import prepend_cls_token
+from vit_course.encoder import Encoder
+from vit_course.patches import PatchEmbed
+
+class MiniViT(nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, num_classes=10, embed_dim=96, depth=3, num_heads=3):
+        super().__init__()
+        self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
+        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, self.patch_embed.num_patches + 1, embed_dim))
+        self.blocks = Encoder(depth, embed_dim, num_heads)
+        self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
+        self.head = nn.Linear(embed_dim, num_classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, images):
+        z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
+        return self.head(self.norm(self.blocks(z))[:, 0])
+"""
+
+
+def test_models_are_made_of_kept_parts_and_a_model_of_them_is_kept_too(tmp_path, folder, capsys):
+    part = f"from vit_course.patches import PatchEmbed\nclass PatchEmbed(PatchEmbed):{EMBED}"
+    keep("PatchEmbed", cell(tmp_path, part, "PatchEmbed"))
+    assert use_my_answers() == ["PatchEmbed"]
+    assert type(mini_vit.MiniViT(patch_size=16).patch_embed).__module__ == "answers.PatchEmbed"
+    answer = cell(tmp_path, WHOLE, "MiniViT")
+    assert check(answer) is answer
+    assert "Not kept" not in capsys.readouterr().out
+    assert "from vit_course.patches import PatchEmbed" in (folder / "MiniViT.py").read_text()
+    assert use_my_answers() == ["PatchEmbed"]  # the model is no part of itself
 
 
 SPLIT = "def split_heads(x, num_heads):\n    {}\n"

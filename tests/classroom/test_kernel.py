@@ -37,7 +37,8 @@ def plain(function):
 @torch.no_grad()
 def patchify(images, patch_size):
     p, q = as_pair(patch_size)
-    grid_size(images.shape[-2:], patch_size)
+    _, _, height, width = images.shape
+    grid_size((height, width), patch_size)
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=p, q=q)
 patchify = check(patchify)""",
     "merge_heads: under %%time": """%%time

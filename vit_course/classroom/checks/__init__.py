@@ -7,8 +7,17 @@ answers as `source`, and `my_answers` builds the model of lesson 06 of them.
 """
 
 from vit_course.classroom.checks.diagnosis import Verdict, diagnose
-from vit_course.classroom.checks.my_answers import use_my_answers
+from vit_course.classroom.checks.my_answers import parts_in_use, use_my_answers
 from vit_course.classroom.checks.registry import EXERCISES, lesson_part
 from vit_course.classroom.checks.verdict import CheckFailed, check
 
-__all__ = ["EXERCISES", "CheckFailed", "Verdict", "check", "diagnose", "lesson_part", "use_my_answers"]
+__all__ = [
+    "EXERCISES",
+    "CheckFailed",
+    "Verdict",
+    "check",
+    "diagnose",
+    "lesson_part",
+    "parts_in_use",
+    "use_my_answers",
+]

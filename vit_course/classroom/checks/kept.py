@@ -21,6 +21,8 @@ from vit_course.classroom.notebook import in_notebook
 from vit_course.machinery.paths import ROOT
 
 MODEL_MODULES = ("patches", "embeddings", "attention", "encoder", "vit")
+PLACES = (*MODEL_MODULES, "classroom.mini_vit")
+"""The modules in which a part of the model is bound under its name: its own, and those that build models of it."""
 FALLBACK = "vit-course-answers"
 """Folder in the home folder, for where the folder of the course cannot be written."""
 TOLD: set[Path] = set()
@@ -155,8 +157,8 @@ def is_of_the_model(name: str) -> bool:
 
 
 def put_in_place(name: str, answer: Any) -> None:
-    """Bind an answer under its name in every module of the model that knows the name."""
-    for module in MODEL_MODULES:
+    """Bind an answer under its name in every module that builds a model of it."""
+    for module in PLACES:
         module = sys.modules.get(f"vit_course.{module}")
         if module is not None and hasattr(module, name):
             setattr(module, name, answer)
@@ -165,7 +167,7 @@ def put_in_place(name: str, answer: Any) -> None:
 @contextlib.contextmanager
 def in_place(name: str, answer: Any) -> Iterator[None]:
     """Put a part of the model in its place for as long as the block lasts."""
-    modules = [sys.modules.get(f"vit_course.{module}") for module in MODEL_MODULES if is_of_the_model(name)]
+    modules = [sys.modules.get(f"vit_course.{module}") for module in PLACES if is_of_the_model(name)]
     before = [(module, getattr(module, name)) for module in modules if hasattr(module, name)]
     try:
         if before:

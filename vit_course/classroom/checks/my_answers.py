@@ -1,7 +1,16 @@
-"""Lesson 06 builds its model of the student's own parts: kept answers take the place of the finished versions."""
+"""Lesson 06 builds its model of the student's own parts: kept answers take the place of the finished versions.
 
+`parts_in_use` watches a model at work, and tells which parts it calls and who wrote them.
+"""
+
+import inspect
 import linecache
+import sys
 import textwrap
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from vit_course.classroom.checks.kept import MODEL_MODULES, is_of_the_model, kept_files, put_in_place, tried
 from vit_course.classroom.checks.registry import EXERCISES, home
@@ -48,3 +57,44 @@ def unknown(name: str) -> str:
 def build_order(name: str) -> tuple[int, bool, str]:
     """Sort parts before what is made of them: by module, functions before classes."""
     return MODEL_MODULES.index(home(name).removeprefix("vit_course.")), name[:1].isupper(), name
+
+
+def parts_in_use(run: Callable[[], Any], *others: Callable) -> list[list]:
+    """Watch a piece of code, and list the parts of the model that it calls, those of the earliest lesson first.
+
+    Args:
+        run: called once, with no arguments.
+        others: functions and classes that are no parts of the model, and are to be listed too.
+
+    Returns:
+        A row for each part that was called: its name, "yours" or "the course's", and the number of calls. Calls of a
+        class are those of its `forward`.
+    """
+    modules = [import_module(f"vit_course.{module}") for module in MODEL_MODULES]
+    parts = {name: vars(module)[name] for name in EXERCISES for module in modules if name in vars(module)}
+    parts |= {other.__name__: other for other in others}
+    names = {code: name for name, part in parts.items() if (code := code_of(part))}
+    calls: Counter[str] = Counter()
+
+    def notice(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in names:
+            calls[names[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(notice)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return [[name, whose(part), calls[name]] for name, part in parts.items() if calls[name]]
+
+
+def code_of(part: Any) -> Any:
+    """Return the code that runs when a function, or a module of a class, is called; None if it is not Python's."""
+    function = getattr(part, "forward", None) if inspect.isclass(part) else part
+    return getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+
+
+def whose(part: Any) -> str:
+    """Say who wrote a function or class."""
+    return "the course's" if part.__module__.startswith("vit_course.") else "yours"

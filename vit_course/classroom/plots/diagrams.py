@@ -251,7 +251,7 @@ def heads_diagram() -> "Figure":
 def block_diagram() -> "Figure":
     """Draw one encoder block (pre-norm): the residual stream and the two branches that read it and add to it."""
     title = "One block: two branches read the stream, and each adds its result to it"
-    diagram = Diagram(title, (9.5, 2.9), (-0.9, 19.2), (-1.1, 4.6), lw=1.3)
+    diagram = Diagram(title, (7.4, 2.9), (-0.9, 19.2), (-1.1, 4.6), lw=1.3)
     diagram.arrow(0.6, 0, 18.2, 0, color=PALETTE[4], lw=6)
     stream = "residual stream: read by every branch, never replaced"
     diagram.text(9.4, -0.35, stream, va="top", fontsize=9)
@@ -283,7 +283,7 @@ def token_trace(image: Tensor, stages: list[tuple[str, Tensor]], title: str) -> 
     Every table has its own scale: brighter is larger. The height of a table says how many tokens are left.
     """
     columns = len(stages) + 1
-    figure, axes = subplots(1, columns, figsize=(1.45 * columns, 3.1), squeeze=False)
+    figure, axes = subplots(1, columns, figsize=(min(1.45 * columns, 10), 3.1), squeeze=False)
     axes[0, 0].imshow(to_picture(image), cmap="gray", vmin=0, vmax=1)
     axes[0, 0].set_title(f"image\n{tuple(image.shape)}", fontsize="small")
     tallest = max(len(table) for _, table in stages)

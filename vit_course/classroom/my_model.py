@@ -1,0 +1,282 @@
+"""The model that a student trained goes with her: it is kept beside her answers, and later lessons can load it.
+
+Lesson 06 trains it with the student's own loop, at home for as long as it takes: `train_at_home` goes on where it was
+stopped. Lessons 09 and 12 take it from `load_my_model`.
+
+    python -m vit_course.classroom.my_model
+
+does the same with the finished versions, on all real pictures, and writes `data/runs/mini_vit.json`, which the lesson
+quotes. It may be stopped at any time.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from vit_course.attention import MultiHeadAttention
+from vit_course.augment import random_crop_flip
+from vit_course.classroom.checks.kept import folders
+from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
+from vit_course.classroom.notebook import in_notebook
+from vit_course.data import Dataset, load_dataset, normalize
+from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.device import get_device
+from vit_course.machinery.paths import RUNS
+from vit_course.machinery.run_folder import model_settings
+from vit_course.optim import learning_rate
+from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
+
+RECORD = RUNS / "mini_vit.json"
+FILE = "my_vit.pt"
+UNFINISHED = "my_vit_in_training.pt"
+
+
+def keep_model(model: nn.Module, dataset: Dataset, test_accuracy: float, pictures_seen: int) -> str:
+    """Keep a trained model beside the answers, unless the one that is there was trained on more pictures.
+
+    Args:
+        model: a `MiniViT` or a `VisionTransformer` with a CLS token.
+        dataset: what it was trained on.
+        test_accuracy: its share of test pictures that were right.
+        pictures_seen: how many pictures its training consisted of, epochs times pictures.
+
+    Returns:
+        What became of it, in words for the student.
+    """
+    wanted = in_notebook() or os.environ.get("VIT_COURSE_ANSWERS")
+    if not wanted or os.environ.get("VIT_COURSE_STRICT") == "1":
+        return "not kept: this is not a student's notebook"
+    before = load_my_model()
+    if before and before[1]["pictures_seen"] > pictures_seen:
+        return "not kept: the model that was kept before was trained on more pictures"
+    info = description(model) | {
+        "classes": list(dataset.classes),
+        "mean": dataset.channel_stats()[0].tolist(),
+        "std": dataset.channel_stats()[1].tolist(),
+        "data": dataset.provenance,
+        "test_accuracy": test_accuracy,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "pictures_seen": pictures_seen,
+    }
+    weights = {name: value.detach().cpu() for name, value in model.state_dict().items()}
+    path = write({"info": info, "weights": fitted(weights, create(info))}, FILE)
+    return (
+        f"kept as {path.name}, beside your answers" if path else "not kept: no folder for it can be written"
+    )
+
+
+def load_my_model() -> tuple[VisionTransformer, dict[str, Any]] | None:
+    """Load the model that this student trained, as the course's class.
+
+    Returns:
+        model: a `VisionTransformer` in evaluation mode, on the CPU.
+        info: as for `load_trained`: "model" and "options" (for `build_model`), "img_size", "classes", "mean", "std",
+            "data", "test_accuracy", "parameters"; and "pictures_seen".
+        Or None, if none was kept.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    state = read(FILE)
+    if state is None:
+        return None
+    model = create(state["info"])
+    model.load_state_dict(fitted(state["weights"], model))
+    return model.eval(), state["info"]
+
+
+def train_at_home(
+    model: nn.Module,
+    train_one_epoch: Callable[..., float],
+    accuracy: Callable[..., float],
+    dataset: Dataset,
+    epochs: int = 20,
+    batch_size: int = 128,
+    lr: float = 2e-3,
+) -> list[dict[str, float]]:
+    """Train a model with a student's loop, on all pictures, and save it after every epoch.
+
+    Stop it when you like, with the stop button: what was learned up to the last whole epoch is kept, and the same call
+    goes on from there. Before each epoch every picture is shifted and mirrored at random, and the learning rate is set:
+    it rises in the first epoch, then falls to nearly zero. Lesson 07 is about both.
+
+    Args:
+        model: maps images to logits; trained in place. Give a fresh one of the same sizes to go on.
+        train_one_epoch: called with model, images, labels, optimizer and batch size; returns the mean loss.
+        accuracy: called with model, images and labels; returns a share.
+        dataset: what it is trained on.
+        epochs: passes over the pictures, those before a stop included.
+        batch_size: pictures in a step.
+        lr: highest learning rate of AdamW.
+
+    Returns:
+        One row for each epoch so far: "epoch", "loss", "test_accuracy", "seconds".
+
+    Raises:
+        ValueError: if the file to go on from is damaged, or is of another model, data set or number of epochs.
+    """
+    device, stats = get_device(), dataset.channel_stats()
+    images, labels = dataset.train_images.to(device), dataset.train_labels.to(device)
+    test_images = normalize(dataset.test_images.to(device), *stats)
+    test_labels = dataset.test_labels.to(device)
+    optimizer = torch.optim.AdamW(model.to(device).parameters(), lr=lr)
+    about = {"model": model_settings(model), "data": dataset.provenance, "epochs": epochs, "lr": lr}
+    log = go_on(model, optimizer, about)
+    try:
+        for epoch in range(len(log), epochs):
+            start = time.perf_counter()
+            torch.manual_seed(epoch)  # a run that was stopped goes on as if it had not been
+            optimizer.param_groups[0]["lr"] = learning_rate(epoch, epochs + 1, 2, lr)
+            moved = normalize(random_crop_flip(images), *stats)
+            loss = train_one_epoch(model, moved, labels, optimizer, batch_size)
+            score = accuracy(model, test_images, test_labels)
+            row = {"epoch": epoch + 1, "loss": loss, "test_accuracy": score}
+            log.append({**row, "seconds": time.perf_counter() - start})
+            left = (epochs - epoch - 1) * log[-1]["seconds"] / 60
+            print(
+                f"epoch {epoch + 1}: loss {loss:.3f}, {100 * score:.1f} % of the test pictures; {left:.0f} min left"
+            )
+            state = {
+                "about": about,
+                "log": log,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+            }
+            write(state, UNFINISHED)
+            keep_model(model, dataset, score, (epoch + 1) * len(images))
+    except KeyboardInterrupt:
+        print(f"Stopped after {len(log)} of {epochs} epochs. The same call goes on from there.")
+    return log
+
+
+def go_on(
+    model: nn.Module, optimizer: torch.optim.Optimizer, about: dict[str, Any]
+) -> list[dict[str, float]]:
+    """Give model and optimiser the state of a run that was stopped, and return its log; an empty one without it."""
+    state = read(UNFINISHED)
+    if state is None:
+        return []
+    if changed := [key for key, value in about.items() if state["about"].get(key) != value]:
+        raise ValueError(
+            f"{found(UNFINISHED)} is of another run: {', '.join(changed)} differs; delete it to begin anew"
+        )
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["log"]
+
+
+def fitted(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Give the patch projection the layout of a model: a `PatchEmbed` has a convolution or a linear layer."""
+    name = "patch_embed.proj.weight"
+    old, new = weights.get(name), model.state_dict().get(name)
+    if old is None or new is None or old.ndim == new.ndim:
+        return dict(weights)
+    if new.ndim == 2:
+        return {**weights, name: rearrange(old, "d c p1 p2 -> d (p1 p2 c)")}
+    shape = {"p1": new.shape[2], "p2": new.shape[3]}
+    return {**weights, name: rearrange(old, "d (p1 p2 c) -> d c p1 p2", **shape)}
+
+
+def description(model: nn.Module) -> dict[str, Any]:
+    """Say how to build a model anew: as `create_vit` is told, a name and what differs from the size of that name."""
+    embed, block = model.patch_embed, model.blocks[0]
+    options = {"embed_dim": model.pos_embed.shape[-1], "depth": len(model.blocks)}
+    options |= {"num_heads": heads_of(block.attn, options["embed_dim"])}
+    known = [name for name, size in VIT_SIZES.items() if size == options]
+    size, patch = known[0] if known else "Nano", embed.img_size[0] // embed.grid_size[0]
+    return {
+        "model": f"{size}/{patch}",
+        "options": {} if known else options,
+        "img_size": list(embed.img_size),
+    }
+
+
+def heads_of(attention: nn.Module, dim: int) -> int:
+    """Return the number of heads: as a module says it, else that with which the course's attention does the same.
+
+    Raises:
+        ValueError: if no number of heads does.
+    """
+    if told := getattr(attention, "num_heads", None):
+        return told
+    tokens = torch.randn(1, 8, dim)
+    copied = {name: value.detach().cpu() for name, value in attention.state_dict().items()}
+    want = attention(tokens.to(next(attention.parameters()).device)).detach().cpu()
+    for heads in (number for number in range(1, dim + 1) if dim % number == 0):
+        finished = MultiHeadAttention(dim, heads)
+        finished.load_state_dict(copied)
+        if torch.allclose(finished(tokens), want, atol=1e-5):
+            return heads
+    raise ValueError("this attention is not that of the course with any number of heads")
+
+
+def create(info: dict[str, Any]) -> VisionTransformer:
+    """Build the model that a description is of, with weights drawn anew."""
+    return create_vit(
+        info["model"],
+        img_size=tuple(info["img_size"]),
+        in_chans=len(info["mean"]),
+        num_classes=len(info["classes"]),
+        **info["options"],
+    )
+
+
+def write(state: dict[str, Any], name: str) -> Path | None:
+    """Write a file in the first folder for answers that lets us; None if none does."""
+    for folder in folders():
+        try:
+            save_checkpoint(folder / name, state)
+            return folder / name
+        except OSError:
+            continue
+    return None
+
+
+def read(name: str) -> dict[str, Any] | None:
+    """Read a file from the folders for answers, the newest of its name; None if there is none."""
+    path = found(name)
+    return load_checkpoint(path) if path else None
+
+
+def found(name: str) -> Path | None:
+    """Return the newest file of a name in the folders for answers."""
+    paths = [folder / name for folder in folders() if (folder / name).exists()]
+    return max(paths, key=lambda path: path.stat().st_mtime) if paths else None
+
+
+def recorded_run() -> dict[str, Any] | None:
+    """Return the record of a run of `train_at_home` with the finished versions, or None if there is none."""
+    return read_record(RECORD) if RECORD.exists() else None
+
+
+def main(epochs: int = 20) -> None:
+    """Train the lesson's model at home, with the finished versions, and record the run."""
+    dataset = load_dataset("auto")
+    torch.manual_seed(0)
+    model = MiniViT(patch_size=8, num_classes=len(dataset.classes))
+    log = train_at_home(model, train_one_epoch, accuracy, dataset, epochs)
+    if len(log) < epochs:
+        return
+    record = {
+        "model": description(model)["model"],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "data": dataset.provenance,
+        "machine": f"{get_device()} ({platform.machine()})",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "code": code_version(),
+        "log": log,
+    }
+    write_record(RECORD, record)
+
+
+if __name__ == "__main__":
+    main()

@@ -148,13 +148,9 @@ for name, model in opponents.items():
 #
 # Move a picture by a few pixels. For you nothing important has changed. And for a model? To find out you need pictures that
 # have moved.
-#
-# **Your task.** Write `shift`. What leaves on the right is lost, and black (0) comes in from the left.
 
-# %% exercise="vit_course.experiments.probes:shift" difficulty=1 minutes=5 hint="Start with a black tensor, `torch.zeros_like(images)`. Which columns of it are filled, and with which columns of the pictures?" hint2="The columns from `pixels` on are filled: `moved[..., pixels:] = ...`. They need W - pixels columns of the pictures, the first ones. Writing `: -pixels` for their end would fail for 0 pixels."
+# %%
 from vit_course.experiments.probes import shift
-
-shift = check(shift)
 
 # %% [markdown]
 # Here is a photo and what *one* convolution makes of it. Its weights are random: it has learned nothing. Beside it, the same

@@ -186,8 +186,9 @@ def test_a_model_that_sees_colours_alone_does_not_mind_shuffled_patches(dataset)
 
 
 def test_the_papers_table_answers_the_lessons_question():
-    gain, cost = gain_and_cost(PAPER_TABLE, "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "ImageNet")
+    gain, error, cost = gain_and_cost(PAPER_TABLE, "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "ImageNet")
     assert gain == pytest.approx(0.22) and cost == pytest.approx(680 / 9900)
+    assert error == pytest.approx(((0.03**2 + 0.02**2) / 3) ** 0.5)
     assert all(row[COST] > 0 for row in PAPER_TABLE.values())
 
 

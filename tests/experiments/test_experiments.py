@@ -12,6 +12,7 @@ from torch import nn
 from vit_course import __version__
 from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
+from vit_course.experiments import broken_runs
 from vit_course.experiments import records as kept_records
 from vit_course.experiments import released as trained
 from vit_course.experiments import run as experiments
@@ -463,6 +464,17 @@ def tiny_list(runs, monkeypatch):
     monkeypatch.setattr(experiments, "plan", tiny)
     monkeypatch.setattr(experiments, "load_dataset", lambda name: shapes10(train=200, test=50))
     return runs
+
+
+def test_the_broken_runs_are_recorded_by_the_same_command_and_not_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(broken_runs, "FILE", tmp_path / "broken.json")
+    monkeypatch.setattr(broken_runs, "run", lambda special: {"train": [1.0], "validation": [special]})
+    for _ in range(2):
+        assert main(["broken-runs"]) == 0
+        monkeypatch.setattr(broken_runs, "run", None)
+    assert [one["validation"] for one in broken_runs.load()["runs"].values()] == [
+        [special] for special in broken_runs.PLOTS.values()
+    ]
 
 
 def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):

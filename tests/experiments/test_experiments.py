@@ -41,6 +41,7 @@ from vit_course.experiments.records import (
     caption,
     code_version,
     differences,
+    linear_classifier,
     load_records,
     read_record,
     record_path,
@@ -191,6 +192,27 @@ def test_the_papers_table_answers_the_lessons_question():
     assert gain == pytest.approx(0.22) and cost == pytest.approx(680 / 9900)
     assert error == pytest.approx(((0.03**2 + 0.02**2) / 3) ** 0.5)
     assert all(row[COST] > 0 for row in PAPER_TABLE.values())
+
+
+def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_pictures(tmp_path):
+    for group, step, count, accuracy in (
+        ("comparison", "linear", "50,000", 0.40),
+        ("fractions", "linear-10", "5,000", 0.30),
+        ("fractions", "linear-100", "50,000", 0.39),
+        ("fractions", "vit-10", "5,000", 0.50),
+    ):
+        data = (
+            f"CIFAR-10, 50,000 train / 10,000 test pictures; subset of {count} train / 10,000 test pictures"
+        )
+        record = {"model": step.partition("-")[0], "group": group, "data": data, "test_accuracy": accuracy}
+        write_record(tmp_path / "cpu" / group / f"{step}-seed0.json", record)
+    few = {
+        "data": "CIFAR-10, 50,000 train / 10,000 test pictures; subset of 5,000 train / 10,000 test pictures"
+    }
+    everything = {"data": "CIFAR-10, 50,000 train / 10,000 test pictures"}
+    assert linear_classifier([few, few], tmp_path) == [30.0]
+    assert linear_classifier([everything], tmp_path) == [40.0]
+    assert linear_classifier([few, everything], tmp_path) == linear_classifier([], tmp_path) == []
 
 
 # -- the list

@@ -21,6 +21,7 @@ from vit_course.vit import VisionTransformer
 FILE = RUNS / "broken.json"
 EPOCHS, STEPS_PER_EPOCH, BATCH = 10, 75, 64
 FEW = 480
+SMALL = {"embed_dim": 48, "depth": 2, "num_heads": 2, "global_pool": "avg"}
 CLASSES = (3, 5, 6, 7)  # cross, heart, ring, square: enough for curves, and quick to learn
 PLOTS = {
     "A": "sorted pictures",
@@ -49,7 +50,7 @@ def run(special: str) -> dict[str, list[float]]:
     """Train a small ViT; return the training loss of every second step and the validation loss of every epoch."""
     (images, labels), (new_images, new_labels) = shapes4()
     torch.manual_seed(0)
-    model = VisionTransformer(16, 4, 3, len(CLASSES), embed_dim=48, depth=2, num_heads=2, global_pool="avg")
+    model = VisionTransformer(16, 4, 3, len(CLASSES), **SMALL)
     peak = 0.3 if special == "rate too high" else 2e-3
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak)
     total = EPOCHS * STEPS_PER_EPOCH
@@ -81,7 +82,8 @@ def run(special: str) -> dict[str, list[float]]:
             with torch.no_grad():
                 validation.append(F.cross_entropy(model.eval()(new_images), new_labels).item())
     pairs = [(a + b) / 2 for a, b in zip(losses[::2], losses[1::2], strict=True)]
-    return {"train": [round(v, 3) for v in pairs], "validation": [round(v, 3) for v in validation]}
+    losses = {"train": pairs, "validation": validation}
+    return {name: [round(loss, 3) for loss in values] for name, values in losses.items()}
 
 
 def load() -> dict:

@@ -92,6 +92,24 @@ def shared(parts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
+def linear_classifier(records: Sequence[dict[str, Any]], runs: Path | None = None) -> list[float]:
+    """Find what one matrix reaches on as many training pictures: the line that a model has to be above.
+
+    Returns:
+        Test accuracies in percent of the recorded linear classifiers, one for each seed; nothing without records.
+    """
+    counts = {training_pictures(record) for record in records}
+    found = [one for group in ("comparison", "fractions") for one in load_records(group, runs=runs)]
+    found = [one for one in found if one["model"] == "linear" and training_pictures(one) in counts]
+    first = [one for one in found if one["group"] == found[0]["group"]]
+    return [100 * one["test_accuracy"] for one in first] if len(counts) == 1 else []
+
+
+def training_pictures(record: dict[str, Any]) -> str:
+    """Return the number of training pictures of a record, as its description of the data writes it."""
+    return re.findall(r"([\d,]+) train", record["data"])[-1]
+
+
 def code_version(root: Path = ROOT) -> str:
     """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
     git = ["git", "-C", str(root)]

@@ -3,6 +3,7 @@
 # promise: "You turn a model that learns its pictures by heart into one that recognises new ones, and you measure what each step brings."
 # part: "II. Train it, and be fair"
 # minutes: 60
+# map: []
 # recall: ["05.3", "06.2", "06.3"]
 # goals:
 #   - "Say why a Vision Transformer needs a recipe, and what each part of the recipe is for."
@@ -216,7 +217,7 @@ plots.show(
 # %% [markdown] curious
 # ## 4. Which weights should shrink?
 #
-# **Weight decay** multiplies weights in each step by 1 - η·λ, a number a little below 1. λ is the decay, here .05. It keeps a
+# Weight decay multiplies weights in each step by 1 - η·λ, a number a little below 1. λ is the decay, here .05. It keeps a
 # model from building on huge weights, which learning by heart needs. Where a norm follows the layer, this argument fails: the
 # norm undoes the size of the weights. There decay acts on the *effective* learning rate: a step of the same length turns
 # small weights further than large ones.

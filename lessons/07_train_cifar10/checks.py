@@ -438,6 +438,15 @@ exercise(
             "this is a quarter of a cosine: (1 + cos(π·k/n))/2": schedule(
                 fall=lambda share: math.cos(math.pi * share / 2)
             ),
+            "π is missing: cos(k/n) hardly falls; half a cosine is cos(π·k/n)": schedule(
+                fall=lambda share: (1 + math.cos(share)) / 2
+            ),
+            "`math.cos` takes radians: half a turn is π, not 180": schedule(
+                fall=lambda share: (1 + math.cos(180 * share)) / 2
+            ),
+            "`//` cuts the fraction off: divide with /": lambda s, n, w, peak: (
+                peak * (s + 1) // w if s < w else learning_rate(s, n, w, peak)
+            ),
             "1 + cos runs from 2 to 0: divide by 2": schedule(fall=lambda share: 2 * half_cosine(share)),
             "your cosine counts from step 0, so the rate drops at the end of the warm-up: count from there": (
                 schedule(progress=lambda s, n, w: (s + 1) / n)
@@ -537,6 +546,7 @@ FORM = (
         "not their names": changed(of_names),
         "your groups hold tensors that are no parameters of the model": changed(copies),
         "your code changes the model itself": changed(freezes_the_second),
+        "the decays are swapped": two_groups(lambda name, p: not is_matrix(name, p)),
         "is frozen (requires_grad is False)": two_groups(trainable=False),
         "is in no groups": changed(lambda groups, model: groups[:1]),
         "is in 2 groups": changed(in_both),
@@ -607,6 +617,8 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
         raise Mistake(
             "your groups hold tensors that are no parameters of the model: copies? They would never be trained"
         )
+    if given == {key: [decay - value] for key, value in wanted.items()}:
+        raise Mistake("the decays are swapped: the weight matrices get 0, and all others decay")
     for name, p in named:
         got = given.get(id(p), [])
         where = f"{name} of {described}"
@@ -680,6 +692,10 @@ def no_brackets(images, targets, lam, permutation):
 def winner(images, targets, lam, permutation):
     blended, soft = blend()(images, targets, lam, permutation)
     return blended, F.one_hot(soft.argmax(1), targets.shape[1]).float()
+
+
+def hard_targets(images, targets, lam, permutation):
+    return blend()(images, F.one_hot(targets.argmax(1), targets.shape[1]).float(), lam, permutation)
 
 
 def blends_all_numbers(images, targets, lam, permutation):
@@ -765,6 +781,10 @@ exercise(
             "every blend is half and half: a picture keeps the share lam, its partner gets 1 - lam": blend(
                 lambda lam: torch.full_like(lam, 0.5)
             ),
+            "the targets are half and half, whatever lam says: both are blended in the same way": blend(
+                target_share=lambda lam: torch.full_like(lam, 0.5)
+            ),
+            "the targets are made hard before they are blended: smoothed targets must stay smoothed": hard_targets,
             "brackets are missing: the partner is multiplied by (1 - lam)": no_brackets,
             "the targets must stay soft: do not choose the larger one": winner,
         },

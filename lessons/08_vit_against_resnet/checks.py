@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, results
+from vit_course.classroom.checks.task import Demand, demand, exercise, results
 from vit_course.classroom.checks.words import explain_error
 from vit_course.data import normalize
 from vit_course.experiments.probes import (
@@ -390,9 +390,24 @@ def by_text(model, images, labels, stats, shifts=(0, 1)):
     return {str(s): value for s, value in evaluated()(model, images, labels, stats, shifts).items()}
 
 
+def for_shifts(function: Callable) -> Callable:
+    """Return a function of the shifts alone: model and pictures are the same in every case."""
+
+    def accuracy(shifts):
+        return measure(function, shifts)
+
+    return accuracy
+
+
+def measures(cases: Callable, known: dict[str, Callable]) -> Demand:
+    """Demand the accuracies of the finished version for these shifts."""
+    measured = results(cases, {words: for_shifts(wrong) for words, wrong in known.items()})
+    return Demand(lambda answer, reference: measured.verify(for_shifts(answer), for_shifts(reference)), known)
+
+
 exercise(
     accuracy_under_shift,
-    results(
+    measures(
         lambda: [((0,),), ((2,),), ((0, 1, 3),), ([4, 1, 2],)],
         {
             "the accuracy is that of the untouched pictures: score the shifted ones": evaluated(
@@ -439,8 +454,17 @@ exercise(
             "for shifts = (0, 1, 3) these should be the keys; yours are [0]": stops_after_the_first,
             "these should be the keys, as numbers, 2 and not '2'": by_text,
             "return a dict, shift -> accuracy; you returned list": as_list,
+            "what leaves on the right comes back on the left: that is `roll`; use `shift`, in which black comes in": (
+                evaluated(lambda images, pixels: images.roll(pixels, dims=-1))
+            ),
+            "the pictures move down: `shift` moves them to the right": evaluated(
+                lambda images, pixels: shift(images.mT, pixels).mT
+            ),
+            "you return how many answers are right: a share in 0..1 was asked for": evaluated(
+                pick=lambda pair: 40 * pair[0]
+            ),
+            "you round: return the accuracy as it is": evaluated(pick=lambda pair: round(pair[0], 1)),
         },
-        run=measure,
     ),
 )
 
@@ -454,27 +478,23 @@ class PaperTable(dict):
         return "PAPER_TABLE"
 
 
-A = {"cats": (90.0, 0.3), "dogs": None, "owls": (0.0, 0.0), "bees": (50.0, None), "eels": None, COST: 100}
-B = {
-    "cats": (80.0, 0.4),
-    "dogs": (7.0, 0.1),
-    "owls": (5.0, 0.6),
-    "bees": (40.0, 0.2),
-    "eels": None,
-    COST: 400,
-}
-SMALL_TABLE = {"A": A, "B": B}
+def duel(a: tuple | None, b: tuple | None, first: str = "A", second: str = "B") -> tuple:
+    """Return a small table of two models, and which of them to compare."""
+    return {"A": {"cats": a, COST: 100}, "B": {"cats": b, COST: 400}}, first, second, "cats"
 
 
 def look_ups() -> list[tuple]:
-    """Return tables with two models and a task: a made-up one, then the paper's."""
+    """Return tables with two models and a task: small ones, then the paper's."""
     vit, bit, noisy = "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "Noisy Student (EfficientNet-L2)"
     paper = PaperTable(PAPER_TABLE)
     return [
-        (SMALL_TABLE, "A", "B", "cats"),
-        (SMALL_TABLE, "B", "A", "cats"),
-        *((SMALL_TABLE, "A", "B", task) for task in ("dogs", "owls", "bees", "eels")),
-        (SMALL_TABLE, "B", "A", "dogs"),
+        duel((90.0, 0.3), (80.0, 0.4)),
+        duel((90.0, 0.3), (80.0, 0.4), "B", "A"),
+        duel(None, (7.0, 0.1)),
+        duel(None, (7.0, 0.1), "B", "A"),
+        duel((0.0, 0.0), (5.0, 0.6)),
+        duel((50.0, None), (40.0, 0.2)),
+        duel(None, None),
         (paper, vit, bit, "VTAB"),
         (paper, vit, noisy, "CIFAR-10"),
         (paper, vit, noisy, "ImageNet"),
@@ -578,6 +598,16 @@ exercise(
             ],
             "this is how far two single runs differ; the means of three runs differ less: divide the sum of the "
             "squares by 3": comparison(error=lambda s, t: sqrt(s**2 + t**2)),
+            "each of the two means comes from three runs: divide the sum of the squares by 3, not by 6": comparison(
+                error=lambda s, t: sqrt((s**2 + t**2) / 6)
+            ),
+            "this is how far one run scatters, the mean of both: the sum of the squares is divided by 3, not by 2": (
+                comparison(error=lambda s, t: sqrt((s**2 + t**2) / 2))
+            ),
+            "you use one of the two deviations: both means scatter, and their squares add up": [
+                comparison(error=lambda s, t: s / sqrt(3)),
+                comparison(error=lambda s, t: t / sqrt(3)),
+            ],
             "the 3 belongs under the root, beside the squares: sqrt((s² + t²) / 3)": comparison(
                 error=lambda s, t: sqrt(s**2 + t**2) / 3
             ),

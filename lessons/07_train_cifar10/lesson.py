@@ -324,7 +324,7 @@ for step, found in scores.items():
     shares = fmean(found) / 100, seen, fmean(stored) if stored else None
     written = ["not measured" if share is None else percent(share) for share in shares]
     rows.append([step, adds[step], *written, minutes(fmean(r["seconds"] for r in same)), len(found)])
-linear = linear_classifier(ladder)
+linear = linear_classifier(ladder, load_records("comparison") + load_records("fractions"))
 if linear:
     rows.append(["linear", "one matrix on raw pixels", percent(fmean(linear) / 100), "", "", "", len(linear)])
 print(caption(ladder))
@@ -610,7 +610,7 @@ for way, (bf16, compiled) in ways.items():
         speed[way][0].append(batch)
         speed[way][1].append(rate)
         share = 3 * vit_flops(model) * rate / limit
-        print(f"{way:14} batch {batch:4}: {rate:9,.0f} images/s, {share:4.0%} of the limit")
+        print(f"{way:14} batch {batch:4}: {rate:9,.0f} images/s, {percent(share, 0)} of the limit")
 
 
 # %% fold tags=["nbval-ignore-output"]
@@ -624,7 +624,7 @@ plots.show(
 
 # %% tags=["nbval-ignore-output"]
 per_epoch = 3 * vit_flops(create_vit("Ti/4", img_size=32, num_classes=10)) * 50_000
-print(f"one epoch of Ti/4 on 50,000 pictures: {per_epoch / 1e15:.2f} PFLOP")
+print(f"one epoch of Ti/4 on 50,000 pictures: {number(per_epoch / 1e12)} TFLOP")
 print(f"at the limit of this machine: {minutes(per_epoch / limit)}")
 print(f"at 790 TFLOP/s, a large GPU in bf16: {number(per_epoch / 790e12)} s")
 rates = [

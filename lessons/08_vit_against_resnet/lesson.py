@@ -414,7 +414,7 @@ for step, found in comparison.items():
         )
         rows.append(
             [
-                f"{labels[step]} ({r['model']})",
+                labels[step] if r["model"] == "linear" else f"{labels[step]} ({r['model']})",
                 *(r["parameters"], r["forward_flops"] / 1e9, r["training_flops"] / 1e12),
                 *(r["config"]["epochs"], minutes(seconds), round(pictures / seconds)),
                 ", ".join(percent(score / 100) for score in scores[labels[step]]),
@@ -449,12 +449,12 @@ def flat(settings):
     return {k: v for k, v in settings.items() if k not in ("augment", "seed")} | inner
 
 
+rows = []
 if complete:
     vit, resnet = (flat(comparison[step][0]["config"]) for step in ("vit", "resnet"))
     differing = [key for key, value in vit.items() if value != resnet.get(key)]
-    print(
-        table([[key, str(vit[key]), str(resnet.get(key))] for key in differing], ["setting", "ViT", "ResNet"])
-    )
+    rows = [[key, str(vit[key]), str(resnet.get(key))] for key in differing]
+table(rows or [["none", "", ""]], ["setting that differs", "ViT", "ResNet"])
 
 # %% [markdown]
 # If the records are of the CPU size, remember that they are *small*. They show how to compare. They do not settle which

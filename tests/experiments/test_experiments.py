@@ -194,25 +194,23 @@ def test_the_papers_table_answers_the_lessons_question():
     assert all(row[COST] > 0 for row in PAPER_TABLE.values())
 
 
-def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_pictures(tmp_path):
-    for group, step, count, accuracy in (
-        ("comparison", "linear", "50,000", 0.40),
-        ("fractions", "linear-10", "5,000", 0.30),
-        ("fractions", "linear-100", "50,000", 0.39),
-        ("fractions", "vit-10", "5,000", 0.50),
-    ):
-        data = (
-            f"CIFAR-10, 50,000 train / 10,000 test pictures; subset of {count} train / 10,000 test pictures"
-        )
-        record = {"model": step.partition("-")[0], "group": group, "data": data, "test_accuracy": accuracy}
-        write_record(tmp_path / "cpu" / group / f"{step}-seed0.json", record)
-    few = {
-        "data": "CIFAR-10, 50,000 train / 10,000 test pictures; subset of 5,000 train / 10,000 test pictures"
-    }
-    everything = {"data": "CIFAR-10, 50,000 train / 10,000 test pictures"}
-    assert linear_classifier([few, few], tmp_path) == [30.0]
-    assert linear_classifier([everything], tmp_path) == [40.0]
-    assert linear_classifier([few, everything], tmp_path) == linear_classifier([], tmp_path) == []
+def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_pictures():
+    def record(group="ladder", model="Nano/8", count="", accuracy=0.0):
+        part = f"; subset of {count} train / 10,000 test pictures" if count else ""
+        data = f"CIFAR-10, 50,000 train / 10,000 test pictures{part}"
+        return {"model": model, "group": group, "data": data, "test_accuracy": accuracy}
+
+    among = [
+        record("comparison", "linear", accuracy=0.40),
+        record("comparison", "linear", accuracy=0.41),
+        record("fractions", "linear", accuracy=0.39),
+        record("fractions", "linear", "5,000", 0.30),
+        record("fractions", "Nano/8", "5,000", 0.50),
+    ]
+    few, everything = record(count="5,000"), record()
+    assert linear_classifier([few, few], among) == [30.0]
+    assert linear_classifier([everything], among) == [40.0, 41.0]
+    assert linear_classifier([few, everything], among) == linear_classifier([], among) == []
 
 
 # -- the list

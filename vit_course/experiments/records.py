@@ -92,17 +92,20 @@ def shared(parts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
-def linear_classifier(records: Sequence[dict[str, Any]], runs: Path | None = None) -> list[float]:
+def linear_classifier(records: Sequence[dict[str, Any]], among: Sequence[dict[str, Any]]) -> list[float]:
     """Find what one matrix reaches on as many training pictures: the line that a model has to be above.
 
+    Args:
+        records: runs that a lesson shows.
+        among: records of the groups that have linear classifiers, the best first.
+
     Returns:
-        Test accuracies in percent of the recorded linear classifiers, one for each seed; nothing without records.
+        Test accuracies in percent of the first group with linear classifiers of as many pictures, one for each seed;
+        nothing where there are none, or where the records do not share their number of pictures.
     """
     counts = {training_pictures(record) for record in records}
-    found = [one for group in ("comparison", "fractions") for one in load_records(group, runs=runs)]
-    found = [one for one in found if one["model"] == "linear" and training_pictures(one) in counts]
-    first = [one for one in found if one["group"] == found[0]["group"]]
-    return [100 * one["test_accuracy"] for one in first] if len(counts) == 1 else []
+    linear = [one for one in among if one["model"] == "linear" and counts == {training_pictures(one)}]
+    return [100 * one["test_accuracy"] for one in linear if one["group"] == linear[0]["group"]]
 
 
 def training_pictures(record: dict[str, Any]) -> str:

@@ -90,9 +90,11 @@ def mixup(images: Tensor, targets: Tensor, lam: Tensor, permutation: Tensor) -> 
     Raises:
         ValueError: if the images are whole numbers, which cannot be blended.
     """
-    return blend_with_partners(
-        images, targets, lam[:, None, None].expand(-1, *images.shape[-2:]), permutation
-    )
+    if not images.is_floating_point():
+        raise ValueError(f"images are {images.dtype}: blending needs floating-point numbers")
+    share, part = lam[:, None, None, None], lam[:, None]
+    partners, others = images.index_select(0, permutation), targets.index_select(0, permutation)
+    return share * images + (1 - share) * partners, part * targets + (1 - part) * others
 
 
 def cutmix(images: Tensor, targets: Tensor, boxes: Tensor, permutation: Tensor) -> tuple[Tensor, Tensor]:

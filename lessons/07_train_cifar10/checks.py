@@ -7,73 +7,86 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course import augment, optim
+from vit_course.augment import mixup, random_crop_flip
 from vit_course.beyond.positions import with_positions
-from vit_course.classroom.checks.compare import compare
 from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import describe, difference, explain_error
 from vit_course.classroom.reading import read_curves
+from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.vit import VisionTransformer
-
-CLUES = {
-    "A": "look at the comb in the training loss: how often does it jump in one epoch, and how many classes are there?",
-    "B": "it learns well at first; what do both lines do after that, and until the end?",
-    "C": "the validation loss lies *below* the training loss; whose pictures are the harder ones?",
-    "D": "compare with the dotted line: a model that learned nothing but to say 'all equally likely'",
-    "E": "training goes on to almost 0; where does the validation loss turn round?",
-    "F": "training is fine; is there any moment when validation is better than the dotted line?",
-}
-CONFUSED = {
-    ("E", 7): "a validation loss that first *falls* well below ln K cannot come from labels in a wrong order",
-    (
-        "F",
-        5,
-    ): "nearly: but a model that learns by heart is better than guessing on new pictures at first, as in E; "
-    "this one never is",
-    ("D", 8): "blank pictures would give a calm line at ln K; this line is restless and starts with a spike",
-    ("D", 4): "look at the very first step: the loss starts at ln K, as it should; the spike comes later",
-    ("B", 2): "a rate that is too high makes a restless line; these lines freeze",
-    ("C", 7): "wrong labels would make validation *worse* than guessing; here it is better than training",
-}
-
-
-@exercise(read_curves)
-def check_read_curves(answer):
-    given = outcome(lambda f: f(), answer, ())
-    if isinstance(given, Exception):
-        raise Mistake(f"your code stopped with {explain_error(given)}")
-    want = read_curves()
-    if not isinstance(given, dict) or set(given) != set(want):
-        raise Mistake(
-            f"return a dict with one number for each plot, {{'A': ..., ..., 'F': ...}}; you returned {given!r:.200}"
-        )
-    for plot, number in given.items():
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 8:
-            quotes = ", a text: leave the quotes out" if isinstance(number, str) else ""
-            raise Mistake(f"plot {plot}: the diagnoses are numbered 1 to 8, you gave {number!r:.50}{quotes}")
-    wrong = [plot for plot in sorted(want) if given[plot] != want[plot]]
-    if wrong:
-        plot = wrong[0]
-        clue = CONFUSED.get((plot, given[plot]), CLUES[plot])
-        raise Mistake(f"{6 - len(wrong)} of 6 are right; plot {plot} is not: {clue}")
-
 
 # -- random_crop_flip: a random function is right if every result is possible and all results are equally frequent
 
 PADDING, MANY = 2, 2000
+PLACES = 2 * PADDING + 1
 
 
-def windows(padded: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return every window of a padded picture (C, H', W'), plain then mirrored: (2, tops, lefts, C, H, W)."""
-    cut = padded.unfold(1, size[0], 1).unfold(2, size[1], 1).permute(1, 2, 0, 3, 4)
-    return torch.stack([cut, cut.flip(-1)])
+def anywhere(batch, padding):
+    return torch.randint(0, 2 * padding + 1, (2, batch))
 
 
-def matches(results: Tensor, padded: Tensor) -> Tensor:
-    """Tell which window each result (B, C, H, W) is: bool (B, 2 * tops * lefts)."""
-    candidates = windows(padded, results.shape[-2:]).flatten(0, 2)
-    return (results[:, None] == candidates).flatten(2).all(2)
+def some(batch, flip):
+    return torch.rand(batch) < flip
+
+
+def crop(offsets: Callable = anywhere, chosen: Callable = some, pad="constant", axis=-1) -> Callable:
+    """Return a `random_crop_flip` with these offsets (2, B), these pictures mirrored (B,), this padding and axis."""
+
+    def answer(images, padding=4, flip=0.5):
+        height, width = images.shape[2:]
+        padded = F.pad(images.double(), [padding] * 4, mode=pad).to(images.dtype)
+        places = offsets(len(images), padding).T.tolist()
+        cut = torch.stack(
+            [p[:, y : y + height, x : x + width] for p, (y, x) in zip(padded, places, strict=True)]
+        )
+        return torch.where(chosen(len(images), flip)[:, None, None, None], cut.flip(axis), cut)
+
+    return answer
+
+
+def each_channel_by_itself(images, padding=4, flip=0.5):
+    return crop()(images.flatten(0, 1)[:, None], padding, flip).reshape(images.shape)
+
+
+def changes_places(images, padding=4, flip=0.5):
+    return crop()(images, padding, flip)[torch.randperm(len(images))]
+
+
+def mirrored_ones_first(images, padding=4, flip=0.5):
+    cut, mirror = crop()(images, padding, 0.0), some(len(images), flip)
+    return torch.cat([cut[mirror].flip(-1), cut[~mirror]])
+
+
+def nothing_to_do(images, padding=4, flip=0.5):
+    return images if padding == flip == 0 else crop()(images, padding, flip)
+
+
+def fixed_seed(images, padding=4, flip=0.5):
+    torch.manual_seed(0)
+    return crop()(images, padding, flip)
+
+
+def one_number_for_both(images, padding=4, flip=0.5):
+    share, places = torch.rand(len(images)), 2 * padding + 1
+    left = (places * share).long()
+    offsets = torch.stack([anywhere(len(images), padding)[0], left])
+    return crop(lambda *_: offsets, lambda *_: share < flip)(images, padding, flip)
+
+
+def by_view(images, padding=4, flip=0.5):
+    return crop()(images.view(-1, *images.shape[2:])[:, None].view(images.shape), padding, flip)
+
+
+def cropped(answer: Callable, *case) -> Tensor:
+    """Return the answer's result, which must have shape and type of the pictures."""
+    value = outcome(lambda function, *arguments: function(*arguments), answer, case)
+    where = f"on {describe(random_crop_flip, case)}"
+    if isinstance(value, Exception):
+        raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
+    if not isinstance(value, Tensor) or value.shape != case[0].shape or value.dtype != case[0].dtype:
+        raise Mistake(f"{where}: {difference(value, case[0])}")
+    return value
 
 
 def numbered(channels: int, height: int, width: int) -> Tensor:
@@ -81,19 +94,39 @@ def numbered(channels: int, height: int, width: int) -> Tensor:
     return torch.arange(1, channels * height * width + 1, dtype=torch.float32).view(channels, height, width)
 
 
-@exercise(augment.random_crop_flip)
-def check_random_crop_flip(answer):
-    def run(*case) -> Tensor:
-        value = outcome(lambda function, *arguments: function(*arguments), answer, case)
-        where = f"on {describe(augment.random_crop_flip, case)}"
-        if isinstance(value, Exception):
-            raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
-        if not isinstance(value, Tensor) or value.shape != case[0].shape or value.dtype != case[0].dtype:
-            raise Mistake(f"{where}: {difference(value, case[0])}")
-        return value
+def matches(cuts: Tensor, padded: Tensor) -> Tensor:
+    """Tell which window of a padded picture each result (B, C, H, W) is, plain then mirrored: bool (B, 2 * places)."""
+    height, width = cuts.shape[-2:]
+    windows = padded.unfold(1, height, 1).unfold(2, width, 1).permute(1, 2, 0, 3, 4)
+    candidates = torch.stack([windows, windows.flip(-1)]).flatten(0, 2)
+    return (cuts[:, None] == candidates).flatten(2).all(2)
 
+
+def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor, ...]:
+    """Cut a picture many times; return what was drawn for each: mirrored or not, top, left."""
+    picture = numbered(1, 4, 5)
+    cuts = cropped(answer, picture.expand(count, -1, -1, -1).clone(), PADDING, flip)
+    choice = matches(cuts, F.pad(picture, [PADDING] * 4)).int().argmax(1)
+    return torch.unravel_index(choice, (2, PLACES, PLACES))
+
+
+@demand(
+    {
+        "change places, or are mirrored where flip is 0": [
+            crop(chosen=lambda b, flip: torch.rand(b) >= flip),
+            changes_places,
+        ],
+        "you hand back the input itself": nothing_to_do,
+        "you turn the pictures upside down": crop(axis=-2),
+        "with padding 0 and flip 1 every picture must be mirrored": crop(
+            chosen=lambda b, _: torch.zeros(b) > 0
+        ),
+        "the pictures of a batch change places: result i": mirrored_ones_first,
+    }
+)
+def does_what_is_certain(answer):
     small = torch.rand(3, 1, 4, 4)
-    unmoved = run(small, 0, 0.0)
+    unmoved = cropped(answer, small, 0, 0.0)
     if difference(unmoved, small):
         if not difference(unmoved.flatten().sort().values, small.flatten().sort().values):
             raise Mistake(
@@ -105,125 +138,99 @@ def check_random_crop_flip(answer):
         raise Mistake(
             "with padding 0 and flip 0 you hand back the input itself: return a new tensor, as always"
         )
-    if not torch.equal(run(small, 0, 1.0), small.flip(3)):
-        if torch.equal(run(small, 0, 1.0), small.flip(2)):
-            raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
+    mirrored = cropped(answer, small, 0, 1.0)
+    if torch.equal(mirrored, small.flip(2)):
+        raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
+    if not torch.equal(mirrored, small.flip(3)):
         raise Mistake("with padding 0 and flip 1 every picture must be mirrored left and right")
+    batch = numbered(1, 3, 4) + 100 * torch.arange(20)[:, None, None, None]
+    cuts = cropped(answer, batch, 1, 0.5)
+    origin = torch.stack([matches(cuts, F.pad(picture, [1] * 4)).any(1) for picture in batch])
+    if bool((origin & ~torch.eye(20, dtype=torch.bool)).any()):
+        raise Mistake(
+            "the pictures of a batch change places: result i must be cut from picture i, labels stay"
+        )
+
+
+@demand(
+    {
+        "your padding repeats the border pixels": crop(pad="replicate"),
+        "your padding mirrors the picture at its border": crop(pad="reflect"),
+        "your padding lets pixels that leave on one side come in on the other (`roll`)": crop(pad="circular"),
+        "the channels of one picture get different windows": each_channel_by_itself,
+    }
+)
+def cuts_windows(answer):
     picture = numbered(2, 4, 5)
-    batch = picture.expand(MANY, -1, -1, -1).clone()
-    results = run(batch, PADDING, 0.5)
-    possible_windows(results, picture)
+    cuts = cropped(answer, picture.expand(200, -1, -1, -1).clone(), PADDING, 0.5)
     padded = F.pad(picture, [PADDING] * 4)
-    choice = matches(results, padded).int().argmax(1)
-    mirrored, top, left = (part.view(-1) for part in torch.unravel_index(choice, (2, 5, 5)))
-    fair_windows(top, left)
-    if len(set(mirrored.tolist())) == 1:
-        raise Mistake("all pictures of a batch are mirrored, or none: draw for each picture by itself")
-    again = matches(run(batch, PADDING, 0.5), padded).int().argmax(1)
-    if torch.equal(again, choice):
-        raise Mistake("two calls give the same windows: draw anew in each call, without a fixed seed")
-    if ((again % 25) == (choice % 25)).double().mean().item() > 0.3:
-        raise Mistake(
-            "two calls give picture i the same offset: draw the offsets anew in each call, without a fixed seed"
-        )
-    if ((again // 25) == mirrored).double().mean().item() > 0.7:
-        raise Mistake(
-            "the same places of a batch are mirrored in every call: draw anew for each picture, "
-            "`torch.rand(B) < flip`"
-        )
-    for share in (0.5, 0.2):
-        found = (
-            mirrored if share == 0.5 else matches(run(batch, PADDING, share), padded).int().argmax(1) // 25
-        )
-        frequency = found.double().mean().item()
-        if abs(frequency - share) > 0.07:
-            backwards = (
-                ": mirror where the random number is *below* `flip`"
-                if abs(frequency + share - 1) < 0.07
-                else ""
-            )
-            raise Mistake(f"with flip = {share} {frequency:.0%} of {MANY} pictures are mirrored{backwards}")
-    together = [mirrored[left == offset].double().mean().item() for offset in range(5)]
-    if min(together) < 0.3 or max(together) > 0.7:
-        raise Mistake("whether a picture is mirrored depends on its offset: draw the two independently")
-    single = [torch.equal(run(small[:1], 0, 0.5), small[:1]) for _ in range(60)]
-    if len(set(single)) == 1:
-        raise Mistake(
-            f"in 60 calls with one picture and flip = 0.5 it is {'never' if single[0] else 'always'} mirrored: do not "
-            "choose a fixed number of pictures, draw for each one by itself, `torch.rand(B) < flip`"
-        )
-    check_kinds(run)
-    check_defaults(answer)
-    elsewhere = outcome(lambda f: f(torch.empty(3, 1, 4, 4, device="meta"), 1, 0.5), answer, ())
-    if isinstance(elsewhere, RuntimeError) and any(
-        w in str(elsewhere) for w in ("expected device", "same device")
-    ):
-        raise Mistake(
-            "your random numbers are always on the CPU: give `torch.rand` and the others device=images.device"
-        )
-
-
-def possible_windows(results: Tensor, picture: Tensor) -> None:
-    """Every result must be one window of the padded picture, plain or mirrored; else say what it is."""
-    padded = F.pad(picture, [PADDING] * 4)
-    if bool(matches(results, padded).any(1).all()):
+    found = matches(cuts, padded).any(1)
+    if bool(found.all()):
         return
     for mode, name in (
         ("replicate", "repeats the border pixels"),
         ("reflect", "mirrors the picture at its border"),
         ("circular", "lets pixels that leave on one side come in on the other (`roll`)"),
     ):
-        other = F.pad(picture[None], [PADDING] * 4, mode=mode)[0]
-        if bool(matches(results, other).any(1).all()):
+        if bool(matches(cuts, F.pad(picture[None], [PADDING] * 4, mode=mode)[0]).any(1).all()):
             raise Mistake(f"your padding {name}: here it is zeros, `F.pad(images, [padding] * 4)`")
-    apart = [matches(results[:, c : c + 1], padded[c : c + 1]) for c in range(len(picture))]
-    if all(bool(part.any(1).all()) for part in apart):
+    apart = [matches(cuts[:, c : c + 1], padded[c : c + 1]).any(1) for c in range(len(picture))]
+    if all(bool(part.all()) for part in apart):
         raise Mistake(
             "the channels of one picture get different windows: red and blue no longer lie on top of each other. One "
             "offset and one flip a picture, for all its channels"
         )
-    upside = torch.cat([matches(results, padded), matches(results.flip(2), padded)], 1)
-    if bool(upside.any(1).all()):
-        raise Mistake("some pictures are turned upside down: mirror left and right alone, the last axis")
-    turned = matches(results, padded).any(1)
     raise Mistake(
-        f"{(~turned).sum()} of {MANY} results are no window of the padded picture. The smallest case, a picture\n"
-        f"{picture[0].int().tolist()}\nbecame\n{results[~turned][0, 0].tolist()}"
+        f"{(~found).sum()} of {len(cuts)} results are no window of the padded picture. The smallest case, a picture\n"
+        f"{picture[0].int().tolist()}\nbecame\n{cuts[~found][0, 0].tolist()}"
     )
 
 
-def fair_windows(top: Tensor, left: Tensor) -> None:
-    """All (2 * PADDING + 1)² offsets must occur, about equally often, another one for every picture."""
-    places = 2 * PADDING + 1
-    both = torch.bincount(top * places + left, minlength=places**2)
-    seen = f"rows {sorted(set(top.tolist()))}, columns {sorted(set(left.tolist()))}"
+@demand(
+    {
+        "one window for the whole batch": crop(lambda b, p: anywhere(1, p).expand(2, b)),
+        "top and left are always equal": crop(lambda b, p: anywhere(b, p)[:1].expand(2, b)),
+        "offset never reaches 2·padding": crop(lambda b, p: torch.randint(0, max(1, 2 * p), (2, b))),
+        "yours took only: rows [0, 1, 2], columns [0, 1, 2]": crop(
+            lambda b, p: torch.randint(0, p + 1, (2, b))
+        ),
+        "the 5² places are not equally likely": crop(
+            lambda b, p: (torch.randn(2, b) * p / 2 + p).round().clamp(0, 2 * p).int()
+        ),
+        "the one 1000 places further on": crop(lambda b, p: anywhere(-(-b // 2), p).repeat(1, 2)[:, :b]),
+    }
+)
+def deals_all_offsets_alike(answer):
+    _, top, left = draw(answer)
+    both = torch.bincount(top * PLACES + left, minlength=PLACES**2)
     if int((both > 0).sum()) == 1:
         raise Mistake(
             "one window for the whole batch: every picture needs an offset of its own, else each step of the training "
             "sees one shift only"
         )
-    if int(both.view(places, places).diag().sum()) == len(top):
+    if bool((top == left).all()):
         raise Mistake("top and left are always equal: the window moves on a diagonal; draw two numbers")
     for name, offset in (("top", top), ("left", left)):
-        counts = torch.bincount(offset, minlength=places)
+        counts = torch.bincount(offset, minlength=PLACES)
         if int(counts[-1]) == 0 and int(counts[:-1].min()) > 0:
             raise Mistake(
                 f"the {name} offset never reaches 2·padding: `torch.randint(0, n)` stops at n - 1, so n is "
                 "2·padding + 1"
             )
-        if int((counts > 0).sum()) < places:
+        if int((counts > 0).sum()) < PLACES:
+            seen = f"rows {sorted(set(top.tolist()))}, columns {sorted(set(left.tolist()))}"
             raise Mistake(
-                f"with padding {PADDING} the {name} offset has 2·padding + 1 = {places} places, 0 to {places - 1}; "
+                f"with padding {PADDING} the {name} offset has 2·padding + 1 = {PLACES} places, 0 to {PLACES - 1}; "
                 f"yours took only: {seen}"
             )
     # 2,000 pictures, 80 expected a place, deviation 8.8: six deviations pass one fair answer in some ten million by.
-    expected = len(top) / places**2
+    expected = MANY / PLACES**2
     if float((both - expected).abs().max()) > 6 * math.sqrt(expected):
         raise Mistake(
-            f"the {places}² places are not equally likely: of {len(top)} pictures the rarest place got {both.min()}, "
+            f"the {PLACES}² places are not equally likely: of {MANY} pictures the rarest place got {both.min()}, "
             f"the most frequent {both.max()}, about {expected:.0f} were expected"
         )
-    for distance in (1, 2, len(top) // 2):
+    for distance in (1, 2, MANY // 2):
         same = (top[distance:] == top[:-distance]) & (left[distance:] == left[:-distance])
         if (alike := same.double().mean().item()) > 0.08:
             raise Mistake(
@@ -232,288 +239,160 @@ def fair_windows(top: Tensor, left: Tensor) -> None:
             )
 
 
-def check_defaults(answer: Callable) -> None:
-    """Without further arguments the padding is 4 and half of the pictures are mirrored; an expanded batch is one."""
-    picture = numbered(2, 9, 10)
-    batch = picture.expand(400, -1, -1, -1)  # many times the same memory, as in the lesson's next cell
-    results = outcome(lambda f: f(batch), answer, ())
-    if isinstance(results, TypeError) and "argument" in str(results):
+@demand(
+    {
+        "all pictures of a batch are mirrored, or none": crop(chosen=lambda b, flip: some(1, flip).expand(b)),
+        "two calls give the same windows": fixed_seed,
+        "two calls give picture i the same offset": crop(
+            lambda b, p: torch.randint(0, 2 * p + 1, (2, b), generator=torch.Generator().manual_seed(0))
+        ),
+        "the same places of a batch are mirrored in every call": crop(
+            chosen=lambda b, flip: torch.arange(b) < round(flip * b)
+        ),
+    }
+)
+def draws_anew_in_every_call(answer):
+    mirrored, top, left = draw(answer, count=500)
+    if len(mirrored.unique()) == 1:
+        raise Mistake("all pictures of a batch are mirrored, or none: draw for each picture by itself")
+    again, *offsets = draw(answer, count=500)
+    same_place = (top == offsets[0]) & (left == offsets[1])
+    same_side = mirrored == again
+    if bool((same_place & same_side).all()):
+        raise Mistake("two calls give the same windows: draw anew in each call, without a fixed seed")
+    if same_place.double().mean().item() > 0.3:
         raise Mistake(
-            f"`random_crop_flip(images)` must work as well, with padding = 4 and flip = 0.5: keep the defaults of the "
-            f"docstring's first line (your code stopped with {explain_error(results)})"
+            "two calls give picture i the same offset: draw the offsets anew in each call, without a fixed seed"
         )
-    if isinstance(results, Exception):
+    if same_side.double().mean().item() > 0.7:
         raise Mistake(
-            "on 400 copies of a picture made with `expand`, as in the next cell, your code stopped with "
-            f"{explain_error(results)}"
+            "the same places of a batch are mirrored in every call: draw anew for each picture, "
+            "`torch.rand(B) < flip`"
         )
-    found = matches(results, F.pad(picture, [4] * 4))
-    mirrored, top, left = torch.unravel_index(found.int().argmax(1), (2, 9, 9))
-    if not bool(found.any(1).all()) or any(set(part.tolist()) != set(range(9)) for part in (top, left)):
-        raise Mistake("called without `padding`, the padding should be 4, so that a window has 9 x 9 places")
-    if not 0.35 < mirrored.double().mean().item() < 0.65:
-        raise Mistake("called without `flip`, half of the pictures should be mirrored: its default is 0.5")
 
 
-def check_kinds(run: Callable) -> None:
-    """Other kinds of input: other numbers, one picture, several pictures that must stay in their places."""
+@demand(
+    {
+        "with flip = 0.2 ": crop(chosen=lambda b, flip: some(b, flip if flip in (0, 1) else 0.5)),
+        "whether a picture is mirrored depends on its offset": one_number_for_both,
+        "in 60 calls with one picture and flip = 0.5 it is never mirrored": crop(
+            chosen=lambda b, flip: torch.randperm(b) < int(flip * b)
+        ),
+    }
+)
+def mirrors_each_picture_by_itself(answer):
+    mirrored, _, left = draw(answer, 0.2, 1000)
+    if abs((share := mirrored.double().mean().item()) - 0.2) > 0.07:
+        raise Mistake(f"with flip = 0.2 {share:.0%} of {len(mirrored)} pictures are mirrored")
+    together = [mirrored[left == offset].double().mean().item() for offset in range(PLACES)]
+    if min(together) < 0.03 or max(together) > 0.45:
+        raise Mistake("whether a picture is mirrored depends on its offset: draw the two independently")
+    picture = torch.rand(1, 1, 4, 4)
+    single = [torch.equal(cropped(answer, picture, 0, 0.5), picture) for _ in range(60)]
+    if len(set(single)) == 1:
+        raise Mistake(
+            f"in 60 calls with one picture and flip = 0.5 it is {'never' if single[0] else 'always'} mirrored: do not "
+            "choose a fixed number of pictures, draw for each one by itself, `torch.rand(B) < flip`"
+        )
+
+
+@demand(
+    {
+        "on copies of a picture made with `expand`": by_view,
+        "your random numbers are always on the CPU": crop(),
+    }
+)
+def takes_all_pictures(answer):
     for dtype in (torch.uint8, torch.int64, torch.float64, torch.float16):
         picture = numbered(3, 3, 6).to(dtype)
-        if not bool(matches(run(picture[None], 1, 0.5), F.pad(picture, [1] * 4)).any()):
+        if not bool(matches(cropped(answer, picture[None], 1, 0.5), F.pad(picture, [1] * 4)).any()):
             raise Mistake(f"a single picture of {dtype} does not come back as a window of itself")
-    batch = numbered(1, 3, 4) + 100 * torch.arange(20)[:, None, None, None]
-    for picture, result in zip(batch, run(batch, 1, 0.5), strict=True):
-        if not bool(matches(result[None], F.pad(picture, [1] * 4)).any()):
-            raise Mistake(
-                "the pictures of a batch change places: result i must be cut from picture i, labels stay"
-            )
-
-
-@exercise(augment.mixup)
-def check_mixup(answer):
-    def case(batch: int, *shape: int, classes: int = 4) -> tuple[Tensor, ...]:
-        targets = torch.rand(batch, classes).softmax(1)
-        return torch.rand(batch, *shape), targets, torch.rand(batch), torch.randperm(batch)
-
-    small = (
-        torch.tensor([[[[0.0, 0.0]]], [[[10.0, 20.0]]]]),
-        torch.eye(2),
-        torch.tensor([0.75, 0.75]),
-        torch.tensor([1, 0]),
-    )
-    cycle = torch.tensor([1, 2, 3, 4, 0])
-    cases = [
-        small,
-        (*case(5, 1, 2, 3)[:3], cycle),
-        (*case(5, 3, 5, 5)[:3], cycle),
-        case(8, 3, 4, 6),
-        (*case(4, 2, 3, 3)[:3], torch.arange(4)),
-        (*case(3, 1, 2, 2)[:2], torch.tensor([0.0, 1.0, 0.5]), torch.tensor([2, 0, 1])),
-        case(1, 3, 2, 4),
-        (case(3, 2, 3, 4)[0].to(memory_format=torch.channels_last), *case(3)[1:]),
-        (*(part.double() for part in case(3, 3, 2, 4)[:3]), torch.tensor([1, 2, 0])),
-    ]
-
-    def column(lam: Tensor, ndim: int) -> Tensor:
-        return lam.view(-1, *[1] * (ndim - 1))
-
-    def variant(share=lambda lam: lam, target_share=None, partner=None, target_partner=None):
-        def function(images, targets, lam, permutation):
-            mine, theirs = share(lam), (target_share or share)(lam)
-            first = (partner or (lambda p: p))(permutation)
-            second = (target_partner or partner or (lambda p: p))(permutation)
-            a, b = column(mine, images.ndim), column(theirs, 2)
-            return a * images + (1 - a) * images[first], b * targets + (1 - b) * targets[second]
-
-        return function
-
-    def along_width(images, targets, lam, permutation):
-        return lam * images + (1 - lam) * images[permutation], variant()(images, targets, lam, permutation)[1]
-
-    def no_brackets(images, targets, lam, permutation):
-        a, b = column(lam, 4), column(lam, 2)
-        return a * images + 1 - a * images[permutation], b * targets + 1 - b * targets[permutation]
-
-    def winner(images, targets, lam, permutation):
-        blended, soft = variant()(images, targets, lam, permutation)
-        return blended, F.one_hot(soft.argmax(1), targets.shape[1]).float()
-
-    reverse = torch.argsort
-    compare(
-        lambda *a: _as_tuple(answer(*a)),
-        augment.mixup,
-        cases,
-        [
-            (
-                variant(share=lambda lam: 1 - lam),
-                "lam and 1 - lam are swapped: a picture keeps the share lam, its partner gets the rest",
-            ),
-            (
-                variant(target_share=lambda lam: torch.ones_like(lam)),
-                "the pictures are blended, but the targets are not: a picture that is 30 % ship gets the target 30 %",
-            ),
-            (
-                variant(share=torch.ones_like, target_share=lambda lam: lam),
-                "the targets are blended, the pictures are not",
-            ),
-            (
-                variant(target_share=lambda lam: 1 - lam),
-                "in the targets lam and 1 - lam are swapped: both are blended in the same way",
-            ),
-            (
-                variant(target_partner=reverse),
-                "pictures and targets have different partners: use the same `permutation` for both",
-            ),
-            (
-                variant(partner=reverse),
-                "the partner of picture i is picture permutation[i], so `images[permutation]`; yours are dealt out the "
-                "other way round",
-            ),
-            (
-                variant(partner=lambda p: p.flip(0)),
-                "you reverse the permutation: the partner of i is permutation[i]",
-            ),
-            (
-                variant(partner=lambda p: torch.arange(len(p) - 1, -1, -1)),
-                "your partners come from reversing the batch: use `permutation`",
-            ),
-            (
-                variant(target_partner=lambda p: torch.arange(len(p) - 1, -1, -1)),
-                "the targets' partners come from reversing the batch: use the same `permutation` for both",
-            ),
-            (
-                variant(share=lambda lam: lam[:1].expand(len(lam))),
-                "one share for the whole batch: lam has a number for each picture, the first is not enough",
-            ),
-            (
-                variant(share=lambda lam: lam.mean().expand(len(lam))),
-                "you average lam: each picture has a share of its own",
-            ),
-            (
-                along_width,
-                "lam meets the *width* of the pictures, the last axis; give it the shape (B, 1, 1, 1)",
-            ),
-            (
-                variant(share=lambda lam: torch.maximum(lam, 1 - lam)),
-                "you take the larger one of lam and 1 - lam: a picture keeps the share lam, also where that is small",
-            ),
-            (
-                variant(share=lambda lam: torch.full_like(lam, 0.5)),
-                "every blend is half and half: a picture keeps the share lam, its partner gets 1 - lam",
-            ),
-            (no_brackets, "brackets are missing: the partner is multiplied by (1 - lam)"),
-            (winner, "the targets must stay soft: do not choose the larger one"),
-        ],
-    )
-    for dtype in (torch.uint8, torch.int64, torch.int16):
-        bad = (
-            (torch.rand(2, 3, 4, 4) * 255).to(dtype),
-            torch.eye(2),
-            torch.tensor([0.3, 0.6]),
-            torch.tensor([1, 0]),
-        )
-        result = outcome(lambda f, *a: f(*a), answer, bad)
-        if not isinstance(result, ValueError):
-            kind = type(result).__name__ if isinstance(result, Exception) else "no error"
-            raise Mistake(
-                f"images of {dtype} are whole numbers, which cannot be blended: raise a ValueError (yours: {kind}). "
-                "Else half a grey level is cut off in silence, or worse"
-            )
-
-
-def _as_tuple(value: object) -> object:
-    """Read a list of two results as a pair."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-@exercise(optim.learning_rate)
-def check_learning_rate(answer):
-    cases = [
-        (0, 10, 4, 1.0),
-        (3, 10, 4, 1.0),
-        (9, 10, 4, 1.0),
-        (4, 10, 4, 1.0),
-        (6, 10, 4, 1.0),
-        (1, 10, 4, 2.0),
-        (99, 100, 20, 5.0),
-        (60, 100, 20, 3.0),
-        (0, 10, 1, 1.0),
-        (0, 10, 0, 1.0),
-        (5, 10, 0, 1.0),
-        (9, 10, 0, 1.0),
-        (4, 5, 5, 1.0),
-    ]
-
-    def variant(rise=lambda s, w: (s + 1) / w, progress=None, fall=None):
-        progress = progress or (lambda s, n, w: (s + 1 - w) / max(1, n - w))
-        fall = fall or (lambda x: (1 + math.cos(math.pi * x)) / 2)
-
-        def function(step, total, warmup, peak):
-            return peak * (rise(step, warmup) if step < warmup else fall(progress(step, total, warmup)))
-
-        return function
-
-    def minus_one(s, n, w):
-        return (s - w) / max(1, n - w)
-
-    def both_ends(s, n, w):
-        return (s - w) / max(1, n - 1 - w)
-
-    starts_at_zero = (
-        "the first step has the rate 0, so nothing is learned in it: in the warm-up, step s has "
-        "peak·(s + 1)/warmup_steps"
-    )
-    not_zero = (
-        "the last step is not at 0: the first step after the warm-up is k = 1 of n, the last one k = n, so "
-        "k = step + 1 - warmup_steps"
-    )
-    compare(
-        lambda *case: _number(answer(*case)),
-        optim.learning_rate,
-        cases,
-        [
-            (variant(rise=lambda s, w: s / w), starts_at_zero),
-            (variant(rise=lambda s, w: s / w, progress=minus_one), starts_at_zero),
-            (variant(rise=lambda s, w: s / w, progress=both_ends), starts_at_zero),
-            (variant(rise=lambda s, w: s / max(1, w - 1)), starts_at_zero),
-            (
-                lambda s, n, w, peak: (
-                    peak * (s + 1) / w if 0 < w == s else optim.learning_rate(s, n, w, peak)
-                ),
-                "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
-                "`step < warmup_steps`, not `<=`",
-            ),
-            (variant(progress=minus_one), not_zero),
-            (
-                variant(progress=both_ends),
-                "the first step after the warm-up has the peak again: the last step of the warm-up runs at the peak, "
-                "and the one after it is a little lower",
-            ),
-            (
-                variant(fall=lambda x: 1 - x),
-                "after the warm-up your rate falls in a straight line: half a cosine is asked for",
-            ),
-            (
-                variant(fall=lambda x: (1 + math.cos(2 * math.pi * x)) / 2),
-                "your cosine falls and rises again: half a cosine, from cos 0 to cos π",
-            ),
-            (
-                variant(fall=lambda x: math.cos(math.pi * x)),
-                "your rate is negative at the end: (1 + cos)/2 runs from 1 to 0",
-            ),
-            (
-                variant(fall=lambda x: math.cos(math.pi * x / 2)),
-                "this is a quarter of a cosine: (1 + cos(π·k/n))/2",
-            ),
-            (variant(fall=lambda x: 1 + math.cos(math.pi * x)), "1 + cos runs from 2 to 0: divide by 2"),
-            (
-                variant(progress=lambda s, n, w: (s + 1) / n),
-                "your cosine counts from step 0, so the rate drops at the end of the warm-up: count from there",
-            ),
-            (
-                variant(progress=lambda s, n, w: (s + 1 - w) / n),
-                "n is the number of steps *after* the warm-up",
-            ),
-            (
-                variant(rise=lambda s, w: 1.0),
-                "there is no rise: in the first warmup_steps the rate grows step by step",
-            ),
-            (variant(fall=lambda x: 1.0), "after the warm-up your rate stays at the peak"),
-            (
-                lambda *case: optim.learning_rate(*case[:3], 1.0),
-                "`peak` is not used: you return shares of 1",
-            ),
-        ],
-    )
-    whole = [_number(answer(step, 40, 8, 1.0)) for step in range(40)]
-    if max(whole) != whole[7] or whole.count(max(whole)) != 1:
-        raise Mistake("the peak must be reached once, in the last step of the warm-up")
-    if abs(whole[-1]) > 1e-7:
+    copies = outcome(lambda f: f(numbered(2, 4, 5).expand(4, -1, -1, -1), 4, 0.5), answer, ())
+    if isinstance(copies, Exception):
         raise Mistake(
-            f"the very last step must have the rate 0, and no small rest: yours has {whole[-1]:.2g}"
+            "on copies of a picture made with `expand`, as in the next cell, your code stopped with "
+            f"{explain_error(copies)}"
         )
+    elsewhere = outcome(lambda f: f(torch.empty(3, 1, 4, 4, device="meta"), 1, 0.5), answer, ())
+    if isinstance(elsewhere, RuntimeError) and any(
+        words in str(elsewhere) for words in ("expected device", "same device")
+    ):
+        raise Mistake(
+            "your random numbers are always on the CPU: give `torch.rand` and the others device=images.device"
+        )
+
+
+exercise(
+    random_crop_flip,
+    does_what_is_certain,
+    cuts_windows,
+    deals_all_offsets_alike,
+    draws_anew_in_every_call,
+    mirrors_each_picture_by_itself,
+    takes_all_pictures,
+)
+
+# -- learning_rate
+
+
+def from_one(s, w):
+    return (s + 1) / w
+
+
+def after_warmup(s, n, w):
+    return (s + 1 - w) / max(1, n - w)
+
+
+def half_cosine(share):
+    return (1 + math.cos(math.pi * share)) / 2
+
+
+def schedule(rise=from_one, progress=after_warmup, fall=half_cosine) -> Callable:
+    """Return a schedule that rises by (s, w) in the warm-up and falls by a share of the way (s, total, w)."""
+
+    def answer(step, total_steps, warmup_steps, peak):
+        if step < warmup_steps:
+            return peak * rise(step, warmup_steps)
+        return peak * fall(progress(step, total_steps, warmup_steps))
+
+    return answer
+
+
+def from_zero(s, w):
+    return s / w
+
+
+def one_behind(s, n, w):
+    return (s - w) / max(1, n - w)
+
+
+def both_ends(s, n, w):
+    return (s - w) / max(1, n - 1 - w)
+
+
+def warms_up_once_more(step, total_steps, warmup_steps, peak):
+    if step <= warmup_steps and warmup_steps > 0:
+        return peak * (step + 1) / warmup_steps
+    return learning_rate(step, total_steps, warmup_steps, peak)
+
+
+@demand(
+    {
+        "and no small rest": [
+            lambda *case: max(learning_rate(*case), 1e-6),
+            lambda *case: learning_rate(*case) + 1e-6,
+        ]
+    }
+)
+def ends_at_zero(answer):
+    if abs(last := float(answer(39, 40, 8, 1.0))) > 1e-7:
+        raise Mistake(f"the very last step must have the rate 0, and no small rest: yours has {last:.2g}")
+
+
+@demand({"do not round, and add nothing": lambda *case: round(learning_rate(*case), 4)})
+def fits_a_small_peak(answer):
     for step in range(39):
-        mine, want = _number(answer(step, 40, 8, 1e-3)), optim.learning_rate(step, 40, 8, 1e-3)
+        mine, want = float(answer(step, 40, 8, 1e-3)), learning_rate(step, 40, 8, 1e-3)
         if abs(mine - want) > 1e-3 * want:
             raise Mistake(
                 f"right for a peak of 1, but with peak = 0.001 step {step} of 40, with 8 of warm-up, should have "
@@ -521,19 +400,83 @@ def check_learning_rate(answer):
             )
 
 
-def _number(value: object) -> object:
-    """Read a scalar of torch or numpy as a plain number."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+exercise(
+    learning_rate,
+    results(
+        lambda: [
+            *((step, 10, 4, 1.0) for step in (0, 3, 9, 4, 6)),
+            (1, 10, 4, 2.0),
+            (99, 100, 20, 5.0),
+            (60, 100, 20, 3.0),
+            (0, 10, 1, 1.0),
+            *((step, 10, 0, 1.0) for step in (0, 5, 9)),
+            (4, 5, 5, 1.0),
+        ],
+        {
+            "the first step has the rate 0, so nothing is learned in it: in the warm-up, step s has "
+            "peak·(s + 1)/warmup_steps": [
+                schedule(from_zero),
+                schedule(from_zero, one_behind),
+                schedule(from_zero, both_ends),
+                schedule(lambda s, w: s / max(1, w - 1)),
+            ],
+            "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
+            "`step < warmup_steps`, not `<=`": warms_up_once_more,
+            "the last step is not at 0: the first step after the warm-up is k = 1 of n, the last one k = n, so "
+            "k = step + 1 - warmup_steps": schedule(progress=one_behind),
+            "the first step after the warm-up has the peak again: the last step of the warm-up runs at the peak, "
+            "and the one after it is a little lower": schedule(progress=both_ends),
+            "after the warm-up your rate falls in a straight line: half a cosine is asked for": schedule(
+                fall=lambda share: 1 - share
+            ),
+            "your cosine falls and rises again: half a cosine, from cos 0 to cos π": schedule(
+                fall=lambda share: half_cosine(2 * share)
+            ),
+            "your rate is negative at the end: (1 + cos)/2 runs from 1 to 0": schedule(
+                fall=lambda share: math.cos(math.pi * share)
+            ),
+            "this is a quarter of a cosine: (1 + cos(π·k/n))/2": schedule(
+                fall=lambda share: math.cos(math.pi * share / 2)
+            ),
+            "π is missing: cos(k/n) hardly falls; half a cosine is cos(π·k/n)": schedule(
+                fall=lambda share: (1 + math.cos(share)) / 2
+            ),
+            "`math.cos` takes radians: half a turn is π, not 180": schedule(
+                fall=lambda share: (1 + math.cos(180 * share)) / 2
+            ),
+            "`//` cuts the fraction off: divide with /": lambda s, n, w, peak: (
+                peak * (s + 1) // w if s < w else learning_rate(s, n, w, peak)
+            ),
+            "1 + cos runs from 2 to 0: divide by 2": schedule(fall=lambda share: 2 * half_cosine(share)),
+            "your cosine counts from step 0, so the rate drops at the end of the warm-up: count from there": (
+                schedule(progress=lambda s, n, w: (s + 1) / n)
+            ),
+            "n is the number of steps *after* the warm-up": schedule(
+                progress=lambda s, n, w: (s + 1 - w) / n
+            ),
+            "there is no rise: in the first warmup_steps the rate grows step by step": schedule(
+                rise=lambda s, w: 1.0
+            ),
+            "after the warm-up your rate stays at the peak": schedule(fall=lambda share: 1.0),
+            "`peak` is not used: you return shares of 1": lambda *case: learning_rate(*case[:3], 1.0),
+        },
+    ),
+    ends_at_zero,
+    fits_a_small_peak,
+)
+
+# -- weight_decay_groups
 
 
 def small_models() -> Iterator[tuple[str, nn.Module]]:
     """Yield models to split, with their names."""
-    yield "a Vision Transformer", VisionTransformer(patch_size=16, embed_dim=8, depth=2, num_heads=2)
-    yield (
-        "one with 2-D positions",
-        with_positions(VisionTransformer(patch_size=16, embed_dim=8, depth=1, num_heads=2), "2d"),
-    )
-    frozen = VisionTransformer(patch_size=16, embed_dim=8, depth=2, num_heads=2)
+
+    def vit(depth):
+        return VisionTransformer(patch_size=16, embed_dim=8, depth=depth, num_heads=2)
+
+    yield "a Vision Transformer", vit(2)
+    yield "one with 2-D positions", with_positions(vit(1), "2d")
+    frozen = vit(2)
     for parameter in [*frozen.patch_embed.parameters(), *frozen.blocks[0].parameters(), frozen.cls_token]:
         parameter.requires_grad_(False)
     yield "one with frozen parts", frozen
@@ -542,8 +485,87 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
 
 
-@exercise(optim.weight_decay_groups)
-def check_weight_decay_groups(answer):
+def is_matrix(name, parameter):
+    return parameter.ndim >= 2 and "cls_token" not in name and "pos_embed" not in name
+
+
+def two_groups(decays: Callable = is_matrix, trainable=True) -> Callable:
+    """Return a `weight_decay_groups` that lets those parameters decay of which `decays` says so."""
+
+    def answer(model, weight_decay):
+        yes, no = [], []
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad or not trainable:
+                (yes if decays(name, parameter) else no).append(parameter)
+        return [{"params": yes, "weight_decay": weight_decay}, {"params": no, "weight_decay": 0.0}]
+
+    return answer
+
+
+def changed(change: Callable) -> Callable:
+    """Return an answer that changes the right groups at the end: `change` gets groups and model."""
+    return lambda model, weight_decay: change(two_groups()(model, weight_decay), model)
+
+
+def of_names(groups, model):
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [{**group, "params": [names[id(p)] for p in group["params"]]} for group in groups]
+
+
+def in_both(groups, model):
+    return [
+        groups[0],
+        {"params": [p for p in model.parameters() if p.requires_grad], "weight_decay": 0.0},
+    ]
+
+
+def freezes_the_second(groups, model):
+    for parameter in groups[1]["params"]:
+        parameter.requires_grad_(False)
+    return groups
+
+
+def copies(groups, model):
+    return [{**group, "params": [nn.Parameter(p.clone()) for p in group["params"]]} for group in groups]
+
+
+FORM = (
+    "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
+)
+
+
+@demand(
+    {
+        FORM: changed(lambda groups, model: [group["params"] for group in groups]),
+        "of your list has no 'weight_decay'": changed(
+            lambda groups, model: [groups[0], {"params": groups[1]["params"]}]
+        ),
+        "'params' is a set": changed(
+            lambda groups, model: [{**group, "params": set(group["params"])} for group in groups]
+        ),
+        "not their names": changed(of_names),
+        "your groups hold tensors that are no parameters of the model": changed(copies),
+        "your code changes the model itself": changed(freezes_the_second),
+        "the decays are swapped": two_groups(lambda name, p: not is_matrix(name, p)),
+        "is frozen (requires_grad is False)": two_groups(trainable=False),
+        "is in no groups": changed(lambda groups, model: groups[:1]),
+        "is in 2 groups": changed(in_both),
+        "it has 3 axes, but it is no weight matrix": two_groups(lambda name, p: p.ndim >= 2),
+        "decays: it is a bias": two_groups(
+            lambda name, p: "token" not in name and "pos" not in name and "norm" not in name
+        ),
+        "decays: it is the scale of a norm": two_groups(lambda name, p: name.endswith("weight")),
+        "Not every norm says so in its name": two_groups(
+            lambda name, p: name.endswith("weight") and "norm" not in name
+        ),
+        "it is a weight matrix": [
+            two_groups(lambda name, p: p.ndim == 2),
+            two_groups(lambda name, p: False),
+        ],
+        "use the argument `weight_decay`": lambda model, weight_decay: two_groups()(model, 0.05),
+    }
+)
+def splits_the_models(answer):
     for described, model in small_models():
         for decay in (0.05, 0.3):
             before = {name: (p.detach().clone(), p.requires_grad) for name, p in model.named_parameters()}
@@ -558,40 +580,45 @@ def check_weight_decay_groups(answer):
                     raise Mistake(
                         f"your code changes the model itself ({name}); it should only sort its parameters"
                     )
-            check_groups(groups, model, decay, described)
+            compare_decays(groups, model, decay, described)
 
 
-def check_groups(groups: object, model: nn.Module, decay: float, described: str) -> None:
-    """Compare the decay that every parameter of a model gets with the one it should get."""
-    form = "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
+def decays_given(groups: object) -> dict[int, list[float]]:
+    """Read an answer: for each tensor in it the decays that it gets."""
     if not isinstance(groups, list | tuple) or not groups or not all(isinstance(g, dict) for g in groups):
-        raise Mistake(f"{form}; you returned {type(groups).__name__}: {groups!r:.80}")
+        kinds = ", ".join(dict.fromkeys(type(g).__name__ for g in groups)) if isinstance(groups, list) else ""
+        raise Mistake(f"{FORM}; you returned a {type(groups).__name__}{f' of {kinds}' if kinds else ''}")
+    given: dict[int, list[float]] = {}
     for number, group in enumerate(groups):
         if missing := {"params", "weight_decay"} - set(group):
             raise Mistake(
-                f"{form}; number {number} of your list has no {' and no '.join(map(repr, sorted(missing)))}"
+                f"{FORM}; number {number} of your list has no {' and no '.join(map(repr, sorted(missing)))}"
                 + (" (the optimiser would then use a decay of its own)" if "params" in group else "")
             )
-        if isinstance(group["params"], set | frozenset | dict):
-            raise Mistake(
-                f"'params' is a {type(group['params']).__name__}: the optimiser wants a list, which has an order"
-            )
-    given: dict[int, list[float]] = {}
-    for group in groups:
-        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-        for parameter in params:
+        params = group["params"]
+        if isinstance(params, set | frozenset | dict):
+            kind = type(params).__name__
+            raise Mistake(f"'params' is a {kind}: the optimiser wants a list, which has an order")
+        for parameter in [params] if isinstance(params, Tensor) else list(params):
             if not isinstance(parameter, Tensor):
                 raise Mistake(
                     f"'params' holds {type(parameter).__name__} ({parameter!r:.40}): the optimiser wants the "
                     "parameters themselves, not their names"
                 )
             given.setdefault(id(parameter), []).append(float(group["weight_decay"]))
-    wanted = {id(p): d["weight_decay"] for d in optim.weight_decay_groups(model, decay) for p in d["params"]}
-    named = list(model.named_parameters())
-    if len(given) > len(named) or set(given) - {id(p) for _, p in named}:
+    return given
+
+
+def compare_decays(groups: object, model: nn.Module, decay: float, described: str) -> None:
+    """Compare the decay that every parameter of a model gets with the one it should get."""
+    given, named = decays_given(groups), list(model.named_parameters())
+    wanted = {id(p): d["weight_decay"] for d in weight_decay_groups(model, decay) for p in d["params"]}
+    if set(given) - {id(p) for _, p in named}:
         raise Mistake(
             "your groups hold tensors that are no parameters of the model: copies? They would never be trained"
         )
+    if given == {key: [decay - value] for key, value in wanted.items()}:
+        raise Mistake("the decays are swapped: the weight matrices get 0, and all others decay")
     for name, p in named:
         got = given.get(id(p), [])
         where = f"{name} of {described}"
@@ -603,24 +630,235 @@ def check_groups(groups: object, model: nn.Module, decay: float, described: str)
                 + ("" if got else "; one in none is never trained")
             )
         if got and abs(got[0] - wanted[id(p)]) > 1e-6:
-            raise Mistake(decay_mistake(name, p, got[0], wanted[id(p)], where))
+            raise Mistake(decay_astray(name, p, got[0], wanted[id(p)], where))
 
 
-def decay_mistake(name: str, parameter: Tensor, got: float, want: float, where: str) -> str:
+def decay_astray(name: str, parameter: Tensor, got: float, want: float, where: str) -> str:
     """Say what is wrong with the decay of one parameter."""
-    if want > 0 and got > 0:
-        return f"{where} gets the decay {got:g}, it should get {want:g}: use the argument `weight_decay`"
     if want > 0:
-        reason = "it is a weight matrix (a convolution's kernel is one too)"
+        reason = (
+            "use the argument `weight_decay`"
+            if got > 0
+            else "it is a weight matrix (a convolution's kernel is one too)"
+        )
         return f"{where} gets the decay {got:g}, it should get {want:g}: {reason}"
     if "cls_token" in name or "pos_embed" in name:
         return (
             f"{where} decays: it has {parameter.ndim} axes, but it is no weight matrix. Counting axes is not enough; "
             "look at the name too"
         )
-    kind = "a bias" if name.endswith("bias") else "the scale of a norm, which decay would pull towards 0"
-    if kind != "a bias" and "norm" not in name:
-        kind += (
-            ". Not every norm says so in its name: its scale has one axis, a weight matrix has at least two"
+    if name.endswith("bias"):
+        return f"{where} decays: it is a bias"
+    unnamed = ". Not every norm says so in its name: its scale has one axis, a weight matrix has at least two"
+    scale = "the scale of a norm, which decay would pull towards 0"
+    return f"{where} decays: it is {scale}{'' if 'norm' in name else unnamed}"
+
+
+exercise(weight_decay_groups, splits_the_models)
+
+# -- mixup
+
+
+def itself(value):
+    return value
+
+
+def reversed_batch(permutation):
+    return torch.arange(len(permutation) - 1, -1, -1)
+
+
+def blend(share=itself, target_share=None, partner=itself, target_partner=None) -> Callable:
+    """Return a `mixup` with this share of lam and these partners; in the targets the same, or others."""
+
+    def answer(images, targets, lam, permutation):
+        if not images.is_floating_point():
+            raise ValueError("only floating-point numbers can be blended")
+        a, b = share(lam)[:, None, None, None], (target_share or share)(lam)[:, None]
+        first, second = partner(permutation), (target_partner or partner)(permutation)
+        return a * images + (1 - a) * images[first], b * targets + (1 - b) * targets[second]
+
+    return answer
+
+
+def along_width(images, targets, lam, permutation):
+    return lam * images + (1 - lam) * images[permutation], blend()(images, targets, lam, permutation)[1]
+
+
+def no_brackets(images, targets, lam, permutation):
+    a, b = lam[:, None, None, None], lam[:, None]
+    return a * images + 1 - a * images[permutation], b * targets + 1 - b * targets[permutation]
+
+
+def winner(images, targets, lam, permutation):
+    blended, soft = blend()(images, targets, lam, permutation)
+    return blended, F.one_hot(soft.argmax(1), targets.shape[1]).float()
+
+
+def hard_targets(images, targets, lam, permutation):
+    return blend()(images, F.one_hot(targets.argmax(1), targets.shape[1]).float(), lam, permutation)
+
+
+def blends_all_numbers(images, targets, lam, permutation):
+    return blend()(images.float(), targets, lam, permutation)
+
+
+def refuses_two_kinds(images, targets, lam, permutation):
+    if images.dtype in (torch.uint8, torch.int64):
+        raise ValueError("only floating-point numbers can be blended")
+    return blends_all_numbers(images, targets, lam, permutation)
+
+
+def batch_to_blend(batch: int, *shape: int, permutation: list | None = None) -> tuple[Tensor, ...]:
+    partners = torch.randperm(batch) if permutation is None else torch.tensor(permutation)
+    return torch.rand(batch, *shape), torch.rand(batch, 4).softmax(1), torch.rand(batch), partners
+
+
+def blends() -> list[tuple]:
+    """Return batches to blend: a readable one, partners in a circle, lam at its ends, other layouts and types."""
+    pair = torch.tensor([[[[0.0, 0.0]]], [[[10.0, 20.0]]]])
+    ends = batch_to_blend(3, 1, 2, 2, permutation=[2, 0, 1])
+    photos = batch_to_blend(3, 2, 3, 4)
+    return [
+        (pair, torch.eye(2), torch.tensor([0.75, 0.75]), torch.tensor([1, 0])),
+        batch_to_blend(5, 1, 2, 3, permutation=[1, 2, 3, 4, 0]),
+        batch_to_blend(5, 3, 5, 5, permutation=[1, 2, 3, 4, 0]),
+        batch_to_blend(8, 3, 4, 6),
+        batch_to_blend(4, 2, 3, 3, permutation=[0, 1, 2, 3]),
+        (*ends[:2], torch.tensor([0.0, 1.0, 0.5]), ends[3]),
+        batch_to_blend(1, 3, 2, 4),
+        (photos[0].to(memory_format=torch.channels_last), *photos[1:]),
+        tuple(
+            part.double() if part.is_floating_point() else part
+            for part in batch_to_blend(3, 3, 2, 4, permutation=[1, 2, 0])
+        ),
+    ]
+
+
+def whole(dtype: torch.dtype) -> tuple[tuple, str]:
+    """Return a batch of whole numbers, and why it must be refused."""
+    images = (torch.arange(96.0).view(2, 3, 4, 4)).to(dtype)
+    why = f"images of {dtype} are whole numbers, in which half a grey level would be cut off in silence"
+    return (images, torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])), why
+
+
+exercise(
+    mixup,
+    results(
+        blends,
+        {
+            "lam and 1 - lam are swapped: a picture keeps the share lam, its partner gets the rest": blend(
+                lambda lam: 1 - lam
+            ),
+            "the pictures are blended, but the targets are not: a picture that is 30 % ship gets the target 30 %": (
+                blend(target_share=torch.ones_like)
+            ),
+            "the targets are blended, the pictures are not": blend(torch.ones_like, itself),
+            "in the targets lam and 1 - lam are swapped: both are blended in the same way": blend(
+                target_share=lambda lam: 1 - lam
+            ),
+            "pictures and targets have different partners: use the same `permutation` for both": blend(
+                target_partner=torch.argsort
+            ),
+            "the partner of picture i is picture permutation[i], so `images[permutation]`; yours are dealt out the "
+            "other way round": blend(partner=torch.argsort),
+            "you reverse the permutation: the partner of i is permutation[i]": blend(
+                partner=lambda permutation: permutation.flip(0)
+            ),
+            "your partners come from reversing the batch: use `permutation`": blend(partner=reversed_batch),
+            "the targets' partners come from reversing the batch: use the same `permutation` for both": blend(
+                target_partner=reversed_batch
+            ),
+            "one share for the whole batch: lam has a number for each picture, the first is not enough": blend(
+                lambda lam: lam[:1].expand(len(lam))
+            ),
+            "you average lam: each picture has a share of its own": blend(
+                lambda lam: lam.mean().expand(len(lam))
+            ),
+            "lam meets the *width* of the pictures, the last axis; give it the shape (B, 1, 1, 1)": along_width,
+            "you take the larger one of lam and 1 - lam: a picture keeps the share lam, also where that is small": (
+                blend(lambda lam: torch.maximum(lam, 1 - lam))
+            ),
+            "every blend is half and half: a picture keeps the share lam, its partner gets 1 - lam": blend(
+                lambda lam: torch.full_like(lam, 0.5)
+            ),
+            "the targets are half and half, whatever lam says: both are blended in the same way": blend(
+                target_share=lambda lam: torch.full_like(lam, 0.5)
+            ),
+            "the targets are made hard before they are blended: smoothed targets must stay smoothed": hard_targets,
+            "brackets are missing: the partner is multiplied by (1 - lam)": no_brackets,
+            "the targets must stay soft: do not choose the larger one": winner,
+        },
+    ),
+    refuses(*whole(torch.uint8), blends_all_numbers),
+    refuses(*whole(torch.int64)),
+    refuses(*whole(torch.int16), refuses_two_kinds),
+)
+
+# -- read_curves
+
+
+def named(**changes: int) -> Callable:
+    """Return the diagnoses of all six plots, some of them changed."""
+    return lambda: read_curves() | changes
+
+
+WHY_NOT = {
+    "look at the comb in the training loss: how often does it jump in one epoch, and how many classes are there?": (
+        named(A=2)
+    ),
+    "a rate that is too high makes a restless line; these lines freeze": named(B=2),
+    "it learns well at first; what do both lines do after that, and until the end?": named(B=1),
+    "wrong labels would make validation *worse* than guessing; here it is better than training": named(C=7),
+    "the validation loss lies *below* the training loss; whose pictures are the harder ones?": named(C=2),
+    "blank pictures would give a calm line at ln K; this line is restless and starts with a spike": named(
+        D=8
+    ),
+    "look at the very first step: the loss starts at ln K, as it should; the spike comes later": named(D=4),
+    "compare with the dotted line: a model that learned nothing but to say 'all equally likely'": named(D=7),
+    "a validation loss that first *falls* well below ln K cannot come from labels in a wrong order": named(
+        E=7
+    ),
+    "training goes on to almost 0; where does the validation loss turn round?": named(E=1),
+    "nearly: but a model that learns by heart is better than guessing on new pictures at first, as in E; this one "
+    "never is": named(F=5),
+    "training is fine; is there any moment when validation is better than the dotted line?": named(F=1),
+}
+"""What is said of a plot with the wrong diagnosis; the last words of a plot stand for all other diagnoses."""
+
+
+@demand(
+    {
+        "return a dict with one number for each plot": lambda: list(read_curves().values()),
+        "the diagnoses are numbered 1 to 8, you gave 'sorted'": named(A="sorted"),
+        "you gave '6', a text: leave the quotes out": named(A="6"),
+        **WHY_NOT,
+    }
+)
+def names_every_run(answer):
+    given, want = outcome(lambda f: f(), answer, ()), read_curves()
+    if isinstance(given, Exception):
+        raise Mistake(f"your code stopped with {explain_error(given)}")
+    if not isinstance(given, dict) or set(given) != set(want):
+        raise Mistake(
+            f"return a dict with one number for each plot, {{'A': ..., ..., 'F': ...}}; you returned {given!r:.200}"
         )
-    return f"{where} decays: it is {kind}"
+    for plot, number in given.items():
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 8:
+            quotes = ", a text: leave the quotes out" if isinstance(number, str) else ""
+            raise Mistake(f"plot {plot}: the diagnoses are numbered 1 to 8, you gave {number!r:.50}{quotes}")
+    wrong = [plot for plot in sorted(want) if given[plot] != want[plot]]
+    if wrong:
+        raise Mistake(
+            f"{6 - len(wrong)} of 6 are right; plot {wrong[0]} is not: {why_not(wrong[0], given[wrong[0]])}"
+        )
+
+
+def why_not(plot: str, number: int) -> str:
+    """Return the words for this diagnosis of a plot, or else those for any other."""
+    words = {
+        example()[plot]: text for text, example in WHY_NOT.items() if example()[plot] != read_curves()[plot]
+    }
+    return words.get(number, list(words.values())[-1])
+
+
+exercise(read_curves, names_every_run)

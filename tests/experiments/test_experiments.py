@@ -12,6 +12,7 @@ from torch import nn
 from vit_course import __version__
 from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
+from vit_course.experiments import broken_runs
 from vit_course.experiments import records as kept_records
 from vit_course.experiments import released as trained
 from vit_course.experiments import run as experiments
@@ -40,6 +41,7 @@ from vit_course.experiments.records import (
     caption,
     code_version,
     differences,
+    linear_classifier,
     load_records,
     read_record,
     record_path,
@@ -186,9 +188,29 @@ def test_a_model_that_sees_colours_alone_does_not_mind_shuffled_patches(dataset)
 
 
 def test_the_papers_table_answers_the_lessons_question():
-    gain, cost = gain_and_cost(PAPER_TABLE, "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "ImageNet")
+    gain, error, cost = gain_and_cost(PAPER_TABLE, "ViT-L/16, JFT", "BiT-L (ResNet152x4), JFT", "ImageNet")
     assert gain == pytest.approx(0.22) and cost == pytest.approx(680 / 9900)
+    assert error == pytest.approx(((0.03**2 + 0.02**2) / 3) ** 0.5)
     assert all(row[COST] > 0 for row in PAPER_TABLE.values())
+
+
+def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_pictures():
+    def record(group="ladder", model="Nano/8", count="", accuracy=0.0):
+        part = f"; subset of {count} train / 10,000 test pictures" if count else ""
+        data = f"CIFAR-10, 50,000 train / 10,000 test pictures{part}"
+        return {"model": model, "group": group, "data": data, "test_accuracy": accuracy}
+
+    among = [
+        record("comparison", "linear", accuracy=0.40),
+        record("comparison", "linear", accuracy=0.41),
+        record("fractions", "linear", accuracy=0.39),
+        record("fractions", "linear", "5,000", 0.30),
+        record("fractions", "Nano/8", "5,000", 0.50),
+    ]
+    few, everything = record(count="5,000"), record()
+    assert linear_classifier([few, few], among) == [30.0]
+    assert linear_classifier([everything], among) == [40.0, 41.0]
+    assert linear_classifier([few, everything], among) == linear_classifier([], among) == []
 
 
 # -- the list
@@ -462,6 +484,17 @@ def tiny_list(runs, monkeypatch):
     monkeypatch.setattr(experiments, "plan", tiny)
     monkeypatch.setattr(experiments, "load_dataset", lambda name: shapes10(train=200, test=50))
     return runs
+
+
+def test_the_broken_runs_are_recorded_by_the_same_command_and_not_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(broken_runs, "FILE", tmp_path / "broken.json")
+    monkeypatch.setattr(broken_runs, "run", lambda special: {"train": [1.0], "validation": [special]})
+    for _ in range(2):
+        assert main(["broken-runs"]) == 0
+        monkeypatch.setattr(broken_runs, "run", None)
+    assert [one["validation"] for one in broken_runs.load()["runs"].values()] == [
+        [special] for special in broken_runs.PLOTS.values()
+    ]
 
 
 def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):

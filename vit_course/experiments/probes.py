@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from math import sqrt
 
 import torch
 from einops import rearrange
@@ -17,16 +18,31 @@ SHIFTS = (0, 1, 2, 3, 4, 6, 8)
 COST = "TPUv3-core-days"
 PAPER_TASKS = ("ImageNet", "ReaL", "CIFAR-10", "CIFAR-100", "Pets", "Flowers", "VTAB", COST)
 PAPER_TABLE = {
-    model: {task: value for task, value in zip(PAPER_TASKS, row, strict=True)}
+    model: dict(zip(PAPER_TASKS, row, strict=True))
     for model, row in {
-        "ViT-H/14, JFT": (88.55, 90.72, 99.50, 94.55, 97.56, 99.68, 77.63, 2500),
-        "ViT-L/16, JFT": (87.76, 90.54, 99.42, 93.90, 97.32, 99.74, 76.28, 680),
-        "ViT-L/16, I21k": (85.30, 88.62, 99.15, 93.25, 94.67, 99.61, 72.72, 230),
-        "BiT-L (ResNet152x4), JFT": (87.54, 90.54, 99.37, 93.51, 96.62, 99.63, 76.29, 9900),
-        "Noisy Student (EfficientNet-L2)": (88.4, 90.55, None, None, None, None, None, 12300),
+        "ViT-H/14, JFT": (
+            *((88.55, 0.04), (90.72, 0.05), (99.50, 0.06), (94.55, 0.04), (97.56, 0.03), (99.68, 0.02)),
+            *((77.63, 0.23), 2500),
+        ),
+        "ViT-L/16, JFT": (
+            *((87.76, 0.03), (90.54, 0.03), (99.42, 0.03), (93.90, 0.05), (97.32, 0.11), (99.74, 0.00)),
+            *((76.28, 0.46), 680),
+        ),
+        "ViT-L/16, I21k": (
+            *((85.30, 0.02), (88.62, 0.05), (99.15, 0.03), (93.25, 0.05), (94.67, 0.15), (99.61, 0.02)),
+            *((72.72, 0.21), 230),
+        ),
+        "BiT-L (ResNet152x4), JFT": (
+            *((87.54, 0.02), (90.54, None), (99.37, 0.06), (93.51, 0.08), (96.62, 0.23), (99.63, 0.03)),
+            *((76.29, 1.70), 9900),
+        ),
+        "Noisy Student (EfficientNet-L2)": ((88.4, None), (90.55, None), None, None, None, None, None, 12300),
     }.items()
 }
-"""The ViT paper's Table 2: accuracies in percent, None where it has none, and what the pre-training cost."""
+"""The ViT paper's Table 2: mean and deviation of the accuracies of three fine-tuning runs, in percent; the cost.
+
+None stands where it has no accuracy; the deviation is None where it gives none.
+"""
 
 
 def shift(images: Tensor, pixels: int) -> Tensor:
@@ -116,21 +132,27 @@ def unfair_points() -> set[str]:
 
 
 def gain_and_cost(
-    table: dict[str, dict[str, float | None]], first: str, second: str, task: str
-) -> tuple[float | None, float]:
-    """Compare two models of a table: what the first gains over the second, and what it costs.
+    table: dict[str, dict], first: str, second: str, task: str
+) -> tuple[float | None, float | None, float]:
+    """Compare two models of a table: what the first gains over the second, how sure that is, and what it costs.
+
+    The mean of three runs with the deviation s scatters with s / sqrt(3). The squares of what two means scatter add
+    up: the standard error of their difference is sqrt((s² + t²) / 3).
 
     Args:
-        table: for each model its row, like `PAPER_TABLE`: for each task an accuracy in percent, or None where it
-            was not measured, and under "TPUv3-core-days" the cost of pre-training.
+        table: for each model its row, like `PAPER_TABLE`: for each task a pair (mean, deviation) of three runs, in
+            percent, or None where it was not measured; the deviation is None where it is not given. Under
+            "TPUv3-core-days" the cost of pre-training, a number.
         first: name of a model.
         second: name of the model it is compared with.
         task: name of a task.
 
     Returns:
-        (gain, cost): the accuracy of the first minus that of the second, in percentage points, or None if one of
-        them is missing; and the cost of the first divided by the cost of the second.
+        (gain, error, cost): the mean of the first minus that of the second, in percentage points, None if one of
+        them is missing; the standard error of the gain, None if a deviation is missing; and the cost of the first
+        divided by the cost of the second.
     """
-    mine, theirs = table[first], table[second]
-    gain = None if mine[task] is None or theirs[task] is None else mine[task] - theirs[task]
-    return gain, mine[COST] / theirs[COST]
+    (a, s), (b, t) = (table[name][task] or (None, None) for name in (first, second))
+    gain = None if a is None or b is None else a - b
+    error = None if s is None or t is None else sqrt((s**2 + t**2) / 3)
+    return gain, error, table[first][COST] / table[second][COST]

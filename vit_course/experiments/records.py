@@ -92,6 +92,27 @@ def shared(parts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
+def linear_classifier(records: Sequence[dict[str, Any]], among: Sequence[dict[str, Any]]) -> list[float]:
+    """Find what one matrix reaches on as many training pictures: the line that a model has to be above.
+
+    Args:
+        records: runs that a lesson shows.
+        among: records of the groups that have linear classifiers, the best first.
+
+    Returns:
+        Test accuracies in percent of the first group with linear classifiers of as many pictures, one for each seed;
+        nothing where there are none, or where the records do not share their number of pictures.
+    """
+    counts = {training_pictures(record) for record in records}
+    linear = [one for one in among if one["model"] == "linear" and counts == {training_pictures(one)}]
+    return [100 * one["test_accuracy"] for one in linear if one["group"] == linear[0]["group"]]
+
+
+def training_pictures(record: dict[str, Any]) -> str:
+    """Return the number of training pictures of a record, as its description of the data writes it."""
+    return re.findall(r"([\d,]+) train", record["data"])[-1]
+
+
 def code_version(root: Path = ROOT) -> str:
     """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
     git = ["git", "-C", str(root)]

@@ -1,22 +1,18 @@
-"""Six small training runs of lesson 07, five of them with something wrong; students name it from the curves.
+"""Six small training runs, five of them with something wrong; students name it from the curves.
 
-    python -m vit_course.classroom.broken_runs
+    python -m vit_course experiments broken-runs
 
-trains them again (two minutes on one CPU core) and writes `data/runs/broken.json`, which the lesson draws.
+trains them (two minutes on one CPU core) and writes `data/runs/broken.json`, unless it is there.
 """
 
 import math
 import platform
 
-import matplotlib.pyplot as plt
-import numpy as np
 import torch
 import torch.nn.functional as F
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from vit_course.augment import mixup
-from vit_course.classroom.plots import PALETTE, course_style
 from vit_course.data import normalize, shapes10
 from vit_course.experiments.records import code_version, read_record, write_record
 from vit_course.machinery.paths import RUNS
@@ -25,6 +21,7 @@ from vit_course.vit import VisionTransformer
 FILE = RUNS / "broken.json"
 EPOCHS, STEPS_PER_EPOCH, BATCH = 10, 75, 64
 FEW = 480
+SMALL = {"embed_dim": 48, "depth": 2, "num_heads": 2, "global_pool": "avg"}
 CLASSES = (3, 5, 6, 7)  # cross, heart, ring, square: enough for curves, and quick to learn
 PLOTS = {
     "A": "sorted pictures",
@@ -53,7 +50,7 @@ def run(special: str) -> dict[str, list[float]]:
     """Train a small ViT; return the training loss of every second step and the validation loss of every epoch."""
     (images, labels), (new_images, new_labels) = shapes4()
     torch.manual_seed(0)
-    model = VisionTransformer(16, 4, 3, len(CLASSES), embed_dim=48, depth=2, num_heads=2, global_pool="avg")
+    model = VisionTransformer(16, 4, 3, len(CLASSES), **SMALL)
     peak = 0.3 if special == "rate too high" else 2e-3
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak)
     total = EPOCHS * STEPS_PER_EPOCH
@@ -85,7 +82,8 @@ def run(special: str) -> dict[str, list[float]]:
             with torch.no_grad():
                 validation.append(F.cross_entropy(model.eval()(new_images), new_labels).item())
     pairs = [(a + b) / 2 for a, b in zip(losses[::2], losses[1::2], strict=True)]
-    return {"train": [round(v, 3) for v in pairs], "validation": [round(v, 3) for v in validation]}
+    losses = {"train": pairs, "validation": validation}
+    return {name: [round(loss, 3) for loss in values] for name, values in losses.items()}
 
 
 def load() -> dict:
@@ -93,29 +91,7 @@ def load() -> dict:
     return read_record(FILE)
 
 
-@course_style()
-def draw(record: dict) -> Figure:
-    """Draw the six runs: training loss, validation loss and ln K, one panel a run."""
-    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5), sharex=True, sharey=True)
-    chance, epoch = float(np.log(record["classes"])), record["steps_per_epoch"]
-    for axis, (name, losses) in zip(axes.flat, record["runs"].items(), strict=True):
-        epochs = 1 + np.arange(len(losses["validation"]))
-        steps = 2 * (1 + np.arange(len(losses["train"]))) / epoch
-        axis.plot(steps, losses["train"], "-", color=PALETTE[0], lw=0.9, label="training")
-        axis.plot(epochs, losses["validation"], "--o", color=PALETTE[1], ms=3, label="validation")
-        axis.axhline(chance, color="0.4", ls=":", label="ln K")
-        axis.set(title=name, ylim=(0, 2.2 * chance))
-    for axis in axes[1]:
-        axis.set_xlabel("epoch")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("loss in nats")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(f"Six runs, one of them healthy ({record['data']}; {record['machine']})")
-    return figure
-
-
-def main() -> None:
+def record_all() -> None:
     """Train all six and write the file."""
     record = {
         "data": "four classes of Shapes-10, 16x16 pixels",
@@ -127,7 +103,3 @@ def main() -> None:
         "runs": {plot: run(special) for plot, special in PLOTS.items()},
     }
     write_record(FILE, record)
-
-
-if __name__ == "__main__":
-    main()

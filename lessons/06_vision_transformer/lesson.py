@@ -32,10 +32,11 @@ from torch import nn
 
 from vit_course.classroom import plots, table
 from vit_course.classroom.checks import check, parts_in_use, use_my_answers
-from vit_course.classroom.my_model import fitted, keep_model, recorded_run, train_at_home
+from vit_course.classroom.my_model import fitted, keep_model, train_at_home
 from vit_course.classroom.notebook import show_source
 from vit_course.classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, normalize, shapes10
+from vit_course.experiments.mini_vit import recorded_run
 from vit_course.machinery.device import get_device
 from vit_course.machinery.profiles import get_profile
 

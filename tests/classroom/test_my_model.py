@@ -11,6 +11,8 @@ from vit_course.classroom.checks import lesson_part, parts_in_use
 from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
 from vit_course.classroom.notebook import source_without_docstrings
 from vit_course.data import shapes10
+from vit_course.experiments import mini_vit as recorded
+from vit_course.experiments.run import main as experiments
 from vit_course.vit import VisionTransformer
 
 
@@ -142,11 +144,12 @@ def test_a_run_at_home_is_not_mixed_with_another(folder, shapes):
 
 
 def test_the_lesson_finds_the_record_of_a_run_once_there_is_one(folder, shapes, tmp_path, monkeypatch):
-    monkeypatch.setattr(my_model, "RECORD", tmp_path / "mini_vit.json")
-    monkeypatch.setattr(my_model, "load_dataset", lambda name: shapes)
-    assert my_model.recorded_run() is None
-    my_model.main(epochs=1)
-    assert [row["epoch"] for row in my_model.recorded_run()["log"]] == [1]
+    monkeypatch.setattr(recorded, "FILE", tmp_path / "mini_vit.json")
+    monkeypatch.setattr("vit_course.experiments.run.load_dataset", lambda name: shapes)
+    monkeypatch.setattr(recorded.record, "__defaults__", (1,))
+    assert recorded.recorded_run() is None
+    assert experiments(["mini-vit"]) == 0
+    assert [row["epoch"] for row in recorded.recorded_run()["log"]] == [1]
 
 
 def test_parts_in_use_are_those_that_are_called_with_the_right_owner(monkeypatch):

@@ -2,15 +2,9 @@
 
 Lesson 06 trains it with the student's own loop, at home for as long as it takes: `train_at_home` goes on where it was
 stopped. Lessons 09 and 12 take it from `load_my_model`.
-
-    python -m vit_course.classroom.my_model
-
-does the same with the finished versions, on all real pictures, and writes `data/runs/mini_vit.json`, which the lesson
-quotes. It may be stopped at any time.
 """
 
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,18 +17,14 @@ from torch import Tensor, nn
 from vit_course.attention import MultiHeadAttention
 from vit_course.augment import random_crop_flip
 from vit_course.classroom.checks.kept import folders
-from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
 from vit_course.classroom.notebook import in_notebook
-from vit_course.data import Dataset, load_dataset, normalize
-from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.data import Dataset, normalize
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.device import get_device
-from vit_course.machinery.paths import RUNS
 from vit_course.machinery.run_folder import model_settings
 from vit_course.optim import learning_rate
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
 
-RECORD = RUNS / "mini_vit.json"
 FILE = "my_vit.pt"
 UNFINISHED = "my_vit_in_training.pt"
 
@@ -250,33 +240,3 @@ def found(name: str) -> Path | None:
     """Return the newest file of a name in the folders for answers."""
     paths = [folder / name for folder in folders() if (folder / name).exists()]
     return max(paths, key=lambda path: path.stat().st_mtime) if paths else None
-
-
-def recorded_run() -> dict[str, Any] | None:
-    """Return the record of a run of `train_at_home` with the finished versions, or None if there is none."""
-    return read_record(RECORD) if RECORD.exists() else None
-
-
-def main(epochs: int = 20) -> None:
-    """Train the lesson's model at home, with the finished versions, and record the run."""
-    dataset = load_dataset("auto")
-    torch.manual_seed(0)
-    model = MiniViT(patch_size=8, num_classes=len(dataset.classes))
-    log = train_at_home(model, train_one_epoch, accuracy, dataset, epochs)
-    if len(log) < epochs:
-        return
-    record = {
-        "model": description(model)["model"],
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "data": dataset.provenance,
-        "machine": f"{get_device()} ({platform.machine()})",
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "code": code_version(),
-        "log": log,
-    }
-    write_record(RECORD, record)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
     python -m vit_course experiments --list
     python -m vit_course experiments ladder comparison/vit --size cpu
     python -m vit_course experiments headline/vit --release
-    python -m vit_course experiments broken-runs
+    python -m vit_course experiments broken-runs mini-vit
 
 A run that is recorded in `data/runs/` is skipped, and one that was cut off goes on after its last epoch, so the command
 can be stopped and called again.
@@ -22,7 +22,7 @@ from torch import nn
 from vit_course.beyond.masked import MaskedPatches, masked_objective
 from vit_course.beyond.transfer import change_resolution, freeze, load_body, resize_pictures, select_classes
 from vit_course.data import Dataset, load_dataset, shapes10
-from vit_course.experiments import broken_runs
+from vit_course.experiments import broken_runs, mini_vit
 from vit_course.experiments.experiment import SIZES, Experiment, core_minutes
 from vit_course.experiments.probes import probe
 from vit_course.experiments.records import (
@@ -41,6 +41,8 @@ from vit_course.train import History, TrainConfig, evaluate, train
 
 KEPT = DATA / "pretrained"
 """Weights of pre-trainings, made once for each size and seed; they are no part of the course."""
+ALONE = {"broken-runs", "mini-vit"}
+"""Recorded by the same command, each into a file of its own; no part of the plan."""
 SCORED = 5_000
 """Training pictures that are scored as they are stored."""
 
@@ -211,7 +213,9 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         prog="python -m vit_course experiments", description="Run and record the experiments of the lessons."
     )
     parser.add_argument(
-        "runs", nargs="*", help="groups or runs, for example ladder or comparison/vit; or broken-runs"
+        "runs",
+        nargs="*",
+        help="groups or runs, for example ladder or comparison/vit; or one of broken-runs, mini-vit",
     )
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
@@ -225,6 +229,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
     )
     options = parser.parse_args(arguments)
     asked = set(options.runs)
+    if asked and asked <= ALONE:
+        return options, []
     chosen = [
         one
         for one in plan(options.size)
@@ -240,11 +246,11 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; return 0, or 130 after Ctrl-C."""
-    if list(arguments or []) == ["broken-runs"]:  # six tiny runs in one file, not of the plan
-        if not broken_runs.FILE.exists():
-            broken_runs.record_all()
-        return 0
     options, chosen = parse(arguments)
+    if not chosen:  # runs of lessons, not of the plan
+        for name in options.runs:
+            record_alone(name, options.data)
+        return 0
     if options.list:
         for one, minutes in zip(chosen, core_minutes(chosen), strict=True):
             state = "recorded" if record_path(one).exists() else "to run"
@@ -261,6 +267,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("stopped; call again to go on")
         return 130
     return 0
+
+
+def record_alone(name: str, data: str) -> None:
+    """Record what a lesson shows and the plan does not hold, unless it is recorded."""
+    if name == "broken-runs" and not broken_runs.FILE.exists():
+        broken_runs.record_all()
+    if name == "mini-vit" and not mini_vit.FILE.exists():
+        mini_vit.record(load_dataset(data))
 
 
 def run_all(experiments: Sequence[Experiment], dataset: Dataset, minutes: float | None = None) -> None:

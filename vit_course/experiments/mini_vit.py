@@ -1,0 +1,46 @@
+"""What a student's own model reaches at home: the small ViT and the loop of lesson 06, as the course finished them.
+
+    python -m vit_course experiments mini-vit --data DATA
+
+trains it on all pictures (about 15 minutes on one CPU core) and writes `data/runs/mini_vit.json`, unless it is there.
+It may be stopped at any time, and goes on where it was.
+"""
+
+import platform
+from typing import Any
+
+import torch
+
+from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
+from vit_course.classroom.my_model import description, train_at_home
+from vit_course.data import Dataset
+from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.machinery.device import get_device
+from vit_course.machinery.paths import RUNS
+
+FILE = RUNS / "mini_vit.json"
+
+
+def recorded_run() -> dict[str, Any] | None:
+    """Return the record of the run, or None if there is none."""
+    return read_record(FILE) if FILE.exists() else None
+
+
+def record(dataset: Dataset, epochs: int = 20) -> None:
+    """Train, and record the run if it came to its end."""
+    torch.manual_seed(0)
+    model = MiniViT(patch_size=8, num_classes=len(dataset.classes))
+    log = train_at_home(model, train_one_epoch, accuracy, dataset, epochs)
+    if len(log) < epochs:
+        return
+    made = {
+        "model": description(model)["model"],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "data": dataset.provenance,
+        "machine": f"{get_device()} ({platform.machine()})",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "code": code_version(),
+        "log": log,
+    }
+    write_record(FILE, made)

@@ -302,15 +302,10 @@ for label in (len(ours.classes) - 1, 0):
 # L is the number of blocks. Layer l = 0 are the embeddings, block i is l = i + 1, and the final norm and the head are
 # l = L + 1. With decay = 1 nothing changes. With a very small decay almost only the head learns: a linear probe. So
 # this one number leads from one extreme to the other.
-#
-# **Your task.** Write `layer_scale`. It reads the layer off the name of a parameter, and returns the factor.
-
-# %% exercise="vit_course.optim:layer_scale" difficulty=2 minutes=8 hint="Split the name at its dots. The first piece tells whether it is an embedding, a block or the end; for a block, the second piece is its number." hint2="`part, *rest = name.removeprefix('vit.').split('.')`. Then three cases: layer 0, `int(rest[0]) + 1`, or `depth + 1`. Anything else, or a block number that is not below `depth`, is a ValueError. At last `decay ** (depth + 1 - layer)`."
-from vit_course.optim import layer_scale
-
-layer_scale = check(layer_scale)
 
 # %%
+from vit_course.optim import layer_scale
+
 depth = 12
 names = ["pos_embed", *(f"blocks.{i}.norm1.weight" for i in range(depth)), "head.weight"]
 figure = plots.curves(

@@ -146,18 +146,14 @@ plots.show(
 #
 # **Your task.** Write `colour_classes`. It should work for non-square patches, and for grey pictures, which have one digit.
 
-# %% exercise="vit_course.beyond.masked:colour_classes" difficulty=2 minutes=10 hint="Three steps: the mean of each patch and channel, (B, N, C); its level, (B, N, C) with values 0 ... 7; one number out of C digits, (B, N)." hint2="`einops.reduce(images.float(), 'b c (h p1) (w p2) -> b (h w) c', 'mean', p1=..., p2=...)` gives the means; `(means / 32).long()` the levels; the weights of the digits are 8^(C-1) ... 8, 1."
+# %%
 from vit_course.beyond.masked import colour_classes
-
-colour_classes = check(colour_classes)
 
 # %% [markdown]
 # **Your task.** Write the way back, for looking: `class_colours` turns a class into the colour in the middle of its levels.
 
-# %% exercise="vit_course.beyond.masked:class_colours" difficulty=1 minutes=6 hint="How do you get the hundreds, tens and ones of a decimal number? Divide and take the remainder. Here the base is 8." hint2="`classes[..., None] // weights % 8` with `weights` = (64, 8, 1) for three channels. Then 32·level + 16, as uint8."
+# %%
 from vit_course.beyond.masked import class_colours
-
-class_colours = check(class_colours)
 
 
 # %%
@@ -531,6 +527,11 @@ else:
 #
 # The second row also solves the problem of section 2: an encoder that never meets a mask token cannot miss it later. And it is cheap. By how
 # much, you can compute with lesson 04.
+
+# %% exercise="vit_course.beyond.masked:keep_visible" difficulty=2 minutes=12 hint="a" hint2="b"
+from vit_course.beyond.masked import keep_visible
+
+keep_visible = check(keep_visible)
 
 # %%
 from vit_course.attention import attention_flops

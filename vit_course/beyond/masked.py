@@ -1,6 +1,6 @@
 """Masked patch prediction: hide patches and predict what was there, without labels (paper, section 4.6 and B.1.2).
 
-Lesson 13 builds the corruption and the loss, and `keep_visible` of a masked autoencoder, whose encoder reads only what is
+Lesson 13 builds the corruption, the loss, and `keep_visible` of a masked autoencoder, whose encoder reads only what is
 left. `MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; what is fine-tuned
 afterwards is `MaskedPatches.vit`.
 """

@@ -30,7 +30,6 @@ import copy
 import math
 import re
 from dataclasses import replace
-from statistics import fmean
 from textwrap import fill
 
 import torch
@@ -39,10 +38,11 @@ from torch import nn
 
 from vit_course.beyond.transfer import resize_pictures, select_classes
 from vit_course.classroom import check, plots, table
+from vit_course.classroom.my_model import load_my_model
 from vit_course.classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.records import caption, load_records
-from vit_course.experiments.statistics import difference, undecided
+from vit_course.experiments.statistics import result_table
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
@@ -222,6 +222,7 @@ table(rows, ["", "parameters that learn", "of"])
 # Now the question of this lesson: how many labels does pre-training save? Three ways to start, three amounts of labels,
 # about equally many steps. A fourth row is the control: from nothing, but with the steps of the pre-training on top.
 # What starts from nothing needs a larger rate than what must not be destroyed, and a single layer bears the largest.
+# If you kept the model that you trained in lesson 06 or 07, it takes part as well.
 #
 # (The paper fine-tunes with SGD, momentum .9, no weight decay, gradients clipped at norm 1. Our engine goes on with
 # AdamW, whose small steps work for our small models without a search. Neither is a law.)
@@ -258,6 +259,12 @@ starts = {
     "linear probe": (lambda: continued(frozen=True), 3 * rate),
     "from nothing": (from_nothing, rate),
 }
+if mine := load_my_model():  # the model that you trained in lesson 06 or 07, if you kept one
+    print(fill(f"Your own model takes part. It was trained on {mine[1]['data']}", 90))
+    starts["your own model, fine-tuned"] = (
+        lambda: replace_head(copy.deepcopy(mine[0]), len(ours.classes)),
+        rate / 2,
+    )
 found = {
     name: {amount: learn(start(), amount, lr) for amount in amounts} for name, (start, lr) in starts.items()
 }
@@ -450,32 +457,16 @@ titles = {
 }
 stages = {"start_accuracy": "before the first step", "test_accuracy": "after fine-tuning"}
 
-
-def against(ours, theirs):
-    """Write the difference of two lists of accuracies with its interval, by the rule of lesson 07."""
-    gap, low, high = difference(ours, theirs)
-    if low == -math.inf:
-        return f"{gap:+.1f}, undecided: one seed"
-    return f"{gap:+.1f} ({low:+.1f} to {high:+.1f})" + (", undecided" if undecided(low, high) else "")
-
-
-rows, results = [], {}
-for step, title in titles.items():
-    for stage in stages:
-        results[step, stage] = [100 * r[stage] for r in resolution if r["step"] == step]
-    found = [results[step, stage] for stage in stages]
-    if all(found):
-        rows.append([title, *(", ".join(f"{value:.1f}" for value in values) for values in found)])
+rows = []
+for stage, name in stages.items():
+    results = {
+        title: [100 * r[stage] for r in resolution if r["step"] == step] for step, title in titles.items()
+    }
+    results = {title: values for title, values in results.items() if values}
+    found, columns = result_table(results, titles["interpolated"])
+    rows += [[name, *row] for row in found]
 print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
-table(rows, ["accuracy in percent, seed by seed", *stages.values()]) if rows else None
-
-# %% tags=["nbval-ignore-output"]
-rows = [
-    [titles[step], *(against(results["interpolated", stage], results[step, stage]) for stage in stages)]
-    for step in ("random-positions", "same-size")
-    if all(results[name, stage] for name in ("interpolated", step) for stage in stages)
-]
-table(rows, ["48 pixels, interpolated, is ahead of ...", *stages.values()], "points (95 %)") if rows else None
+table(rows, ["", *columns]) if rows else None
 
 # %% [markdown]
 # Compare the two kinds of positions first. The line "32 pixels" needs more care. The 48-pixel pictures are *enlarged*
@@ -525,22 +516,11 @@ else:
     print("No recorded transfer is here yet: python -m vit_course experiments transfer")
 
 # %% tags=["nbval-ignore-output"]
-rows = [
-    [way, *(f"{fmean(values[n]):.1f} ({len(values[n])})" if n in values else "" for n in counts)]
-    for way, values in curves.items()
-]
-table(rows, ["accuracy in percent (seeds)", *(f"{number(n)} labels" for n in counts)]) if rows else None
-
-# %% tags=["nbval-ignore-output"]
-scratch = curves.get(ways["vit"], {})
-rows = [
-    [way, *(against(values[n], scratch[n]) if n in values and n in scratch else "" for n in counts)]
-    for way, values in curves.items()
-    if way != ways["vit"]
-]
-table(
-    rows, ["points over a start from nothing (95 %)", *(f"{number(n)} labels" for n in counts)]
-) if rows else None
+rows = []
+for n in counts:
+    found, columns = result_table({way: curves[way][n] for way in curves if n in curves[way]}, ways["vit"])
+    rows += [[number(n), *row] for row in found]
+table(rows, ["labels", *columns]) if rows else None
 
 # %% fold tags=["nbval-ignore-output"]
 if curves:

@@ -1,39 +1,86 @@
-"""Checks of lesson 12: a new head, frozen parts, learning rates by layer, and another resolution."""
+"""Checks of lesson 12: a new head, frozen parts, and another resolution."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course import optim
-from vit_course.beyond import transfer
 from vit_course.beyond.positions import with_positions
-from vit_course.classroom.checks.compare import compare, demand_error
+from vit_course.beyond.transfer import change_resolution, freeze, position_tables, replace_head
+from vit_course.classroom.checks.compare import demand_error
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.registry import exercise
+from vit_course.classroom.checks.task import Demand, demand, exercise, results
 from vit_course.classroom.checks.words import explain_error
 from vit_course.embeddings import resample_pos_embed
-from vit_course.vit import VisionTransformer
+from vit_course.patches import as_pair, grid_size
+from vit_course.vit import VisionTransformer, init_head
 
 SIZES = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
 
 
 def trained(positions: tuple[str, str] | None = None, **options) -> VisionTransformer:
     """Return a small model, perhaps with positions of lesson 10, in which no weight has the value it starts with."""
-    model = VisionTransformer(**{**SIZES, **options})
-    if positions:
-        with_positions(model, *positions)
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            nn.init.normal_(parameter, mean=0.2, std=0.5)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = VisionTransformer(**{**SIZES, **options})
+        if positions:
+            with_positions(model, *positions)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                nn.init.normal_(parameter, mean=0.2, std=0.5)
     return model
 
 
-def values(model: nn.Module) -> dict[str, Tensor]:
-    """Copy all weights by name."""
-    return {name: value.clone() for name, value in model.state_dict().items()}
+class Before:
+    """What a model was before an answer changed it."""
+
+    def __init__(self, model: nn.Module):
+        self.values = {n: v.clone() for n, v in model.state_dict().items() if not v.is_meta}
+        self.parameters = dict(model.named_parameters())
+        self.settings = {n: (p.requires_grad, p.dtype, p.device) for n, p in self.parameters.items()}
+        self.training = model.training
+
+    def demand_same(
+        self, model: nn.Module, why: str, but: tuple[str, ...] = (), learning: bool = True
+    ) -> None:
+        """Demand that nothing has changed but what begins with a name of `but` and, perhaps, what learns."""
+        after, parameters = model.state_dict(), dict(model.named_parameters())
+        for name in self.values.keys() | self.parameters.keys():
+            if not name.startswith(but) and name not in after:
+                raise Mistake(f"{name} is gone: {why}")
+        for name, value in self.values.items():
+            if not name.startswith(but) and not torch.equal(after[name].to(value), value):
+                raise Mistake(f"{name} has changed: {why}")
+        if extra := [name for name in parameters if name not in self.parameters and not name.startswith(but)]:
+            raise Mistake(f"{extra[0]} is new in the model, and would be saved and counted with it: {why}")
+        for name, (learns, dtype, device) in self.settings.items():
+            if not name.startswith(but):
+                self.demand_setting(name, parameters[name], learns if learning else None, dtype, device, why)
+        if model.training != self.training:
+            modes = ("train", "eval") if self.training else ("eval", "train")
+            raise Mistake(f"the model was in {modes[0]} mode, and is in {modes[1]} mode now: {why}")
+
+    def demand_setting(self, name, parameter, learns, dtype, device, why) -> None:
+        """Demand the same parameter, with numbers of one type on one device; `learns` is None where that may change."""
+        if (parameter.dtype, parameter.device) != (dtype, device):
+            raise Mistake(
+                f"{name} was {dtype} on {device}, and is {parameter.dtype} on {parameter.device} now: {why}"
+            )
+        if learns is not None and parameter.requires_grad != learns:
+            now = "is frozen" if learns else "can learn"
+            raise Mistake(f"{name} {now} now, and was not before: {why}")
+        if parameter is not self.parameters[name]:
+            raise Mistake(
+                f"{name} is a new parameter with the old numbers: an optimizer, or another layer, may hold the old "
+                "one. Change the one that is there"
+            )
 
 
-def changed_model(answer, model: nn.Module, *arguments) -> nn.Module:
+def changed(answer, model: nn.Module, *arguments) -> nn.Module:
     """Run an answer that should change a model in place and return it."""
     where = f"with {', '.join(repr(argument) for argument in arguments)}: " if arguments else ""
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
@@ -48,72 +95,139 @@ def changed_model(answer, model: nn.Module, *arguments) -> nn.Module:
     return model
 
 
-def same_body(model: nn.Module, before: dict[str, Tensor], kept: tuple[str, ...], why: str) -> None:
-    """Demand that no weight has changed but those whose name begins with one of `kept`."""
-    after = model.state_dict()
-    for name, value in before.items():
-        if name.startswith(kept):
-            continue
-        if name not in after:
-            raise Mistake(f"{name} is gone: {why}")
-        if not torch.equal(after[name], value):
-            raise Mistake(f"{name} has changed: {why}")
+def then(finished: Callable, *changes: Callable) -> Callable:
+    """Return an answer that is right, and then does more to the model."""
+
+    def answer(model, *arguments, **options):
+        finished(model, *arguments, **options)
+        for change in changes:
+            change(model)
+        return model
+
+    return answer
 
 
-def settings(model: nn.Module) -> dict[str, tuple]:
-    """Note of every parameter whether it learns, the type of its numbers and its device."""
-    return {name: (p.requires_grad, p.dtype, p.device) for name, p in model.named_parameters()}
+def refused(why: str, arguments: tuple, late: str, *known, options: Any = (), **sizes) -> Demand:
+    """Demand that a model is refused, with a ValueError, and left as it was; `late` is said if it is not.
+
+    The first of the known mistakes goes on, all others change the model and refuse it afterwards.
+    """
+
+    def verify(answer: Any, reference: Any) -> None:
+        model = trained(*options, **sizes)
+        before, numbers = Before(model), sizes_of(model)
+        demand_error(answer, (model, *arguments), why, ValueError)
+        try:
+            before.demand_same(model, "")
+        except Mistake:
+            raise Mistake(late) from None
+        if sizes_of(model) != numbers:
+            raise Mistake(late)
+
+    return Demand(verify, {why: list(known[:1]), late: list(known[1:])})
 
 
-def same_settings(model: nn.Module, before: dict[str, tuple], why: str, kept: tuple[str, ...] = ()) -> None:
-    """Demand that the parameters learn as before, of the same type and device, and that the model is in train mode."""
-    for name, (learns, dtype, device) in settings(model).items():
-        if name not in before or name.startswith(kept):
-            continue
-        if before[name][1:] != (dtype, device):
-            _, old_dtype, old_device = before[name]
-            raise Mistake(f"{name} was {old_dtype} on {old_device}, and is {dtype} on {device} now: {why}")
-        if before[name][0] != learns:
-            raise Mistake(f"{name} {'can learn' if learns else 'is frozen'} now, and was not before: {why}")
-    if not model.training:
-        raise Mistake(f"the model was in train mode, and is in eval mode now: {why}")
+def sizes_of(model: VisionTransformer) -> tuple:
+    """Read what the patch embedding knows about sizes."""
+    return tuple(getattr(model.patch_embed, name) for name in ("img_size", "grid_size", "num_patches"))
 
 
-@exercise(transfer.replace_head)
-def check_replace_head(answer):
-    cases = [
+# -- replace_head
+
+HEAD = ("head", "pre_logits")
+BODY = "nothing but the head may change, the body keeps what it has learned"
+
+
+def linear(model, outputs, inputs=0, start=init_head, **options) -> nn.Linear:
+    """Return a head for a model, of zeros if `start` makes it so."""
+    width = inputs or model.norm.weight.numel()
+    return start(nn.Linear(width, outputs, **options).to(model.head.weight))
+
+
+def head_of(make: Callable, allowed: Callable = lambda count: count >= 1) -> Callable:
+    """Return a `replace_head` with the head that `make` returns for (model, K)."""
+
+    def answer(model, num_classes):
+        if not allowed(num_classes):
+            raise ValueError(num_classes)
+        model.head, model.pre_logits = make(model, num_classes), nn.Identity()
+        return model
+
+    return answer
+
+
+def zero_weight(layer):
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
+def keeps_tanh(model, num_classes):
+    model.head = linear(model, num_classes, inputs=model.head.in_features)
+    return model
+
+
+def keeps_the_old_head(model, num_classes):
+    model.old_head = model.head
+    return replace_head(model, num_classes)
+
+
+def on_the_cpu(model, num_classes):
+    return init_head(nn.Linear(model.norm.weight.numel(), num_classes))
+
+
+@demand(
+    {
+        "should be one linear layer": then(
+            replace_head, lambda model: setattr(model, "head", nn.Sequential(model.head))
+        ),
+        "scores for 3 classes": head_of(lambda model, count: init_head(model.head)),
+        "is no layer any more": then(replace_head, lambda model: setattr(model, "pre_logits", None)),
+        "the hidden tanh layer of pre-training is still there": keeps_tanh,
+        "without the tanh layer it gets the width D = 8": head_of(
+            lambda model, count: linear(model, count, inputs=model.head.in_features)
+        ),
+        "has no bias": head_of(lambda model, count: linear(model, count, start=zero_weight, bias=False)),
+        "sends a random gradient into the body": head_of(
+            lambda model, count: linear(model, count, start=lambda layer: layer)
+        ),
+        "some classes start ahead": head_of(lambda model, count: linear(model, count, start=zero_weight)),
+        "the new head cannot learn": then(replace_head, lambda model: model.head.requires_grad_(False)),
+        "returned nothing": lambda model, count: None,
+        "return the model that you were given": [
+            lambda model, count: replace_head(model, count).head,
+            lambda model, count: replace_head(copy.deepcopy(model), count),
+        ],
+        "norm.weight has changed: " + BODY: then(
+            replace_head, lambda model: nn.init.ones_(model.norm.weight)
+        ),
+        "cls_token is frozen now": then(
+            replace_head, lambda m: m.requires_grad_(False), lambda m: m.head.requires_grad_(True)
+        ),
+        "pos_embed can learn now": then(replace_head, lambda model: model.requires_grad_(True)),
+        "in eval mode now": then(replace_head, lambda model: model.eval()),
+        "in train mode now": then(replace_head, lambda model: model.train()),
+        "old_head.weight is new in the model": keeps_the_old_head,
+        "with 1: your code stopped with ValueError": head_of(linear, lambda count: count > 1),
+    }
+)
+def replaces_the_head_alone(answer):
+    for options, num_classes in [
         ({}, 3),
         ({"embed_dim": 12, "num_heads": 3}, 7),
-        ({}, 5),
+        ({}, 4),
         ({"representation_size": 6}, 4),
         ({"global_pool": "avg", "class_token": False}, 2),
         ({"pos_embed": "none"}, 3),
+        ({"pos_embed": "sincos"}, 3),
         ({}, 1),
-    ]
-    body = {"why": "nothing but the head may change", "kept": ("head", "pre_logits")}
-    for options, num_classes in cases:
-        model = trained(**options)
-        before, old, dim = values(model), settings(model), options.get("embed_dim", 8)
-        changed_model(answer, model, num_classes)
-        _check_head(model, dim, num_classes)
-        same_body(model, before, ("head", "pre_logits"), "the body must keep what it has learned")
-        same_settings(model, old, **body)
-    for change, what in (({"dtype": torch.float64}, "float64"), ({"device": "meta"}, "on another device")):
-        model = trained().to(**change)
-        old, before = model.norm.weight, settings(model)
-        changed_model(answer, model, 3)
-        same_settings(model, before, **body)
-        for name, new in model.head.named_parameters():
-            if old.dtype != new.dtype or old.device != new.device:
-                raise Mistake(
-                    f"the model is {what}, the {name} of your new head is {new.dtype} on {new.device}: it must stand "
-                    "where the old one stood, for example with `.to(model.head.weight)`"
-                )
-    for count in (0, -2):
-        demand_error(answer, (trained(), count), f"{count} classes make no head", ValueError)
+    ]:
+        model = trained(**options).train(num_classes % 2 == 1)
+        before = Before(model)
+        demand_head(changed(answer, model, num_classes), options.get("embed_dim", 8), num_classes)
+        before.demand_same(model, BODY, but=HEAD)
 
 
-def _check_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
+def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
     """Name what is wrong with a new head."""
     head = model.head
     if not isinstance(head, nn.Linear):
@@ -152,9 +266,164 @@ def _check_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         )
 
 
-@exercise(transfer.freeze)
-def check_freeze(answer):
-    cases = [
+@demand(
+    {
+        "where the old one stood": head_of(on_the_cpu),
+        "the bias of your new head is torch.float32": then(
+            replace_head,
+            lambda model: setattr(model.head, "bias", nn.Parameter(torch.zeros(len(model.head.weight)))),
+        ),
+        "cls_token was torch.float64": then(replace_head, lambda model: model.float()),
+    }
+)
+def stands_where_the_old_head_stood(answer):
+    for change, what in (({"dtype": torch.float64}, "float64"), ({"device": "meta"}, "on another device")):
+        model = trained().to(**change)
+        old, before = model.norm.weight, Before(model)
+        before.demand_same(changed(answer, model, 3), BODY, but=HEAD)
+        for name, new in model.head.named_parameters():
+            if old.dtype != new.dtype or old.device != new.device:
+                raise Mistake(
+                    f"the model is {what}, the {name} of your new head is {new.dtype} on {new.device}: it must stand "
+                    "where the old one stood, for example with `.to(model.head.weight)`"
+                )
+
+
+def refuses_late(model, num_classes):
+    model.pre_logits = nn.Identity()
+    if num_classes < 1:
+        model.head = None
+    return replace_head(model, num_classes)
+
+
+exercise(
+    replace_head,
+    replaces_the_head_alone,
+    stands_where_the_old_head_stood,
+    refused(
+        "0 classes make no head",
+        (0,),
+        "for 0 classes your code changes the model first and complains then",
+        head_of(linear, lambda count: True),
+        refuses_late,
+    ),
+    refused(
+        "-2 classes make no head",
+        (-2,),
+        "for -2 classes your code changes the model first and complains then",
+        head_of(lambda model, count: linear(model, abs(count)), lambda count: count != 0),
+    ),
+)
+
+# -- freeze
+
+
+def in_part(name: str, parts) -> bool:
+    return any(f"{name}.".startswith(f"{part}.") for part in parts)
+
+
+def known_parts(model, parts, there: Callable = lambda name, part: in_part(name, [part])) -> None:
+    for part in parts:
+        if not any(there(name, part) for name, _ in model.named_parameters()):
+            raise ValueError(f"no part {part}")
+
+
+def freeze_where(stays: Callable, asked: Callable = known_parts, default: tuple = ("head",)) -> Callable:
+    """Return a `freeze` that leaves a parameter alone if stays(name, parts), after asked(model, parts)."""
+
+    def answer(model, trainable=default):
+        asked(model, trainable)
+        for name, parameter in model.named_parameters():
+            if not stays(name, tuple(trainable)):
+                parameter.requires_grad = False
+        return model
+
+    return answer
+
+
+def freeze_and_thaw(model, trainable=("head",)):
+    known_parts(model, trainable)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = in_part(name, trainable)
+    return model
+
+
+def freeze_modules(model, trainable=("head",)):
+    known_parts(model, trainable)
+    for name, module in model.named_children():
+        if name not in trainable:
+            module.requires_grad = False
+    return model
+
+
+def freeze_children(model, trainable=("head",)):
+    known_parts(model, trainable)
+    for name, module in model.named_modules():
+        for own, parameter in module.named_parameters(prefix=name, recurse=False):
+            if name and not in_part(own, trainable):
+                parameter.requires_grad = False
+    return model
+
+
+def freeze_by_new_parameters(model, trainable=("head",)):
+    known_parts(model, trainable)
+    for name, parameter in list(model.named_parameters()):
+        if not in_part(name, trainable):
+            owner, _, own = name.rpartition(".")
+            setattr(model.get_submodule(owner), own, nn.Parameter(parameter.detach().clone(), False))
+    return model
+
+
+def empties_the_list(model, trainable=("head",)):
+    freeze(model, trainable)
+    if isinstance(trainable, list):
+        trainable.clear()
+    return model
+
+
+def zeroes_the_frozen(model):
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            nn.init.zeros_(parameter)
+
+
+def nothing_if_empty(model, trainable=("head",)):
+    return freeze(model, trainable) if trainable else model
+
+
+def asks_for_blocks(model, trainable=("head",)):
+    assert model.patch_embed is not None and model.blocks is not None
+    return freeze(model, trainable)
+
+
+@demand(
+    {
+        "look at the *beginning* of the name": freeze_where(lambda n, parts: any(p in n for p in parts)),
+        "'blocks.1' is not 'blocks.11'": freeze_where(lambda n, parts: n.startswith(parts)),
+        "'blocks.1' names one block, not all": freeze_where(
+            lambda n, parts: n.split(".")[0] in [p.split(".")[0] for p in parts]
+        ),
+        "everything is frozen. A parameter of the head": freeze_where(lambda n, parts: n in parts),
+        "*one* of the parts holds it": freeze_where(lambda n, parts: all(in_part(n, [p]) for p in parts)),
+        "the wrong way round": freeze_where(lambda n, parts: not in_part(n, parts)),
+        "was fixed before (sin-cos positions)": freeze_and_thaw,
+        "on a module it is an attribute like any other": freeze_modules,
+        "parameters of the model itself, in none of its modules": freeze_children,
+        "a bias is a parameter too": freeze_where(lambda n, parts: in_part(n, parts) or n.endswith("bias")),
+        "should go on learning": freeze_where(lambda n, parts: n.startswith("head")),
+        "an empty tuple names no part": nothing_if_empty,
+        "returned nothing": lambda model, trainable=("head",): freeze(model, trainable) and None,
+        "return the model that you were given": lambda model, trainable=("head",): (
+            freeze(model, trainable) and [p for p in model.parameters() if p.requires_grad]
+        ),
+        "freezing changes no weight": then(freeze, zeroes_the_frozen),
+        "is a new parameter with the old numbers": freeze_by_new_parameters,
+        "in eval mode now": then(freeze, lambda model: model.eval()),
+        "changes the list `trainable`": empties_the_list,
+    }
+)
+def freezes_all_other_parts(answer):
+    for options, parts in [
         ({}, ("head",)),
         ({}, ("head", "norm")),
         ({"depth": 12}, ("blocks.1", "head")),
@@ -162,51 +431,38 @@ def check_freeze(answer):
         ({"positions": ("2d", "stem")}, ("pos_drop.pos_embed", "cls_token")),
         ({"pos_embed": "sincos"}, ("pos_embed", "head")),
         ({}, ["patch_embed.proj.bias", "blocks"]),
-    ]
-    for options, parts in cases:
+    ]:
         model = trained(**options)
-        before, learned = values(model), {n for n, p in model.named_parameters() if p.requires_grad}
+        before, learned = Before(model), learning(model)
         given = list(parts) if isinstance(parts, list) else parts
-        changed_model(answer, model, given)
-        same_body(model, before, (), "freezing changes no weight, only whether it learns")
+        changed(answer, model, given)
+        before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
         if given != parts:
             raise Mistake("your code changes the list `trainable`, which belongs to whoever called it")
-        _check_frozen(model, parts, learned, f"with trainable={parts!r}")
-    _check_other_calls(answer)
-    _check_unknown_part(answer)
+        demand_frozen(model, parts, learned, f"with trainable={parts!r}")
 
 
-def _check_other_calls(answer) -> None:
-    """The default, and a model that is no ViT."""
-    model = trained()
-    result = outcome(lambda f, m: f(m), answer, (model,))
-    if isinstance(result, Exception) or {n for n, p in model.named_parameters() if p.requires_grad} != {
-        "head.weight",
-        "head.bias",
-    }:
-        raise Mistake(
-            "called as `freeze(model)`, your code does not leave the head alone to learn: keep the default "
-            '`trainable=("head",)`'
-        )
+@demand({"`model` can be any module": asks_for_blocks})
+def takes_any_module(answer):
     layers = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
     result = outcome(lambda f, m: f(m, ("1",)), answer, (layers,))
+    where = "on `nn.Sequential` of two linear layers, with trainable=('1',)"
     if isinstance(result, Exception):
         raise Mistake(
-            f"on `nn.Sequential` of two linear layers, with trainable=('1',), your code stopped with "
-            f"{explain_error(result)}\n`model` can be any module: ask `model.named_parameters()` for the names"
+            f"{where}, your code stopped with {explain_error(result)}\n`model` can be any module: ask "
+            "`model.named_parameters()` for the names"
         )
-    learned = {name for name, _ in layers.named_parameters()}
-    _check_frozen(layers, ("1",), learned, "on `nn.Sequential` of two linear layers, with trainable=('1',)")
+    demand_frozen(layers, ("1",), {name for name, _ in layers.named_parameters()}, where)
 
 
-def _belongs(name: str, parts) -> bool:
-    return any(name == part or name.startswith(part + ".") for part in parts)
+def learning(model: nn.Module) -> set[str]:
+    """Name the parameters that learn."""
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def _check_frozen(model: nn.Module, parts, learned: set[str], where: str) -> None:
+def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> None:
     """Compare which parameters learn with which should, and name the usual mistakes."""
-    got = {name for name, p in model.named_parameters() if p.requires_grad}
-    want = {name for name in learned if _belongs(name, parts)}
+    got, want = learning(model), {name for name in learned if in_part(name, parts)}
     if got == want:
         return
     if got - learned:
@@ -235,14 +491,14 @@ def _check_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
             "beginning of its name"
         )
     if extra := sorted(got - want):
-        raise Mistake(f"{where}: {extra[0]} still learns: {_why_free(extra, parts)}")
+        raise Mistake(f"{where}: {extra[0]} still learns: {why_free(extra, parts)}")
     raise Mistake(
         f"{where}: {min(want - got)} is frozen, but it belongs to a named part and should go on learning"
     )
 
 
-def _why_free(extra: list[str], parts) -> str:
-    """Guess why parameters are still trainable."""
+def why_free(extra: list[str], parts) -> str:
+    """Guess why parameters still learn."""
     if "blocks.1" in parts and all(name.startswith("blocks.1") for name in extra):
         return "the dot counts: 'blocks.1' is not 'blocks.11'"
     if "blocks.1" in parts and all(name.startswith("blocks.") for name in extra):
@@ -259,303 +515,288 @@ def _why_free(extra: list[str], parts) -> str:
     return "it belongs to no named part"
 
 
-def _check_unknown_part(answer) -> None:
-    """A misspelt part must be refused, and then nothing may be frozen."""
-    for parts, why in (
-        (("head", "heads"), "the model has no part 'heads'"),
-        (
-            ("head", "block"),
-            "the model has no part 'block': its blocks are named 'blocks.0', and the dot counts",
-        ),
-        (("bias",), "the model has no part 'bias': a part is the beginning of a name"),
-        (("pos_drop",), "the model has a module 'pos_drop', but no parameter in it"),
-    ):
-        model = trained()
-        demand_error(answer, (model, parts), why, ValueError)
-        if not all(p.requires_grad for p in model.parameters()):
+def asks(there: Callable) -> Callable:
+    """Return a `freeze` that takes a part for known if there(name of a parameter, part)."""
+    return freeze_where(in_part, lambda model, parts: known_parts(model, parts, there))
+
+
+def asks_modules(model, parts):
+    if unknown := set(parts) - {n for n, _ in [*model.named_modules(), *model.named_parameters()]}:
+        raise ValueError(unknown)
+
+
+def complains_then(model, trainable=("head",)):
+    freeze_where(in_part, lambda model, parts: None)(model, trainable)
+    known_parts(model, trainable)
+    return model
+
+
+LATE = "for an unknown part your code freezes first and complains then: look at the names first"
+UNKNOWN = {
+    "the model has no part 'heads'": ("heads", freeze_where(in_part, lambda *_: None), complains_then),
+    "the model has no part 'block': its blocks are named 'blocks.0', and the dot counts": (
+        "block",
+        asks(lambda name, part: name.startswith(part)),
+    ),
+    "the model has no part 'bias': a part is the beginning of a name": (
+        "bias",
+        asks(lambda name, part: part in name and part != "block"),
+    ),
+    "the model has a module 'pos_drop', but no parameter in it": (
+        "pos_drop",
+        freeze_where(in_part, asks_modules),
+    ),
+}
+"""Parts that must be refused, by the reason, with answers that take them."""
+
+exercise(
+    freeze,
+    freezes_all_other_parts,
+    takes_any_module,
+    *(refused(why, (("head", part),), LATE, *known) for why, (part, *known) in UNKNOWN.items()),
+)
+
+# -- change_resolution
+
+
+@dataclass(frozen=True)
+class Small:
+    """Options of a small model, shown to a student as such."""
+
+    options: dict = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shown = {"img_size": SIZES["img_size"], "patch_size": 4} | self.options
+        return f"VisionTransformer({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def table_by(stretch: Callable) -> Callable:
+    """Return a `change_resolution` whose new table is stretch(table, old, new, prefix)."""
+
+    def answer(model, img_size):
+        old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
+        tables = [stretch(table.data, old, new, model.num_prefix_tokens) for table in position_tables(model)]
+        change_resolution(model, img_size)
+        for table, found in zip(position_tables(model), tables, strict=True):
+            table.data = found
+        return model
+
+    return answer
+
+
+def as_line(table, old, new, prefix):
+    return resample_pos_embed(table, (1, old[0] * old[1]), (1, new[0] * new[1]), prefix)
+
+
+def exchanged(table, old, new, prefix):
+    return resample_pos_embed(table, old[::-1], new[::-1], prefix)
+
+
+def all_tokens(table, old, new, prefix):
+    count = prefix + new[0] * new[1]
+    return F.interpolate(table.transpose(1, 2), size=count, mode="linear").transpose(1, 2)
+
+
+def zero_cls(table, old, new, prefix):
+    found = resample_pos_embed(table, old, new, prefix)
+    found[:, :prefix] = 0
+    return found
+
+
+def drawn_anew(table, old, new, prefix):
+    found = 0.02 * torch.randn(1, prefix + new[0] * new[1], table.shape[-1])
+    return torch.cat([table[:, :prefix], found[:, prefix:]], dim=1)
+
+
+def old_if_as_many(table, old, new, prefix):
+    same = old[0] * old[1] == new[0] * new[1]
+    return table if same else resample_pos_embed(table, old, new, prefix)
+
+
+def larger_patches(model, img_size):
+    embed, size = model.patch_embed, as_pair(img_size)
+    embed.patch_size = (size[0] // embed.grid_size[0], size[1] // embed.grid_size[1])
+    embed.img_size = size
+    return model
+
+
+def new_table(model: VisionTransformer, answer: Callable, img_size: Any) -> Tensor | None:
+    """Return the positions of a model after an answer has changed it."""
+    before = model.pos_embed
+    table = changed(answer, model, img_size).pos_embed
+    if before is None:
+        return table
+    if not isinstance(table, nn.Parameter) or "pos_embed" not in dict(model.named_parameters()):
+        raise Mistake(
+            "`model.pos_embed` is no parameter any more: it could not be trained or saved. Use nn.Parameter"
+        )
+    return table.detach().clone()
+
+
+def run(answer: Callable, given: Small, img_size: Any) -> Tensor | None:
+    return new_table(trained(**given.options), answer, img_size)
+
+
+def becomes_a_tensor(model, img_size):
+    table = change_resolution(model, img_size).pos_embed
+    if table is not None:
+        del model.pos_embed
+        model.pos_embed = table.detach()
+    return model
+
+
+@demand(
+    {
+        "the positions are new numbers": [
+            table_by(drawn_anew),
+            table_by(lambda table, *grids: 0 * resample_pos_embed(table, *grids)),
+        ],
+        "the vector of the CLS token has changed": table_by(zero_cls),
+        "is no parameter any more": becomes_a_tensor,
+        "return the model that you were given": lambda model, size: change_resolution(model, size).pos_embed,
+    }
+)
+def keeps_what_was_learned(answer):
+    tables = []
+    for factor in (1, 10):
+        model = trained(img_size=8)
+        model.pos_embed.data *= factor
+        cls = model.pos_embed.detach()[:, :1].clone()
+        tables.append(new_table(model, answer, 12))
+    one, other = (table[:, 1:] for table in tables)
+    if one.numel() and not other.std() > 5 * one.std():
+        raise Mistake("the positions are new numbers: what was learned is lost")
+    right = run(change_resolution, Small({"img_size": 8}), 12)[:, 1:]
+    if right.shape == one.shape and torch.allclose(one, right, atol=1e-4):
+        if not torch.equal(tables[1][:, :1], cls):
             raise Mistake(
-                "for an unknown part your code freezes first and complains then: look at the names first"
+                "the vector of the CLS token has changed: it has no place in the picture, so it is kept as it is"
             )
 
 
-@exercise(optim.layer_scale)
-def check_layer_scale(answer):
-    names = [
-        "head.weight",
-        "cls_token",
-        "blocks.0.attn.qkv.weight",
-        "blocks.2.norm1.bias",
-        "norm.weight",
-        "patch_embed.proj.bias",
-        "pos_embed",
-        "pre_logits.fc.weight",
-        "pos_drop.pos_embed.rows",
-    ]
-    cases = [(name, 3, decay) for decay in (0.5, 0.75, 1.0) for name in names]
-    cases += [
-        ("blocks.11.mlp.fc1.weight", 12, 0.75),
-        ("blocks.10.norm2.weight", 12, 0.75),
-        ("cls_token", 12, 0.65),
-    ]
-    cases += [
-        ("vit.blocks.1.norm2.weight", 3, 0.5),
-        ("vit.head.bias", 3, 0.5),
-        ("backbone.4.bn1.weight", 3, 0.5),
-    ]
-
-    def layer_of(name: str, depth: int) -> int:
-        part, *rest = name.removeprefix("vit.").split(".")
-        if part == "blocks":
-            return int(rest[0]) + 1
-        return depth + 1 if part in ("norm", "pre_logits", "head") else 0
-
-    def variant(layer=layer_of, scale=lambda layer, depth, decay: decay ** (depth + 1 - layer)):
-        return lambda name, depth, decay: float(scale(layer(name, depth), depth, decay))
-
-    def block_is_i(name, depth):
-        layer = layer_of(name, depth)
-        return layer - 1 if 0 < layer <= depth else layer
-
-    def one_digit(name, depth):
-        layer = layer_of(name, depth)
-        return int(name.removeprefix("vit.")[7]) + 1 if 0 < layer <= depth else layer
-
-    def any_number(name, depth):
-        numbers = [int(piece) for piece in name.split(".") if piece.isdigit()]
-        return numbers[0] + 1 if numbers else layer_of(name, depth)
-
-    def any_norm(name, depth):
-        return depth + 1 if "norm" in name else layer_of(name, depth)
-
-    def norm_below(name, depth):
-        return depth if name.removeprefix("vit.").startswith("norm") else layer_of(name, depth)
-
-    def only_head(name, depth):
-        part = name.removeprefix("vit.").split(".")[0]
-        return 0 if part in ("norm", "pre_logits") else layer_of(name, depth)
-
-    def only_cls(name, depth):
-        layer = layer_of(name, depth)
-        return depth + 1 if layer == 0 and "embed" in name else layer
-
-    compare(
-        lambda *case: _number(answer(*case)),
-        optim.layer_scale,
-        cases,
-        [
-            (
-                variant(scale=lambda layer, depth, decay: decay**layer),
-                "turned round: the head must get 1 and the embeddings the smallest rate, so the power is L + 1 - layer",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: decay ** (depth - layer)),
-                "one power too few: the head gets more than 1. The layers count up to L + 1",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: 1 - (1 - decay) * (depth + 1 - layer)),
-                "your rate falls in a straight line: every layer *multiplies* by the decay, so it is a power",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: decay * (depth + 1 - layer)),
-                "you multiply by the number of layers: it should be a power, decay ** (L + 1 - layer)",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: layer),
-                "this is the number of the layer; return decay ** (L + 1 - layer)",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: depth + 1 - layer),
-                "this is the power alone; return decay to this power",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: decay),
-                "every layer gets the same multiplier: it should depend on the layer",
-            ),
-            (variant(block_is_i), "block i is layer i + 1, because layer 0 are the embeddings"),
-            (
-                variant(one_digit),
-                "your code reads one digit of the block's number: 'blocks.11' is block 11. Split the name at the dots",
-            ),
-            (
-                variant(any_number),
-                "only after 'blocks' a number is that of a block: that of 'backbone.4' is an embedding",
-            ),
-            (
-                variant(scale=lambda layer, depth, decay: 0.75 ** (depth + 1 - layer)),
-                "your factor is always a power of .75: use the argument `decay`",
-            ),
-            (
-                variant(any_norm),
-                "'blocks.2.norm1.bias' contains the word norm, but belongs to block 2: read the first part of the name",
-            ),
-            (variant(norm_below), "the final norm belongs to layer L + 1, together with the head"),
-            (variant(only_head), "`norm` and `pre_logits` belong to layer L + 1, together with the head"),
-            (
-                variant(only_cls),
-                "`patch_embed` and `pos_embed` are embeddings too: layer 0, like the CLS token",
-            ),
+stretches_learned_positions = results(
+    lambda: [
+        (Small({"img_size": 8}), 12),
+        (Small(), (16, 8)),
+        (Small({"patch_size": (2, 4)}), (4, 24)),
+        (Small({"class_token": False, "global_pool": "avg"}), 16),
+        (Small(), (8, 12)),
+        (Small({"pos_embed": "none"}), (12, 8)),
+    ],
+    {
+        "the positions are still those of the old grid: there are more patches now, and each needs a position": [
+            table_by(lambda table, old, new, prefix: table),
+            larger_patches,
         ],
-    )
-    demand_error(answer, ("fc.weight", 3, 0.5), "'fc.weight' is in no part of a ViT", ValueError)
-    demand_error(
-        answer,
-        ("heads.head.weight", 3, 0.5),
-        "'heads.head.weight', torchvision's name, is in no part of our ViT; compare the whole first piece of the name",
-        ValueError,
-    )
-    demand_error(answer, ("blocks.3.norm1.weight", 3, 0.5), "a ViT with 3 blocks has no blocks.3", ValueError)
+        "the positions are still those of the old grid where there are as many patches as before, but in other rows "
+        "and columns": table_by(old_if_as_many),
+        "the positions are stretched as one line: they form a grid, so interpolate in two dimensions": table_by(
+            as_line
+        ),
+        "the CLS token takes part in the interpolation: it has no place in the picture, so keep it apart": (
+            table_by(all_tokens)
+        ),
+        "rows and columns are exchanged: a grid is (rows, columns)": table_by(exchanged),
+        "the new grid is turned: `img_size` is (height, width), and a grid is (rows, columns)": (
+            lambda model, size: change_resolution(model, size if isinstance(size, int) else size[::-1])
+        ),
+        "the positions are bilinear; the course's own `resample_pos_embed` is bicubic": table_by(
+            lambda *case: resample_pos_embed(*case, mode="bilinear")
+        ),
+        "the positions are interpolated without antialiasing, which `resample_pos_embed` does": table_by(
+            lambda *case: resample_pos_embed(*case, antialias=False)
+        ),
+    },
+    run=run,
+)
+computes_a_formula_anew = results(
+    lambda: [(Small({"pos_embed": "sincos"}), (16, 8))],
+    {
+        "sin-cos positions are a formula, so the new grid gets them exactly: compute them anew (`resized_positions` "
+        "does)": table_by(resample_pos_embed)
+    },
+    run=run,
+)
 
 
-def _number(value: object) -> object:
-    """Read a whole number or a scalar of torch or numpy as a plain fraction."""
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        value = value.item()
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def remembering(name: str) -> Callable:
+    """Return a `change_resolution` that leaves this number of the patch embedding as it was."""
+
+    def answer(model, img_size):
+        old = getattr(model.patch_embed, name)
+        setattr(change_resolution(model, img_size).patch_embed, name, old)
+        return model
+
+    return answer
 
 
-@exercise(transfer.change_resolution)
-def check_change_resolution(answer):
-    cases = [
+def one_number(model, img_size):
+    change_resolution(model, img_size).patch_embed.img_size = img_size
+    return model
+
+
+def size_as_list(model):
+    model.patch_embed.img_size = list(model.patch_embed.img_size)
+
+
+def fraction(model):
+    model.patch_embed.num_patches = float(model.patch_embed.num_patches)
+
+
+def as_new_parameter(learns: bool | None = None) -> Callable:
+    """Return a change that puts a new parameter in the place of the positions."""
+
+    def change(model):
+        if (table := model.pos_embed) is not None:
+            learning = table.requires_grad if learns is None else learns
+            model.pos_embed = nn.Parameter(table.detach().clone(), learning)
+
+    return change
+
+
+@demand(
+    {
+        "`model.patch_embed.img_size` should be (12, 12)": remembering("img_size"),
+        "`model.patch_embed.num_patches` should be 9": remembering("num_patches"),
+        "`model.patch_embed.img_size` should be (12, 12), yours is 12": one_number,
+        "a tuple, because `forward` compares it with one": then(change_resolution, size_as_list),
+        "yours is 9.0: sizes are whole numbers": then(change_resolution, fraction),
+        "have become trainable": then(change_resolution, as_new_parameter(True)),
+        "the positions cannot learn any more": then(change_resolution, as_new_parameter(False)),
+        "blocks.0.norm1.weight is frozen now": then(
+            change_resolution, lambda model: model.blocks.requires_grad_(False)
+        ),
+        "blocks.0.norm1.weight has changed: only positions": then(
+            change_resolution, lambda model: nn.init.ones_(model.blocks[0].norm1.weight)
+        ),
+    }
+)
+def changes_sizes_and_positions_alone(answer):
+    for options, size in [
         ({"img_size": 8}, 12),
-        ({}, (16, 8)),
         ({"patch_size": (2, 4)}, (4, 24)),
-        ({"class_token": False, "global_pool": "avg"}, 16),
-        ({}, (8, 12)),
-        ({"pos_embed": "none"}, (12, 8)),
-        ({"pos_embed": "sincos"}, (16, 8)),
-    ]
-    for options, size in cases:
-        model, finished = trained(**options), trained(**options)
-        finished.load_state_dict(model.state_dict())
-        before, old, learning = values(model), model.patch_embed.grid_size, settings(model)
-        changed_model(answer, model, size)
-        transfer.change_resolution(finished, size)
+        ({"pos_embed": "sincos"}, 16),
+    ]:
+        model, finished = trained(**options), change_resolution(trained(**options), size)
+        before, old, learned = Before(model), model.patch_embed.grid_size, model.pos_embed.requires_grad
         where = f"from {old[0]}x{old[1]} patches to pictures of {size}: "
-        _check_positions(model, finished, before.get("pos_embed"), old, where)
-        _check_patch_embed(model.patch_embed, finished.patch_embed, where)
-        same_body(model, before, ("pos_embed",), "only positions depend on the size of the picture")
-        same_settings(model, learning, "only positions and sizes may change")
-        height, width = finished.patch_embed.img_size
-        images = torch.randn(2, 3, height, width)
+        demand_sizes(changed(answer, model, size).patch_embed, finished.patch_embed, where)
+        if model.pos_embed.requires_grad != learned:
+            raise Mistake(
+                "the positions cannot learn any more: they were trainable before"
+                if learned
+                else "fixed sin-cos positions have become trainable: hand `requires_grad` on"
+            )
+        before.demand_same(model, "only positions and sizes may change", but=("pos_embed",))
+        images = torch.randn(2, 3, *finished.patch_embed.img_size)
         got = outcome(lambda m, x: m(x), model, (images,))
         if isinstance(got, Exception):
             raise Mistake(f"{where}afterwards the model stops with {explain_error(got)}")
         if not torch.allclose(got, finished(images), atol=1e-4):
             raise Mistake(f"{where}every part looks right, but the scores of the model are others")
-    model = trained().double()
-    learning = settings(model)
-    changed_model(answer, model, 12)
-    same_settings(model, learning, "new positions keep the type of the old ones")
-    _check_frozen_positions(answer)
-    _check_refused(answer)
-    _check_every_table(answer)
 
 
-def _check_every_table(answer) -> None:
-    """Positions that are added before every block, lesson 10."""
-    for at in ("every", "shared"):
-        model, finished = trained(("learned", at)), trained(("learned", at))
-        finished.load_state_dict(model.state_dict())
-        result = outcome(lambda f, m: f(m, 16), answer, (model,))
-        where = f"in a model with positions at {at!r} (lesson 10), "
-        if isinstance(result, Exception):
-            raise Mistake(f"{where}your code stopped with {explain_error(result)}")
-        transfer.change_resolution(finished, 16)
-        tables = dict(model.named_parameters())
-        for name, want in finished.named_parameters():
-            if tables[name].shape != want.shape or not torch.allclose(tables[name], want, atol=1e-5):
-                raise Mistake(
-                    f"{where}{name} is not brought to the new grid: several layers have a table of positions, and "
-                    "`position_tables(model)` gives all of them"
-                )
-        added, right = ([block.pos_embed for block in list(m.blocks)[1:]] for m in (model, finished))
-        if any(
-            mine.shape != want.shape or not torch.allclose(mine, want)
-            for mine, want in zip(added, right, strict=True)
-        ):
-            raise Mistake(
-                f"{where}the later blocks still add the old table: they hold the parameter that you replaced by a new "
-                "one. Keep the parameter and change its numbers: `table.data = ...`"
-            )
-
-
-def _check_positions(model, finished, before: Tensor | None, old: tuple[int, int], where: str) -> None:
-    """Name what is wrong with the new positions."""
-    want, got = finished.pos_embed, model.pos_embed
-    if want is None:
-        if got is not None:
-            raise Mistake("a model without positions (`model.pos_embed` is None) must stay without")
-        return
-    if not isinstance(got, nn.Parameter) or "pos_embed" not in dict(model.named_parameters()):
-        raise Mistake(
-            "`model.pos_embed` is no parameter any more: it could not be trained or saved. Use nn.Parameter"
-        )
-    prefix, new = model.num_prefix_tokens, finished.patch_embed.grid_size
-    if got.shape != want.shape:
-        if torch.equal(got, before):
-            raise Mistake(f"{where}the positions are still those of the old grid")
-        raise Mistake(f"{where}the positions should be {tuple(want.shape)}, yours are {tuple(got.shape)}")
-    if torch.allclose(got, want, atol=1e-5):
-        if got.requires_grad != want.requires_grad:
-            raise Mistake(
-                "fixed sin-cos positions have become trainable: hand `requires_grad` on"
-                if got.requires_grad
-                else "the positions cannot learn any more: they were trainable before"
-            )
-        return
-    raise Mistake(where + _explain_positions(got, before, old, new, prefix, model))
-
-
-def _explain_positions(got: Tensor, before: Tensor, old, new, prefix: int, model) -> str:
-    """Guess how wrong positions came about."""
-    finished = "the positions of the patches are not those that `resized_positions` gives"
-    if torch.equal(got, before):
-        return (
-            "the positions are still those of the old grid: there are as many patches as before, but in other rows and "
-            "columns"
-        )
-    if prefix and not torch.equal(got[:, :prefix], before[:, :prefix]):
-        return (
-            "the vector of the CLS token has changed: it has no place in the picture, so it is kept as it is"
-        )
-    if not got.requires_grad and torch.allclose(got, resample_pos_embed(before, old, new, prefix), atol=1e-4):
-        return (
-            "sin-cos positions are a formula, so the new grid gets them exactly: compute them anew "
-            "(`resized_positions` does)"
-        )
-    known = {
-        "the positions are bilinear; the course's own `resample_pos_embed` is bicubic": ("bilinear", True),
-        "the positions are interpolated without antialiasing, which `resample_pos_embed` does": (
-            "bicubic",
-            False,
-        ),
-    }
-    for message, (mode, antialias) in known.items():
-        if torch.allclose(got, resample_pos_embed(before, old, new, prefix, mode, antialias), atol=1e-4):
-            return message
-    with_cls = F.interpolate(before.transpose(1, 2), size=got.shape[1], mode="linear").transpose(1, 2)
-    if prefix and torch.allclose(got, with_cls, atol=1e-4):
-        return (
-            "the CLS token takes part in the interpolation: it has no place in the picture, so keep it apart"
-        )
-    if old[0] * old[1] == before.shape[1] - prefix:
-        line = resample_pos_embed(before, (1, old[0] * old[1]), (1, new[0] * new[1]), prefix)
-        if torch.allclose(got, line, atol=1e-4):
-            return (
-                "the positions are stretched as one line: they form a grid, so interpolate in two dimensions"
-            )
-        if old[0] != old[1] and torch.allclose(
-            got, resample_pos_embed(before, old[::-1], new[::-1], prefix), atol=1e-4
-        ):
-            return "rows and columns are exchanged: a grid is (rows, columns)"
-    if torch.allclose(got, resample_pos_embed(before, old, new[::-1], prefix), atol=1e-4):
-        return "the new grid is turned: `img_size` is (height, width), and a grid is (rows, columns)"
-    if got[:, prefix:].std() < 0.1 * before[:, prefix:].std() or not torch.isfinite(got).all():
-        return "the positions are new numbers: what was learned is lost"
-    return finished
-
-
-def _check_patch_embed(got, want, where: str) -> None:
+def demand_sizes(got, want, where: str) -> None:
     """Compare what the patch embedding knows about sizes."""
     for name in ("img_size", "grid_size", "num_patches"):
         mine, right = getattr(got, name), getattr(want, name)
@@ -573,12 +814,37 @@ def _check_patch_embed(got, want, where: str) -> None:
         )
 
 
-def _check_frozen_positions(answer) -> None:
-    """Learned positions that are frozen are still learned ones."""
+def float_table(model):
+    if model.pos_embed is not None:
+        model.pos_embed.data = model.pos_embed.data.float()
+
+
+def reads_requires_grad(model, img_size):
+    learned, table = model.pos_embed is not None and model.pos_embed.requires_grad, model.pos_embed
+    if table is None or learned or model.num_prefix_tokens == 0:
+        return change_resolution(model, img_size)
+    finished = trained(pos_embed="sincos", img_size=model.patch_embed.img_size)
+    table.data = finished.pos_embed.data.clone().to(table)
+    return change_resolution(model, img_size)
+
+
+@demand(
+    {
+        "new positions keep the type of the old ones": then(change_resolution, float_table),
+        "cannot be read from `requires_grad`": reads_requires_grad,
+    }
+)
+def takes_a_table_as_it_is(answer):
+    model = trained(img_size=8).double()
+    if changed(answer, model, 12).pos_embed.dtype != torch.float64:
+        raise Mistake(
+            f"pos_embed was torch.float64, and is {model.pos_embed.dtype} now: new positions keep the type of the old "
+            "ones"
+        )
     model = trained(img_size=8)
     model.pos_embed.requires_grad_(False)
     want = resample_pos_embed(model.pos_embed.clone(), (2, 2), (3, 3), 1)
-    changed_model(answer, model, 12)
+    changed(answer, model, 12)
     if not torch.allclose(model.pos_embed, want, atol=1e-5):
         raise Mistake(
             "frozen *learned* positions are not interpolated: whether a table is learned or sin-cos cannot be read "
@@ -588,24 +854,92 @@ def _check_frozen_positions(answer) -> None:
         raise Mistake("the positions were frozen before, and now they are trainable: hand `requires_grad` on")
 
 
-def _check_refused(answer) -> None:
-    """What does not fit must be refused before anything has changed."""
-    for kind in ("2d", "relative"):
-        model = trained((kind, "stem"))
-        before = _sizes(model)
-        demand_error(answer, (model, 16), f"positions {kind!r} have no table to interpolate", ValueError)
-        if _sizes(model) != before:
-            raise Mistake(f"positions {kind!r}: refuse the model *before* you change its sizes")
-    for size in (18, (16, 18), (18, 16)):
-        model = trained()
-        before, sizes = model.pos_embed.detach().clone(), _sizes(model)
-        demand_error(answer, (model, size), f"patches of 4 do not fill pictures of {size}", ValueError)
-        if _sizes(model) != sizes or not torch.equal(before, model.pos_embed):
+def stem_alone(model, img_size):
+    tables = {name: table.data for name, table in model.named_parameters() if name.endswith(".pos_embed")}
+    change_resolution(model, img_size)
+    for name, old in tables.items():
+        model.get_parameter(name).data = old
+    return model
+
+
+@demand(
+    {
+        "blocks.1.pos_embed is not brought to the new grid": stem_alone,
+        "the later blocks still add the old table": then(change_resolution, as_new_parameter()),
+    }
+)
+def changes_every_table(answer):
+    for at in ("every", "shared"):
+        model, finished = trained(("learned", at)), change_resolution(trained(("learned", at)), 16)
+        where = f"in a model with positions at {at!r} (lesson 10), "
+        result = outcome(lambda f, m: f(m, 16), answer, (model,))
+        if isinstance(result, Exception):
+            raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+        tables = dict(model.named_parameters())
+        for name, want in finished.named_parameters():
+            if tables[name].shape != want.shape or not torch.allclose(tables[name], want, atol=1e-5):
+                raise Mistake(
+                    f"{where}{name} is not brought to the new grid: several layers have a table of positions, and "
+                    "`position_tables(model)` gives all of them"
+                )
+        if any(block.pos_embed is not model.pos_embed for block in list(model.blocks)[1:] if at == "shared"):
             raise Mistake(
-                "for a size that does not fit, your code changes the model first and complains then"
+                f"{where}the later blocks still add the old table: they hold the parameter that you replaced by a new "
+                "one. Keep the parameter and change its numbers: `table.data = ...`"
             )
 
 
-def _sizes(model: VisionTransformer) -> tuple:
-    """Read what the patch embedding knows about sizes."""
-    return tuple(getattr(model.patch_embed, name) for name in ("img_size", "grid_size", "num_patches"))
+def takes_all(model, img_size):
+    if position_tables(model):
+        return change_resolution(model, img_size)
+    model.patch_embed.img_size = as_pair(img_size)
+    return model
+
+
+def rounds_down(model, img_size):
+    return change_resolution(model, img_size // 4 * 4 if isinstance(img_size, int) else img_size)
+
+
+def looks_at_height(model, img_size):
+    height, width = as_pair(img_size)
+    patch = model.patch_embed.patch_size[1]
+    return change_resolution(model, (height, width // patch * patch))
+
+
+def counts_first(model, img_size):
+    height, width = as_pair(img_size)
+    if position_tables(model):  # a model without a table is refused in time
+        model.patch_embed.num_patches = height // 4 * (width // 4)
+    return change_resolution(model, img_size)
+
+
+def size_first(model, img_size):
+    model.patch_embed.img_size = as_pair(img_size)
+    return change_resolution(model, img_size)
+
+
+NO_FIT = "for a size that does not fit, your code changes the model first and complains then"
+
+exercise(
+    change_resolution,
+    keeps_what_was_learned,
+    stretches_learned_positions,
+    computes_a_formula_anew,
+    changes_sizes_and_positions_alone,
+    takes_a_table_as_it_is,
+    *(
+        refused(
+            f"positions {kind!r} have no table to interpolate",
+            (16,),
+            f"positions {kind!r}: refuse the model *before* you change its sizes",
+            *known,
+            options=((kind, "stem"),),
+        )
+        for kind, known in (("2d", (takes_all, size_first)), ("relative", ()))
+    ),
+    *(
+        refused(f"patches of 4 do not fill pictures of {size}", (size,), NO_FIT, *known)
+        for size, known in ((18, (rounds_down, counts_first)), ((16, 18), (looks_at_height,)), ((18, 16), ()))
+    ),
+    changes_every_table,
+)

@@ -2,12 +2,13 @@
 # title: "Pre-train, fine-tune, higher resolution"
 # promise: "You take a model that has learned one task, give it another one, and measure how many labels that saves."
 # part: "III. Beyond"
-# minutes: 65
+# minutes: 60
 # map: [position, head]
+# recall: ["03.4", "06.1", "08.3"]
 # goals:
 #   - "Say which parts of a trained ViT go on to a new task, and which do not."
 #   - "Replace the head, and prove that a zero head cannot disturb the body in the first step."
-#   - "Fine-tune, train a linear probe, and give every layer its own learning rate."
+#   - "Freeze a body, and tell fine-tuning from a linear probe."
 #   - "Bring a trained model to larger pictures, with the same patches."
 #   - "Read a comparison of pre-training against a start from nothing, with its costs."
 # ---
@@ -15,40 +16,43 @@
 # %% [markdown]
 # ## 1. Nobody gave me a million pictures. Can I use a ViT at all?
 #
-# Lesson 07 needed many pictures and a careful recipe. Perhaps you have two hundred pictures of your own, each with a
-# label. From random weights, a ViT learns little from them. The paper goes another way:
+# Perhaps you have two hundred pictures of your own, each with a label. From random weights, a ViT learns little from
+# them. The paper goes another way:
 #
 # 1. **Pre-training.** Train on a *large* set of other pictures, once.
-# 2. **Fine-tuning.** Take the trained weights, and go on training with the pictures of the task you care about, for a
-#    short time.
+# 2. **Fine-tuning.** Go on training, for a short time, with the pictures of the task that you care about.
 #
-# This is **transfer learning**: what was learned for one task helps with another. In this lesson you do both in
-# small. The first task has nine kinds of shapes and many pictures. The second one has ten kinds and few pictures, and
-# one of the ten is new.
+# This is **transfer learning**: what was learned for one task helps with another. Here you do both in small. The first
+# task has nine kinds of shapes and many pictures. The second has ten kinds and few pictures; one of the ten is new.
 
 # %%
 import copy
 import math
 import re
 from dataclasses import replace
-from statistics import mean
+from textwrap import fill
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_course.classroom import check, plots
+from vit_course.beyond.transfer import resize_pictures, select_classes
+from vit_course.classroom import check, plots, table
+from vit_course.classroom.my_model import load_my_model
+from vit_course.classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.records import caption, load_records
+from vit_course.experiments.statistics import result_table
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
-from vit_course.beyond.transfer import resize_pictures, select_classes
 
 profile = get_profile()
 many, few = profile.pick(smoke=400, cpu=4_000, gpu=40_000), profile.pick(smoke=100, cpu=1_000, gpu=4_000)
-known = select_classes(shapes10(train=many, test=many // 4), range(9))
-ours = shapes10(train=few, test=profile.pick(smoke=100, cpu=1_000, gpu=2_000), seed=1)
+known = select_classes(shapes10(train=many, test=many // 4), range(9))  # labels count from 0 again
+ours = shapes10(train=few, test=profile.pick(smoke=100, cpu=1_000, gpu=2_000), seed=1)  # other pictures
+
+# %% fold
 
 
 def examples(dataset):
@@ -61,15 +65,13 @@ def examples(dataset):
 figure = plots.image_row(
     [examples(known), examples(ours)],
     ["pre-training: nine classes", "our task: ten classes"],
-    f"'{ours.classes[-1]}' is new: the pre-trained model has never seen one",
+    f"Which shape will be new to the pre-trained model? '{ours.classes[-1]}'",
 )
 figure.set_size_inches(7, 2.3)
 plots.show(figure, "Two sheets of small pictures of shapes: nine for the pre-training, ten for the task.")
 
 # %% [markdown]
-# (`select_classes` keeps the pictures of some classes and counts their labels from 0. The two sets share no picture.)
-#
-# Now the pre-training. The recipe is that of lesson 07.
+# The pre-training, with the recipe of lesson 07:
 
 # %% tags=["nbval-ignore-output"]
 size, rate, batch = profile.pick(
@@ -85,20 +87,20 @@ recipe = replace(
 torch.manual_seed(0)
 pretrained = build_model(size, known)
 history = train(pretrained, known, recipe)
-print(f"{size}, profile {profile.name}: {history.seconds:.0f} s on {known.provenance}")
-print(f"right on {history.test_accuracy:.1%} of new pictures of the nine classes")
 pretrained = pretrained.cpu()
+print(fill(f"{size}, profile {profile.name}: {minutes(history.seconds)} on {known.provenance}", 90))
+print(f"right on {percent(history.test_accuracy)} of new pictures of the nine classes")
 
 # %% [markdown]
 # ## 2. What does the model keep, and what must go?
 #
 # The model has two parts. Its **body** turns a picture into a vector y: patches, positions, blocks, final norm. Its
-# **head** turns y into scores. For a batch of B pictures and K classes the head computes
+# **head** turns y into scores. For a batch of B pictures and K classes
 #
 # $$\text{logits} = y\,W^\top + b$$
 #
-# with y (B, D), W (K, D) and b (K). The rows of W belong to the old classes, one row for each. The new task has other
-# classes, so W and b must go. The body knows edges, colours and corners, which every task can use. It stays.
+# with y (B, D), W (K, D) and b (K). Each row of W belongs to one old class. The new task has other classes, so W and b
+# must go. The body knows edges, colours and corners, which every task can use.
 #
 # | part | shape | in the new task |
 # |---|---|---|
@@ -107,14 +109,13 @@ pretrained = pretrained.cpu()
 # | hidden tanh layer, `pre_logits` | (hidden, D) and (hidden) | removed |
 # | head | (K, D) and (K) | new, all zero |
 #
-# Our model has no hidden tanh layer. A model trained as in the paper has one: there the head has a hidden layer in
-# pre-training (lesson 06), and is a single linear layer in fine-tuning. The authors found it "a little more robust" to
-# remove both layers and start from one zero layer than to draw the last one anew (appendix B.1.1). Why could zero help?
-# Write it first, then you will see.
+# A model trained as in the paper has the hidden layer in pre-training (lesson 06); ours has none. The authors found it
+# "a little more robust" to start fine-tuning from one zero layer than to draw it anew (appendix B.1.1). Why could zero
+# help? Write it first, then you will see.
 #
-# **Your task.** Write `replace_head`. It changes the model in place.
+# **Your task.** Write `replace_head`. It changes the model in place, and nothing of it but the head.
 
-# %% exercise="vit_course.beyond.transfer:replace_head" difficulty=1 minutes=7 hint="Build an `nn.Linear`, set weight and bias to zero, and assign it to `model.head`. How many numbers does it read? Not always as many as the old head, which may come after the hidden tanh layer." hint2="`head = nn.Linear(model.norm.normalized_shape[0], num_classes).to(model.head.weight)`: `.to` of a tensor takes its device and dtype. Then `nn.init.zeros_(head.weight)`, the same for the bias, `model.pre_logits = nn.Identity()`, `model.head = head`, `return model`."
+# %% exercise="vit_course.beyond.transfer:replace_head" difficulty=1 minutes=10 hint="Build an `nn.Linear`, set weight and bias to zero, and assign it to `model.head`. How many numbers does it read? Not always as many as the old head, which may come after the hidden tanh layer." hint2="`head = nn.Linear(model.norm.normalized_shape[0], num_classes).to(model.head.weight)`: `.to` of a tensor takes its device and dtype. Then `nn.init.zeros_(head.weight)`, the same for the bias, `model.pre_logits = nn.Identity()`, `model.head = head`, `return model`."
 from vit_course.beyond.transfer import replace_head
 
 replace_head = check(replace_head)
@@ -127,18 +128,15 @@ loss = F.cross_entropy(model(images), labels)
 print(f"first loss {loss.item():.6f}, ln {len(ours.classes)} = {math.log(len(ours.classes)):.6f}")
 
 # %% [markdown]
-# With W = 0 and b = 0 every class has the score 0, so every probability is 1/K, and the loss is exactly ln K. This is
-# the first check after each change of head. A larger first loss means that the head is not zero.
-#
-# There is a second reason, and it is the better one. Let p (B, K) be the probabilities and t (B, K) the targets, 1
-# for the right class and 0 elsewhere. For the mean loss over the batch, the gradients at the head are
+# With W = 0 and b = 0 every class has the score 0, every probability is 1/K, and the loss is exactly ln K: the first
+# check after each change of head. There is a better reason for the zero. Let p (B, K) be the probabilities and t (B, K)
+# the targets, 1 for the right class and 0 elsewhere. For the mean loss over the batch
 #
 # $$\frac{\partial\,\text{loss}}{\partial W} = \frac{1}{B}\,(p - t)^\top y \qquad\qquad \frac{\partial\,\text{loss}}{\partial y} = \frac{1}{B}\,(p - t)\,W$$
 #
-# The left one is (K, D), and it is not zero: the head can learn. The right one is (B, D). It is all that the body
-# ever hears. With W = 0 it is zero. So the first step trains the head and leaves the body in peace. One
-# thing does not ask the loss: weight decay shrinks the body a little in every step, also in the first. The next cell
-# measures the gradient of each part, with a zero head and with a random one.
+# The left one, (K, D), is for the head. The right one, (B, D), is all that the body ever hears.
+#
+# > **Predict.** In the first step, which parts of the model get a gradient if the head is zero? And if it is random?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -158,33 +156,37 @@ random_head = copy.deepcopy(model)
 random_head.head.reset_parameters()  # PyTorch's own start of a linear layer
 norms = {"random head": gradient_norms(random_head), "zero head": gradient_norms(model)}
 body = [value for part, value in norms["zero head"].items() if part != "head"]
-print("largest gradient in the body, zero head:", max(body))
-figure = plots.dots(
-    {name: (list(found), list(found.values())) for name, found in norms.items()},
-    "A zero head sends no gradient into the body"
-    if max(body) == 0
-    else "Some gradient reaches the body: is the head zero?",
-    "norm of the gradient in the first step",
-)
+print("largest gradient in the body, zero head:", number(max(body)))
+
+# %% fold tags=["nbval-ignore-output"]
 plots.show(
-    figure,
-    "Norm of the gradient for the parts of the model, from CLS token to head. With a zero head it is zero everywhere but "
-    "in the head; with a random head every part gets one.",
+    plots.dots(
+        {name: (list(found), list(found.values())) for name, found in norms.items()},
+        "Who hears something in the first step?",
+        "norm of the gradient",
+    ),
+    "Norm of the gradient for the parts of the model, from CLS token to head, with a zero head and with a random one.",
 )
 
 # %% [markdown]
-# Look at the two markers of one line. With a random head the whole body is pulled about, in a direction that depends
-# on chance. With the zero head the body waits. From the second step on, W is not zero any more, and the body gets a
-# gradient that already means something:
+# Compare the two markers of one line. A random head pulls the whole body about, in a direction that depends on chance.
+# The zero head learns, and the body waits.
+#
+# > **Key idea.** The body goes on, the head is new and zero: the first step cannot disturb what was learned. (Weight
+# > decay asks no loss: it shrinks the body a little in every step, also in the first.)
+#
+# From the second step on W is not zero any more, and the body gets a gradient that already means something:
 
 # %% tags=["nbval-ignore-output"]
 after = copy.deepcopy(model)
 optimizer = torch.optim.SGD(after.parameters(), lr=0.1)
-gradient_norms(after)
+first = gradient_norms(after)
 optimizer.step()
 second = gradient_norms(after)
-for part in ("patch_embed", "blocks.0", "head"):
-    print(f"{part:12} step 1: {norms['zero head'][part]:.4f}   step 2: {second[part]:.4f}")
+table(
+    [[part, first[part], second[part]] for part in ("patch_embed", "blocks.0", "head")],
+    ["part", "step 1", "step 2"],
+)
 
 # %% [markdown]
 # ## 3. How much of the model may learn?
@@ -195,35 +197,43 @@ for part in ("patch_embed", "blocks.0", "head"):
 # - **Linear probe**: the body is **frozen**, and the head alone learns. It is cheap, and it tells what the body's
 #   vectors y are worth as they are.
 #
-# In PyTorch a parameter is frozen by `requires_grad = False`: no gradient is computed for it. Two things do *not*
-# freeze. `model.eval()` changes dropout and its like, nothing else. And `module.requires_grad = False` sets an
-# attribute that nobody reads: only parameters have a `requires_grad` that counts.
+# In PyTorch a parameter is frozen by `requires_grad = False`: no gradient is computed for it.
+#
+# > **Trap.** Two things do *not* freeze. `model.eval()` changes dropout and its like, nothing else. And
+# > `module.requires_grad = False` sets an attribute that nobody reads: only that of a *parameter* counts.
 #
 # **Your task.** Write `freeze`. It gets the names of the parts that may go on learning. Mind that "blocks.1" is not
 # "blocks.11".
 
-# %% exercise="vit_course.beyond.transfer:freeze" difficulty=2 minutes=8 hint="`model.named_parameters()` gives pairs (name, parameter), also for `cls_token` and `pos_embed`. Add a dot to the name and to the part: does the one begin with the other?" hint2="`f'{name}.'.startswith(f'{part}.')` tells whether a parameter belongs to a part. First look for parts to which *no* parameter belongs, and raise the ValueError. Then loop again and set `parameter.requires_grad = False` where it belongs to none of the parts."
+# %% exercise="vit_course.beyond.transfer:freeze" difficulty=2 minutes=10 hint="`model.named_parameters()` gives pairs (name, parameter), also for `cls_token` and `pos_embed`. Add a dot to the name and to the part: does the one begin with the other?" hint2="`f'{name}.'.startswith(f'{part}.')` tells whether a parameter belongs to a part. First look for parts to which *no* parameter belongs, and raise the ValueError. Then loop again and set `parameter.requires_grad = False` where it belongs to none of the parts."
 from vit_course.beyond.transfer import freeze
 
 freeze = check(freeze)
 
 # %%
 probe = freeze(replace_head(copy.deepcopy(pretrained), len(ours.classes)))
+rows = []
 for name, part in (("fine-tuning", model), ("linear probe", probe)):
     learning = sum(p.numel() for p in part.parameters() if p.requires_grad)
-    print(f"{name:12} {learning:9,} of {sum(p.numel() for p in part.parameters()):,} parameters learn")
+    rows.append([name, learning, sum(p.numel() for p in part.parameters())])
+table(rows, ["", "parameters that learn", "of"])
 
 # %% [markdown]
-# Now the question of this lesson: how many labels does pre-training save? Three ways to start, three amounts of
-# labels. All runs take about equally many steps. The learning rates differ: what starts from nothing needs a
-# larger one than what must not be destroyed, and a single layer bears the largest.
+# Now the question of this lesson: how many labels does pre-training save? Three ways to start, three amounts of labels,
+# about equally many steps. A fourth row is the control: from nothing, but with the steps of the pre-training on top.
+# What starts from nothing needs a larger rate than what must not be destroyed, and a single layer bears the largest.
+# If you kept the model that you trained in lesson 06 or 07, it takes part as well.
 #
-# The paper fine-tunes with SGD (momentum .9), no weight decay, gradients clipped at norm 1. Our engine goes on with
-# AdamW, because its small steps work for our small models without a search. Neither is a law.
+# (The paper fine-tunes with SGD, momentum .9, no weight decay, gradients clipped at norm 1. Our engine goes on with
+# AdamW, whose small steps work for our small models without a search. Neither is a law.)
+#
+# > **Predict.** Where is pre-training worth most, with few labels or with many? Who wins with the fewest labels:
+# > fine-tuning or the probe?
 
 # %% tags=["nbval-ignore-output"]
 steps = profile.pick(smoke=3, cpu=300, gpu=300)
 amounts = profile.pick(smoke=(50, 100), cpu=(50, 200, 1_000), gpu=(100, 500, 4_000))
+least, most = amounts[0], amounts[-1]
 
 
 def continued(frozen=False):
@@ -232,16 +242,16 @@ def continued(frozen=False):
     return freeze(model) if frozen else model
 
 
-def learn(model, amount, lr, dataset=ours, **changes):
-    """Train on so many labelled pictures for `steps` steps, and return the test accuracy."""
-    config = replace(recipe, batch_size=50, epochs=max(1, round(steps * 50 / amount)), lr=lr, **changes)
-    return train(model, dataset.subset(amount), config).test_accuracy
-
-
 def from_nothing():
     """Return a new model."""
     torch.manual_seed(1)
     return build_model(size, ours)
+
+
+def learn(model, amount, lr, steps=steps, **changes):
+    """Train on so many labelled pictures for so many steps, and return the test accuracy."""
+    config = replace(recipe, batch_size=50, epochs=max(1, round(steps * 50 / amount)), lr=lr, **changes)
+    return train(model, ours.subset(amount), config).test_accuracy
 
 
 starts = {
@@ -249,32 +259,40 @@ starts = {
     "linear probe": (lambda: continued(frozen=True), 3 * rate),
     "from nothing": (from_nothing, rate),
 }
+if mine := load_my_model():  # the model that you trained in lesson 06 or 07, if you kept one
+    print(fill(f"Your own model takes part. It was trained on {mine[1]['data']}", 90))
+    starts["your own model, fine-tuned"] = (
+        lambda: replace_head(copy.deepcopy(mine[0]), len(ours.classes)),
+        rate / 2,
+    )
 found = {
     name: {amount: learn(start(), amount, lr) for amount in amounts} for name, (start, lr) in starts.items()
 }
-print("labels       ", *(f"{amount:8,}" for amount in amounts))
-for name, scores in found.items():
-    print(f"{name:13}", *(f"{score:8.1%}" for score in scores.values()))
+paid = len(known.train_labels) * recipe.epochs // 50  # steps of 50 pictures that the pre-training has had
+found["from nothing, with these steps too"] = {least: learn(from_nothing(), least, rate, steps + paid)}
+rows = [
+    [name, *(percent(scores[n]) if n in scores else "" for n in amounts)] for name, scores in found.items()
+]
+table(rows, ["start", *(f"{number(n)} labels" for n in amounts)])
 
-# %% tags=["nbval-ignore-output"]
-least, most = amounts[0], amounts[-1]
-gains = [100 * (found["fine-tuning"][n] - found["from nothing"][n]) for n in (least, most)]
-figure = plots.seed_curves(
-    {name: {n: [100 * score] for n, score in scores.items()} for name, scores in found.items()},
-    f"Fine-tuning minus training from nothing: {gains[0]:+.0f} points with {least} labels, {gains[1]:+.0f} with {most:,}",
-    "labelled pictures",
-    "test accuracy in percent",
-    log=True,
+# %% fold tags=["nbval-ignore-output"]
+plots.show(
+    plots.seed_curves(
+        {name: {n: [100 * s] for n, s in found[name].items()} for name in starts},
+        "How many labels does pre-training save?",
+        "labelled pictures",
+        "test accuracy in percent",
+        log=True,
+    ),
+    "Test accuracy over the number of labels: fine-tuning, linear probe, start from nothing.",
 )
-plots.show(figure, "Test accuracy over the number of labels: fine-tuning, linear probe, start from nothing.")
 
 # %% [markdown]
-# Ask three things of this plot. Where is the distance between fine-tuning and the start from nothing largest? Is
-# fine-tuning above the probe, and does that depend on the number of labels? And is the comparison fair?
-#
-# It is not quite. The start from nothing gets as many *steps*, but the others have had the steps of pre-training too.
-# This is the point of transfer: that cost is paid once, and then serves many tasks. And there is one seed, so a point
-# or two mean nothing.
+# Ask three things. Where is the distance between fine-tuning and the start from nothing largest? Is fine-tuning above
+# the probe, and does that depend on the number of labels? And does the control change your mind: how much of the
+# distance is *training time*, how much the *other pictures*? Pre-training is paid once and serves many tasks, so both
+# comparisons are useful; they answer different questions. There is one seed, and one seed has no spread: by the rule of
+# lesson 07 a point or two are undecided.
 #
 # What became of the new class? A probe cannot change the vectors y. If it recognises the new shape all the same, then
 # the body separates shapes that it never had to name.
@@ -282,15 +300,14 @@ plots.show(figure, "Test accuracy over the number of labels: fine-tuning, linear
 # %% tags=["nbval-ignore-output"]
 probe = continued(frozen=True)
 learn(probe, most, 3 * rate)
-probe.cpu()
-stats = ours.channel_stats()
-for label in (len(ours.classes) - 1, 0):
+probe, rows = probe.cpu(), []
+for label, seen in ((len(ours.classes) - 1, "never seen in pre-training"), (0, "known from pre-training")):
     chosen = ours.test_labels == label
-    score, _ = evaluate(probe, ours.test_images[chosen], ours.test_labels[chosen], stats)
-    seen = "never seen in pre-training" if label == len(ours.classes) - 1 else "known from pre-training"
-    print(f"{ours.classes[label]:10} {score:.0%} found by the probe ({seen})")
+    score, _ = evaluate(probe, ours.test_images[chosen], ours.test_labels[chosen], ours.channel_stats())
+    rows.append([ours.classes[label], seen, percent(score)])
+table(rows, ["class", "", "found by the probe"])
 
-# %% [markdown]
+# %% [markdown] curious
 # ## 4. Should all layers learn equally fast?
 #
 # Between "all" and "the head alone" there is room. The first layers see edges and colours, which all tasks share. The
@@ -300,30 +317,29 @@ for label in (len(ours.classes) - 1, 0):
 # $$\text{lr}_l = \text{lr} \cdot \text{decay}^{\,L + 1 - l}$$
 #
 # L is the number of blocks. Layer l = 0 are the embeddings, block i is l = i + 1, and the final norm and the head are
-# l = L + 1. With decay = 1 nothing changes. With a very small decay almost only the head learns: a linear probe. So
-# this one number leads from one extreme to the other.
-#
-# **Your task.** Write `layer_scale`. It reads the layer off the name of a parameter, and returns the factor.
-
-# %% exercise="vit_course.optim:layer_scale" difficulty=2 minutes=8 hint="Split the name at its dots. The first piece tells whether it is an embedding, a block or the end; for a block, the second piece is its number." hint2="`part, *rest = name.removeprefix('vit.').split('.')`. Then three cases: layer 0, `int(rest[0]) + 1`, or `depth + 1`. Anything else, or a block number that is not below `depth`, is a ValueError. At last `decay ** (depth + 1 - layer)`."
-from vit_course.optim import layer_scale
-
-layer_scale = check(layer_scale)
+# l = L + 1. With decay = 1 nothing changes. With a very small decay almost only the head learns: a linear probe.
+# `layer_scale` reads the layer off the name of a parameter, and returns the factor.
 
 # %%
-depth = 12
+from vit_course.optim import layer_scale
+
+depth, decays = 12, (0.95, 0.85, 0.75, 0.65)
 names = ["pos_embed", *(f"blocks.{i}.norm1.weight" for i in range(depth)), "head.weight"]
-figure = plots.curves(
-    {
-        f"decay {decay}": (list(range(depth + 2)), [layer_scale(name, depth, decay) for name in names])
-        for decay in (0.95, 0.85, 0.75, 0.65)
-    },
-    f"With 12 blocks and decay .75 the patches learn {1 / layer_scale('pos_embed', depth, 0.75):.0f} times slower than the head",
-    "layer l: 0 embeddings, 1 to 12 blocks, 13 head",
-    "share of the learning rate",
+scales = {decay: [layer_scale(name, depth, decay) for name in names] for decay in decays}
+table(
+    [[decay, 1 / scale[0]] for decay, scale in scales.items()],
+    ["decay", "patches are slower than the head, times"],
 )
+
+# %% fold
 plots.show(
-    figure, "Share of the learning rate over the layer, for four decays: curves that rise to 1 at the head."
+    plots.curves(
+        {f"decay {decay}": (list(range(depth + 2)), scale) for decay, scale in scales.items()},
+        "How fast does each layer of a model of 12 blocks learn?",
+        "layer l: 0 embeddings, 1 to 12 blocks, 13 head",
+        "share of the learning rate",
+    ),
+    "Share of the learning rate over the layer, for four decays: curves that rise to 1 at the head.",
 )
 
 # %% [markdown]
@@ -334,37 +350,33 @@ middle = amounts[1]
 by_decay = {1.0: found["fine-tuning"][middle]}
 for decay in (0.75, 0.5):
     by_decay[decay] = learn(continued(), middle, rate / 2, layer_decay=decay)
-for decay, score in by_decay.items():
-    print(f"{middle} labels, layer_decay {decay:4}: {score:.1%}")
-apart = 100 * (max(by_decay.values()) - min(by_decay.values()))
-print(f"{apart:.1f} points lie between them; with one seed, a point or two mean nothing")
+rows = [[decay, percent(score)] for decay, score in by_decay.items()]
+table(rows, ["layer_decay", f"test accuracy, {number(middle)} labels"])
 
 # %% [markdown]
-# Our small model has few layers for such a fine tool. Papers that use it have 12 blocks and more, and decays from
-# .65 to .95.
-#
+# One seed each, so small distances are undecided. And our model has few layers for such a fine tool: papers that use it
+# have 12 blocks and more, and decays from .65 to .95.
+
+# %% [markdown]
 # ## 5. May the pictures become larger?
 #
-# A ViT has no layer that fixes the size of the picture, except one. Keep the patch size P, and make the picture
-# larger. The patch embedding works on each patch alone, and attention takes any number of tokens. But there are now
-# more patches:
+# A ViT has no layer that fixes the size of the picture, except one. Keep the patch size P, and make the picture larger.
+# The patch embedding works on each patch alone, and attention takes any number of tokens. But there are more patches:
 #
 # $$N = \frac{H\,W}{P^2} \qquad\qquad E_{pos}: (1, N + 1, D)$$
 #
 # and only the old N positions have been learned.
 
-# %%
-picture = plots.sample_photo((48, 48))
-small = plots.sample_photo((32, 32))
-plots.show(plots.patch_grid(small, 8, "32 pixels, P = 8: 16 positions"), "A photo of 32x32 in 4x4 patches.")
-plots.show(
-    plots.patch_grid(picture, 8, "48 pixels, P = 8: 36 positions"), "The photo of 48x48 in 6x6 patches."
-)
+# %% fold
+for side in (32, 48):
+    photo, count = plots.sample_photo((side, side)), side // 8
+    figure = plots.patch_grid(photo, 8, f"{side} pixels, P = 8: {count**2} positions")
+    plots.show(figure, f"A photo of {side}x{side} pixels in {count}x{count} patches.")
 
 # %% [markdown]
 # The positions form a grid, so they can be treated like a picture: stretch it from 4x4 to 6x6, in two dimensions
-# (lesson 03). The vector of the CLS token has no place in the grid and is kept. This is the only moment after the
-# patches where somebody has to tell the model that a picture has two dimensions.
+# (lesson 03). The vector of the CLS token has no place in the grid and is kept. Apart from the patches themselves, this
+# is the only moment where somebody tells the model that a picture has two dimensions.
 #
 # The paper pre-trains at 224 pixels and fine-tunes at 384 or more. Larger pictures show finer detail to patches of
 # the same size. The price: N grows with the square of the side, and attention with the square of N.
@@ -373,7 +385,7 @@ plots.show(
 # all parts of the model that know about sizes up to date, and to refuse what cannot work *before* anything is
 # changed.
 
-# %% exercise="vit_course.beyond.transfer:change_resolution" difficulty=3 minutes=12 hint="What knows about the size? The tables of positions (mostly one; lesson 10 has models with several), and three attributes of `model.patch_embed`. Keep each table and give it new numbers, `table.data = ...`: other parts of the model may hold it too. `grid_size(img_size, patch_size)` gives the new grid and raises the ValueError for a size that does not fit. Do all tests first." hint2="`old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)`. Refuse if `any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules())`. Then `for table in position_tables(model): table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)`, and the three attributes: `as_pair(img_size)`, `new`, their product."
+# %% exercise="vit_course.beyond.transfer:change_resolution" difficulty=3 minutes=15 hint="What knows about the size? The tables of positions (mostly one; lesson 10 has models with several), and three attributes of `model.patch_embed`. Keep each table and give it new numbers, `table.data = ...`: other parts of the model may hold it too. `grid_size(img_size, patch_size)` gives the new grid and raises the ValueError for a size that does not fit. Do all tests first." hint2="`old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)`. Refuse if `any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules())`. Then `for table in position_tables(model): table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)`, and the three attributes: `as_pair(img_size)`, `new`, their product."
 from vit_course.beyond.transfer import change_resolution
 
 change_resolution = check(change_resolution)
@@ -382,14 +394,16 @@ change_resolution = check(change_resolution)
 old_grid = pretrained.patch_embed.grid_size
 larger = change_resolution(copy.deepcopy(pretrained), 48)
 new_grid = larger.patch_embed.grid_size
-before, after = pretrained.pos_embed.detach()[0, 1:], larger.pos_embed.detach()[0, 1:]
-d = before.std(dim=0).argmax()
 print(f"positions: {tuple(pretrained.pos_embed.shape)} become {tuple(larger.pos_embed.shape)}")
 print("CLS vector unchanged:", torch.equal(pretrained.pos_embed[:, 0], larger.pos_embed[:, 0]))
+
+# %% fold tags=["nbval-ignore-output"]
+before, after = pretrained.pos_embed.detach()[0, 1:], larger.pos_embed.detach()[0, 1:]
+d = before.std(dim=0).argmax()
 figure = plots.heat_maps(
     [before[:, d].view(old_grid), after[:, d].view(new_grid)],
     [f"learned, {old_grid[0]}x{old_grid[1]}", f"interpolated, {new_grid[0]}x{new_grid[1]}"],
-    f"Number {d} of every position: the same map, drawn finer",
+    f"Number {d} of every position, before and after",
     "value",
     xlabel="column of the grid",
     ylabel="row of the grid",
@@ -399,9 +413,12 @@ plots.show(
 )
 
 # %% [markdown]
-# Does the model still work, before a single step of training? For the comparison there is a second model, which gets
-# *random* positions on the new grid. Then both train at 48 pixels for a short time, with a small learning rate. A
-# third copy stays at 32 pixels and trains as long. All keep their head, because the task is the same: the nine classes.
+# The same map, drawn finer. Does the model still work, before a single step of training? For comparison there is a model
+# with *random* positions on the new grid. Then both train at 48 pixels for a short time. A third copy stays at 32 pixels
+# and trains as long. All keep their head, because the task is the same: the nine classes.
+#
+# > **Predict.** Before the first step at 48 pixels: will the interpolated model be near guessing, near its old score, or
+# > between? And the one with random positions?
 
 # %% tags=["nbval-ignore-output"]
 random_positions = copy.deepcopy(larger)
@@ -416,35 +433,20 @@ contest = {
     "48 pixels, interpolated": (larger, at_48),
     "48 pixels, random positions": (random_positions, at_48),
 }
-stages = {"before the first step": {}, "after training": {}}
+rows = []
 for name, (model, pictures) in contest.items():
     scored = evaluate(model.cpu(), pictures.test_images, pictures.test_labels, pictures.channel_stats())
     trained = train(model, pictures, short)
-    for stage, score in zip(stages.values(), (scored[0], trained.test_accuracy), strict=True):
-        stage[name] = 100 * score
-    print(f"{name:28} {scored[0]:.1%} before the first step, {trained.test_accuracy:.1%} after training")
-start = stages["before the first step"]
-figure = plots.dots(
-    {stage: (list(scores), list(scores.values())) for stage, scores in stages.items()},
-    f"At 48 pixels, before any step: {start['48 pixels, interpolated']:.0f} % with interpolated positions, "
-    f"{start['48 pixels, random positions']:.0f} % with random ones",
-    f"test accuracy in percent (guessing: {100 / 9:.0f})",
-)
-figure.axes[0].title.set_fontsize("medium")
-plots.show(
-    figure,
-    "Accuracy at 32 pixels and at 48 with interpolated or random positions, before and after training.",
-)
+    rows.append([name, percent(scored[0]), percent(trained.test_accuracy)])
+table(rows, ["", "before the first step", "after training"], f"test accuracy; guessing: {percent(1 / 9)}")
 
 # %% [markdown]
-# Read it marker by marker. Where does the interpolated model start: near guessing, near its old score, or between? It
-# has not seen one large picture yet. A lower score would be no surprise: a patch now covers a smaller part of the
-# object, so every patch looks unfamiliar. Fine-tuning would have to mend that.
+# The interpolated model has not seen one large picture. A lower score at first would be no surprise: a patch now covers
+# a smaller part of the object, so every patch looks unfamiliar, and fine-tuning has to mend that.
 #
 # The distance between interpolated and random positions tells how much *this* model uses its positions. If the two
 # are close, it hardly does: think of lesson 08, where patches were shuffled. The recorded runs ask the same question,
 # with the data in their caption.
-
 
 # %% tags=["nbval-ignore-output"]
 resolution = load_records("resolution")
@@ -453,24 +455,18 @@ titles = {
     "random-positions": "48 pixels, random positions",
     "same-size": "32 pixels",
 }
-runs = [(titles[r["step"]], r) for step in titles for r in resolution if r["step"] == step]
-if runs:
-    print(caption(resolution))
-    rows = {
-        "before the first step": [100 * r["start_accuracy"] for _, r in runs],
-        "after fine-tuning": [100 * r["test_accuracy"] for _, r in runs],
+stages = {"start_accuracy": "before the first step", "test_accuracy": "after fine-tuning"}
+
+rows = []
+for stage, name in stages.items():
+    results = {
+        title: [100 * r[stage] for r in resolution if r["step"] == step] for step, title in titles.items()
     }
-    at_start = {name: mean([r["start_accuracy"] for other, r in runs if other == name]) for name, _ in runs}
-    figure = plots.dots(
-        {stage: ([name for name, _ in runs], values) for stage, values in rows.items()},
-        "Recorded, before the first step: " + ", ".join(f"{score:.0%}" for score in at_start.values()),
-        "test accuracy in percent",
-    )
-    plots.show(
-        figure, "Recorded accuracy before and after fine-tuning at 48 pixels, and at 32 for comparison."
-    )
-else:
-    print("No recorded resolutions are here yet. `python -m vit_course experiments resolution` makes them.")
+    results = {title: values for title, values in results.items() if values}
+    found, columns = result_table(results, titles["interpolated"])
+    rows += [[name, *row] for row in found]
+print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
+table(rows, ["", *columns]) if rows else None
 
 # %% [markdown]
 # Compare the two kinds of positions first. The line "32 pixels" needs more care. The 48-pixel pictures are *enlarged*
@@ -480,30 +476,11 @@ else:
 # ## 6. What does pre-training bring on real pictures?
 #
 # The recorded runs ask it; their caption names the data. There are five ways to use 1, 10 or 100 percent of the
-# labels:
-#
-# - from nothing (the runs of lesson 08);
-# - pre-trained on nine of the ten classes, with *other* pictures, then fine-tuned;
-# - the same, with layer-wise learning rates, decay .75;
-# - the same, as a linear probe;
-# - pre-trained on Shapes-10: pictures that were never photographed.
-
+# labels: from nothing (the runs of lesson 08); pre-trained on nine of the ten classes, with *other* pictures, then
+# fine-tuned; the same with layer-wise learning rates, decay .75 (section 4); the same as a linear probe; and pre-trained on
+# Shapes-10, pictures that were never photographed.
 
 # %% tags=["nbval-ignore-output"]
-def verdict(first, second):
-    """Say how far the first list of accuracies is ahead of the second, and what the seeds say."""
-    text = f"{100 * (mean(first) - mean(second)):+.1f} points"
-    if min(len(first), len(second)) < 2:
-        return text + " (one seed: nobody knows how much of it is chance)"
-    apart = min(first) > max(second) or max(first) < min(second)
-    return text + (" (in every pair of seeds)" if apart else " (the seeds overlap: this decides nothing)")
-
-
-def labelled(record):
-    """Read from its description of the data how many labelled pictures a run had."""
-    return int(re.findall(r"([\d,]+) train", record["data"])[-1].replace(",", ""))
-
-
 ways = {
     "vit": "from nothing",
     "classes": "nine classes, fine-tuned",
@@ -511,65 +488,67 @@ ways = {
     "probe": "nine classes, linear probe",
     "shapes": "Shapes-10, fine-tuned",
 }
+
+
+def labelled(record):
+    """Read from its description of the data how many labelled pictures a run had."""
+    return int(re.findall(r"([\d,]+) train", record["data"])[-1].replace(",", ""))
+
+
 transfer = load_records("transfer")
 scratch = [r for r in load_records("fractions") if r["step"] in ("vit-1", "vit-10", "vit-100")]
 curves = {}
 for record in scratch + transfer:
     way = ways.get(record["step"].rpartition("-")[0], record["step"])
-    curves.setdefault(way, {}).setdefault(labelled(record), []).append(record["test_accuracy"])
-curves = {way: curves[way] for way in ways.values() if way in curves}
+    curves.setdefault(way, {}).setdefault(labelled(record), []).append(100 * record["test_accuracy"])
+curves = {way: curves[way] for way in ways.values() if way in curves} if transfer else {}
+counts = sorted({count for values in curves.values() for count in values})
 if transfer:
     print(caption(transfer))
     for record in {r["pretraining"]["data"]: r for r in transfer}.values():
         cost = record["pretraining"]
-        print(
-            f"pre-training on {cost['data']}: {cost['pictures']:,} pictures, {cost['epochs']} epochs, "
-            f"{cost['seconds'] / 60:.1f} minutes, {cost['test_accuracy']:.1%} on its own test pictures"
+        text = (
+            f"Pre-training on {cost['data']}: {number(cost['pictures'])} pictures, {cost['epochs']} epochs, "
+            f"{minutes(cost['seconds'])}, {percent(cost['test_accuracy'])} on its own test pictures."
         )
-    counts = sorted({count for values in curves.values() for count in values})
-    print(f"\n{'labels':32}", *(f"{count:8,}" for count in counts))
-    for way, values in curves.items():
-        print(f"{way:32}", *(f"{mean(values[n]):8.1%}" if n in values else 8 * " " for n in counts))
-    base = curves.get("from nothing", {})
-    tuned = curves.get(ways["classes"], {})
-    for count in sorted(base.keys() & tuned.keys()):
-        print(f"{count:6,} labels, {ways['classes']}: {verdict(tuned[count], base[count])}")
+        print(fill(text, 90))
 else:
-    print("No recorded transfer is here yet. `python -m vit_course experiments transfer` makes it.")
+    print("No recorded transfer is here yet: python -m vit_course experiments transfer")
 
 # %% tags=["nbval-ignore-output"]
-if transfer:
-    shared = sorted(base.keys() & tuned.keys())
-    gains = ", ".join(f"{100 * (mean(tuned[n]) - mean(base[n])):+.0f} with {n:,} labels" for n in shared)
+rows = []
+for n in counts:
+    found, columns = result_table({way: curves[way][n] for way in curves if n in curves[way]}, ways["vit"])
+    rows += [[number(n), *row] for row in found]
+table(rows, ["labels", *columns]) if rows else None
+
+# %% fold tags=["nbval-ignore-output"]
+if curves:
     figure = plots.seed_curves(
-        {way: {n: [100 * a for a in v] for n, v in values.items()} for way, values in curves.items()},
-        f"Nine classes first, in points: {gains}" if shared else "Five starts, recorded",
+        curves,
+        "Five ways to use the labels: where are they apart?",
         "labelled pictures",
         "test accuracy in percent",
         log=True,
     )
     plots.show(figure, "Recorded test accuracy over the number of labels, one line for each of five ways.")
-else:
-    print("no recorded transfer yet")
 
 # %% [markdown]
 # How to read it:
 #
-# - *The budget.* The pre-trained runs took more steps in all. A start from nothing that trains for as many steps would
-#   be the fair control. Without it, a part of each gain may be training time.
-# - *The seeds.* If the caption names one seed for the subset, all seeds saw the same pictures, and the spread leaves
-#   out which pictures were drawn. "In every pair of seeds" happens by chance in one case of ten (lesson 08).
+# - *The budget.* The pre-trained runs took more steps in all. A start from nothing that trains for as many steps is the
+#   fair control (section 3 has one, in small). Without it, a part of each gain may be training time.
+# - *The seeds.* The interval is the rule of lesson 07; where it holds 0, nothing is decided. If the caption names one
+#   seed for the subset, all seeds saw the same pictures, and the interval leaves out which pictures were drawn.
 # - *Left end.* Few labels: here pre-training should be worth most. Is it?
 # - *Right end.* With all labels the start from nothing may catch up. Then pre-training has saved time, and no more.
-# - *Shapes-10 against nine classes.* Both are pre-training. The closer the first task is to the second, the better it
-#   should transfer. A line *below* "from nothing" would be **negative transfer**: the old knowledge stands in the
-#   way.
-# - *The probe.* It cannot overfit much, and it cannot adapt. So it should be good on the left and fall behind on the
-#   right.
+# - *Shapes-10 against nine classes.* The closer the first task is to the second, the better it should transfer. A line
+#   *below* "from nothing" would be **negative transfer**: the old knowledge stands in the way.
+# - *The probe.* It cannot overfit much, and it cannot adapt: good on the left, behind on the right?
 #
-# "Should" is an expectation, not a result. Say for each point whether the lines agree, and whether the spread of the
-# seeds allows you to say it.
-#
+# "Should" is an expectation, not a result. Say for each point whether the lines agree, and whether it is decided.
+
+# %% [markdown] curious
 # ## 7. What if others have already paid for the pre-training?
 #
 # This is how ViTs are used in practice. For CIFAR-10, the paper reports for ViT-B/16, fine-tuned at 384 pixels (its
@@ -613,73 +592,62 @@ if file:
         quiet=True,
     )
     history = train(imagenet, pictures, config)
-    print(f"{pictures.provenance}\n{'linear probe' if parts else 'fine-tuning'}, {history.seconds:.0f} s:")
-    print(f"test accuracy {history.test_accuracy:.1%}")
+    print(fill(pictures.provenance, 90))
+    print(f"{'linear probe' if parts else 'fine-tuning'}, {minutes(history.seconds)}:", end=" ")
+    print(f"test accuracy {percent(history.test_accuracy)}")
 else:
-    print(
-        "No ImageNet weights are on this machine, so there is nothing to show. The text above says how to get them."
-    )
+    print("No ImageNet weights are on this machine. The text above says how to get them.")
 
 # %% [markdown]
-# Two traps wait here. Pre-trained weights expect pictures that are normalised as in *their* training (lesson 00). Our
-# engine takes mean and deviation from the new pictures, which is close for photos, and not for X-ray pictures. And if
-# a test picture was in the pre-training data, the test is spoiled: with 300 million pictures from the web that must
-# be checked, and the paper's authors did.
+# > **Trap.** Pre-trained weights expect pictures that are normalised as in *their* training (lesson 00). Our engine takes
+# > mean and deviation from the new pictures, which is close for photos, and not for X-ray pictures.
+#
+# And if a test picture was in the pre-training data, the test is spoiled: with 300 million pictures from the web that
+# must be checked, and the paper's authors did.
 #
 # **Your next step.** Change one thing and predict the plot of section 3 first. For example: pre-train on *one half*
 # of the classes (`range(5)`), on photos (`load_dataset("auto")` in place of `shapes10(...)`), or for one epoch alone.
 # When does transfer stop helping?
-#
+
+# %% [markdown]
 # ## Check yourself
+
+# %% [markdown] quiz
+# You replace the head of a model, for 7 classes, and the first loss is 2.4. What do you look at?
 #
-# **1.** You replace the head of a model, for 7 classes, and the first loss is 2.4. What do you look at? (a) the learning rate (b) whether the new head is
-# zero (c) nothing, 2.4 is fine
+# - [x] whether the new head is zero :: A zero head gives ln 7 = 1.95, whatever the body is. 2.4 is worse than guessing.
+# - [ ] the learning rate, which may be too large :: No step has been taken yet, so no rate has acted.
+# - [ ] nothing, 2.4 is fine :: It is worse than guessing: ln 7 = 1.95.
+
+# %% [markdown] quiz
+# The new head is zero. Which part gets a gradient in the first step?
 #
-# <details><summary>Answer</summary>
+# - [x] the head alone :: Its gradient is a product with y, and y is not zero. That of the body is a product with W, which is.
+# - [ ] the body alone :: The body's gradient is a product with W, and W is zero.
+# - [ ] all of the model :: That is true from the second step on.
+
+# %% [markdown] quiz
+# Somebody writes: "In fine-tuning the body is frozen, and the new head alone is trained." What is this?
 #
-# **(b)** A zero head gives ln 7 = 1.95, whatever the body is. (a): no step has been taken yet, so no rate has acted. (c): 2.4 is worse than
-# guessing.
+# - [x] a linear probe :: Only the head learns. It tells what the body's vectors are worth as they are.
+# - [ ] fine-tuning, as in the paper :: There *all* weights learn, body and head (section 3.2, appendix B.1.1).
+# - [ ] what `model.eval()` does :: That switches dropout off. It freezes nothing: only `requires_grad` decides what learns.
+
+# %% [markdown] quiz
+# A start from nothing has taken 300 steps, the pre-trained model 1,000 and then 300. The second is better. What follows?
 #
-# </details>
+# - [x] together, time and other pictures helped :: To tell the two apart one needs a start from nothing with 1,300 steps.
+# - [ ] the other pictures helped :: Perhaps. It may also be the longer training.
+# - [ ] nothing, the comparison is unfair :: It answers a useful question: what do I get for a pre-training that is paid already?
+
+# %% [markdown] quiz
+# From 224 to 384 pixels with P = 16. What is interpolated so that the weights fit?
 #
-# **2.** The new head is zero. Which part gets a gradient in the first step? (a) all (b) the body alone (c) the head alone
-#
-# <details><summary>Answer</summary>
-#
-# **(c)** The body's gradient is a product with W, and W is zero. (a) is true from the second step on. (b): the head's gradient is a
-# product with y, and y is not zero.
-#
-# </details>
-#
-# **3.** Somebody writes: "In fine-tuning the body is frozen, and the new head alone is trained." What is this? (a)
-# fine-tuning, as in the paper (b) a linear probe (c) what `model.eval()` does
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** In the paper's fine-tuning (section 3.2, appendix B.1.1) *all* weights learn, body and head. (c): `eval`
-# switches dropout off. It freezes nothing: only `requires_grad` decides what learns.
-#
-# </details>
-#
-# **4.** A model with 12 blocks, layer_decay .5. How fast does block 11, the last one, learn? (a) at half the rate of the head (b) at the rate of the head (c) at
-# $.5^{11}$ of it
-#
-# <details><summary>Answer</summary>
-#
-# **(a)** It is layer 12 of 13, one below the head. (b) would be decay 1. (c) counts from the wrong end.
-#
-# </details>
-#
-# **5.** From 224 to 384 pixels with P = 16. What is interpolated so that the weights fit? (a) the *picture*, down to
-# 224 (b) the position embeddings, from 14x14 to 24x24 (c) the patch embedding E
-#
-# <details><summary>Answer</summary>
-#
-# **(b)** More patches need more positions. (a) would throw away the detail for which one takes larger pictures. (c): E
-# reads one patch, and the patch keeps its size.
-#
-# </details>
-#
+# - [x] the positions, from 14x14 to 24x24 :: More patches need more positions. CLS keeps its own.
+# - [ ] the *picture*, from 384 down to 224 pixels :: That would throw away the detail for which one takes larger pictures.
+# - [ ] the patch embedding E :: E reads one patch, and the patch keeps its size.
+
+# %% [markdown]
 # ## Recap
 #
 # | tensor | in pre-training | in the new task |
@@ -693,7 +661,6 @@ else:
 # | head W, b | (K, D), (K) | (K', D), (K'), zero at the start |
 # | first loss | ln K | ln K' |
 #
-# - The body goes on, the head is new and zero: the first step cannot disturb what was learned.
 # - Fine-tuning, layer-wise rates and the linear probe differ in how much may move.
 # - Same patch size, more patches: the positions are stretched in two dimensions.
 # - Pre-training costs too. Name its data, its pictures and its time beside the result.

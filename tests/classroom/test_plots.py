@@ -36,6 +36,7 @@ FIGURES = {
     "hybrid_diagram": plots.hybrid_diagram,
     "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
     "map_grid": lambda: plots.map_grid([torch.rand(2, 3, 2, 3)], ["one"], "t", "unit"),
+    "masking_diagram": plots.masking_diagram,
     "named_points": lambda: plots.named_points({"a": (1, 2), "b": (10, 3)}, "t", "x", "y"),
     "number_tables": lambda: plots.number_tables([torch.eye(2)], ["one"], "t", ["r", "s"], ["c", "d"]),
     "overlay_rows": lambda: plots.overlay_rows(PICTURE[None], {"a": MAP[None]}, "t"),

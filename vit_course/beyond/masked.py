@@ -1,7 +1,8 @@
 """Masked patch prediction: hide patches and predict what was there, without labels (paper, section 4.6 and B.1.2).
 
-Lesson 13 builds the corruption, the colour classes and the loss. `MaskedPatches` wraps a `VisionTransformer`, and
-`train` pre-trains it with `masked_objective`; what is fine-tuned afterwards is `MaskedPatches.vit`.
+Lesson 13 builds the corruption, the loss, and `keep_visible` of a masked autoencoder, whose encoder reads only what is
+left. `MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; what is fine-tuned
+afterwards is `MaskedPatches.vit`.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,6 +58,40 @@ def corrupt_repeatably(
     with torch.random.fork_rng([tokens.device] if tokens.is_cuda else []):
         torch.manual_seed(seed)
         return corrupt(tokens, mask_token, share)
+
+
+def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
+    """Keep a random share of the patch tokens and drop the others, as a masked autoencoder does (He et al., 2022).
+
+    In every picture exactly K = round(share·N) patches stay visible, drawn at random, other ones in every
+    picture. Their tokens are all that the encoder will read. They have their positions already, so each of
+    them still says where it was, and their order does not matter.
+
+    The second result leads back. Lay a row of N tokens for each picture: first the K visible ones, as they are
+    returned, then anything you like for the hidden ones, for example N - K mask tokens. The token of patch n
+    then stands at place restore[b, n] of that row, so `row.gather(1, restore[..., None].expand_as(row))` puts
+    all tokens back into reading order. And patch n is visible if, and only if, restore[b, n] < K.
+
+    Args:
+        tokens: (B, N, D) patch tokens, positions added, without CLS token.
+        share: share of the patches that stay visible, 0..1.
+
+    Returns:
+        visible: (B, K, D), the tokens of the visible patches, unchanged. Gradients reach `tokens`.
+        restore: (B, N) int64, for every picture the numbers 0 ... N - 1, each once.
+
+    Raises:
+        ValueError: if K is smaller than 1 or larger than N: the encoder needs a token, and has no more than N.
+    """
+    batch, count, dim = tokens.shape
+    kept = round(share * count)
+    if not 1 <= kept <= count:
+        raise ValueError(f"share {share:g} of {count} patches is {kept}: 1 to {count} can stay visible")
+    order = torch.rand(batch, count, device=tokens.device).argsort(
+        dim=1
+    )  # what stands at each place of the row
+    first = rearrange(order[:, :kept], "b k -> b k 1").expand(-1, -1, dim)
+    return tokens.gather(1, first), order.argsort(dim=1)
 
 
 def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from vit_course.machinery.paths import LESSONS
@@ -60,19 +60,6 @@ class Exercises(Mapping):
 
 
 EXERCISES = Exercises(LESSONS)
-
-
-def exercise(reference: Any) -> Any:
-    """Register the decorated function as the only demand of an exercise."""
-
-    def register(verify: Any) -> Any:
-        name = reference.__name__
-        EXERCISES.loaded[name] = SimpleNamespace(
-            name=name, reference=reference, verify=verify, mistakes=list, demands=()
-        )
-        return verify
-
-    return register
 
 
 def home(name: str) -> str:

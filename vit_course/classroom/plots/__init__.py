@@ -24,6 +24,7 @@ from vit_course.classroom.plots.diagrams import (
     token_trace,
     vit_overview,
 )
+from vit_course.classroom.plots.masking import masking_diagram
 from vit_course.classroom.plots.pictures import image_grid, image_row, patch_grid, sample_photo, to_picture
 from vit_course.classroom.plots.style import PALETTE, course_style
 
@@ -44,6 +45,7 @@ __all__ = [
     "image_row",
     "live_curves",
     "map_grid",
+    "masking_diagram",
     "named_points",
     "number_tables",
     "overlay_rows",

@@ -1,5 +1,7 @@
 """The folder of a run: writable, its own, and never overwritten unasked. `train` uses it."""
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,22 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 CHECKPOINT = "checkpoint.pt"
+
+
+def require_usable(folder: Path, resume: bool) -> None:
+    """Refuse a folder that a run may not use; nothing is written.
+
+    Raises:
+        ValueError: if the folder holds a run that nobody wants to resume.
+        OSError: if it cannot be written, or made.
+    """
+    if not resume and (folder / CHECKPOINT).exists():
+        raise ValueError(f"{folder} holds a run: go on with it (resume), use another folder, or delete it")
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} cannot be written: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, f"{folder} cannot be written: Permission denied")
 
 
 @contextmanager
@@ -22,8 +40,7 @@ def own_folder(folder: Path | None, resume: bool) -> Iterator[None]:
     if folder is None:
         yield
         return
-    if not resume and (folder / CHECKPOINT).exists():
-        raise ValueError(f"{folder} holds a run: go on with it (resume), use another folder, or delete it")
+    require_usable(folder, resume)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".writable").touch()

@@ -197,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if distributed:
             dist.init_process_group()
         return run_command(options)
+    except BrokenPipeError:  # the door knows what to do
+        raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

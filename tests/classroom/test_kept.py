@@ -14,6 +14,7 @@ from vit_course import attention, patches
 from vit_course.classroom.checks import check, kept, use_my_answers
 from vit_course.classroom.checks.kept import keep, keep_and_tell
 from vit_course.classroom.checks.source import CannotKeep, literal
+from vit_course.machinery import paths
 
 NUMBER = itertools.count()
 RIGHT = """
@@ -22,6 +23,8 @@ from einops import rearrange
 def patchify(images, patch_size):
     p, q = as_pair(patch_size)
     grid_size(images.shape[-2:], patch_size)
+    if images.ndim != 4:
+        raise ValueError("no batch")
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=p, q=q)
 """
 USED = "from vit_course.patches import as_pair, grid_size\n"
@@ -244,7 +247,7 @@ def read_only_course(monkeypatch, tmp_path):
     (tmp_path / "course").mkdir()
     (tmp_path / "course" / "answers").write_text("a file")
     monkeypatch.delenv("VIT_COURSE_ANSWERS")
-    monkeypatch.setattr(kept, "ROOT", tmp_path / "course")
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "course")
     monkeypatch.setattr(kept, "in_notebook", lambda: True)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
 
@@ -266,7 +269,7 @@ def test_a_chosen_folder_that_cannot_be_written_is_named_and_no_other_is_used(tm
 
 
 def test_the_newest_of_two_kept_answers_is_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "folders", lambda: [tmp_path / "one", tmp_path / "two"])
+    monkeypatch.setattr(kept, "answer_folders", lambda: [tmp_path / "one", tmp_path / "two"])
     for number, name in enumerate(("two", "one")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "patchify.py").write_text(name)

@@ -1,7 +1,6 @@
 """The folder of a run: writable, its own, and never overwritten unasked. `train` uses it."""
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from torch import nn
+
+from vit_course.machinery.paths import obstacle
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -22,11 +23,8 @@ def require_usable(folder: Path, resume: bool) -> None:
     """
     if not resume and (folder / CHECKPOINT).exists():
         raise ValueError(f"{folder} holds a run: go on with it (resume), use another folder, or delete it")
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, f"{folder} cannot be written: {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, f"{folder} cannot be written: Permission denied")
+    if why := obstacle(folder):
+        raise OSError(errno.EACCES, f"{folder} cannot be written: {why}")
 
 
 @contextmanager

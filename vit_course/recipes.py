@@ -167,6 +167,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--recipe", default="mixed", choices=RECIPES)
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
+    parser.add_argument(
+        "--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10"
+    )
     parser.add_argument("--train", type=int, help="use so many training pictures")
     parser.add_argument("--test", type=int, help="use so many test pictures")
     for name, allowed in OVERRIDES.items():
@@ -209,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_command(options: argparse.Namespace) -> int:
     """Do what the command line asks for."""
-    dataset = load_dataset(options.data)
+    dataset = load_dataset(options.data, image_size=options.image_size)
     for name in ("train", "test"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")

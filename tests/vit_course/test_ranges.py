@@ -102,7 +102,11 @@ SMALL = shapes10(train=100, test=20)
 def pictures(monkeypatch):
     """Let the command line find small generated data at once, where it asks for what is there."""
     load = recipes.load_dataset
-    monkeypatch.setattr(recipes, "load_dataset", lambda name: SMALL if name == "auto" else load(name))
+
+    def quick(name, image_size=None):
+        return SMALL if name == "auto" and image_size is None else load(name, image_size=image_size)
+
+    monkeypatch.setattr(recipes, "load_dataset", quick)
 
 
 def refusal(arguments, capsys):
@@ -144,6 +148,7 @@ TOGETHER = [
     "--validation=90 --batch-size=20",
     "--validation=100 --batch-size=20",
     "--train=9999 --data=shapes10",
+    "--image-size=0 --data=shapes10",
     "--train=10 --batch-size=20",
     "--resume",
 ]

@@ -7,6 +7,8 @@ CORES    ?= 2
 LAB_ARGS ?=
 # Set WEEKLY=1 to run also what is run once a week (CONTRIBUTING.md says what, and why).
 WEEKLY       ?=
+# Set CONSTRAINTS=1 to install just the versions with which all tests passed (constraints.txt), not the newest ones.
+CONSTRAINTS  ?=
 # Set SKIP_INSTALL=1 to use the environment in VENV as it is.
 SKIP_INSTALL ?=
 
@@ -23,7 +25,7 @@ NBVAL        = --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_san
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons lesson format clean check-style check-spelling check-lessons check-code \
+.PHONY: help lab test lessons lesson format constraints clean check-style check-spelling check-lessons check-code \
         check-notebooks
 .NOTPARALLEL:
 
@@ -45,6 +47,10 @@ lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=15 SLUG=si
 format: $(READY)  ## put the code into the course's layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Name other Pythons that it should hold for: make constraints PYTHONS="python3.10 python3.13"
+constraints: $(READY)  ## write constraints.txt: the versions of this environment, in which make test has passed
+	$(BIN)/python tools/constraints.py $(PYTHONS)
 
 clean:  ## remove caches and build products (never data, answers or the environment)
 	rm -rf build *.egg-info
@@ -84,7 +90,7 @@ check-notebooks: $(READY)
 	$(BIN)/python -m pytest -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
 
 # The environment: made again only when what it holds has changed.
-$(VENV)/.installed: requirements.txt pyproject.toml
+$(VENV)/.installed: requirements.txt pyproject.toml $(if $(CONSTRAINTS),constraints.txt)
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "$(PYTHON) was not found. Install Python 3.10 or newer, or name yours: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
@@ -93,6 +99,6 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 		echo "$(PYTHON) cannot make environments. On Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
 	$(call say,making the environment in $(VENV): some minutes and up to 6 GB the first time)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -r requirements.txt
+	$(BIN)/python -m pip install -r requirements.txt $(if $(CONSTRAINTS),-c constraints.txt)
 	$(BIN)/python -m pip install --no-deps -e .
 	@touch $@

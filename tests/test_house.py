@@ -328,7 +328,6 @@ def test_a_long_function_is_found_by_its_lines_of_code():
     assert long_functions(text, 2) == {"f": 3} and long_functions(text, 3) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="some checks are long functions: they become data next")
 def test_no_function_has_more_than_60_lines_of_code():
     long = {
         f"{path.relative_to(ROOT)}: {name}": lines

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from vit_course.__main__ import COMMANDS
 from vit_course.classroom import doctor
@@ -138,6 +140,47 @@ def test_what_the_package_and_the_lessons_import_is_required():
     needed = {package_of.get(name, name) for name in third_party}
     assert needed <= doctor.read_requirements(read("requirements.txt")).keys()
     assert needed <= doctor.LESSONS_NEED
+
+
+# -- what a class installs and what a workflow runs cannot change overnight
+
+
+def pinned(python):
+    """What constraints.txt pins for a Python: versions by name."""
+    lines = [line for line in read("constraints.txt").splitlines() if not line.startswith("#")]
+    requirements = map(Requirement, lines)
+    held = [one for one in requirements if not one.marker or one.marker.evaluate({"python_version": python})]
+    pins = {one.name: re.fullmatch(r"==([\w.+!-]+)", str(one.specifier)).group(1) for one in held}
+    assert len(pins) == len(held), "a package is pinned twice"
+    return pins
+
+
+@pytest.mark.parametrize("place", ["oldest", "newest"])
+def test_constraints_pin_every_requirement_for_the_oldest_and_the_newest_python(place):
+    workflow = read(".github", "workflows", "tests.yml")
+    (python,) = re.findall(rf'versions: {place}\n\s+python: "([\d.]+)"', workflow)
+    pins = pinned(python)
+    for name, needed in doctor.read_requirements(read("requirements.txt")).items():
+        assert doctor.version_numbers(pins[name]) >= doctor.version_numbers(needed)
+
+
+def test_a_class_that_asks_for_constraints_gets_them():
+    command = ["make", "-n", "-C", str(ROOT), "lab", "VENV=build/none"]
+    if not shutil.which("make"):
+        pytest.skip("there is no make")
+    plain, held = (
+        subprocess.run([*command, *more], capture_output=True, text=True, check=True).stdout
+        for more in ([], ["CONSTRAINTS=1"])
+    )
+    assert "constraints.txt" not in plain
+    assert "pip install -r requirements.txt -c constraints.txt" in held
+
+
+def test_actions_of_the_workflows_are_pinned_by_hash():
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))
+        assert used
+        assert [action for action in used if not re.search(r"@[0-9a-f]{40}$", action)] == []
 
 
 # -- README and Makefile

@@ -4,6 +4,7 @@ It opens on any Python from 3.6 on, with no package installed, so that it can sa
 in quotes, here and in the doctor.
 """
 
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -25,6 +26,17 @@ def usage() -> str:
 
 
 def main(arguments: "list[str]") -> int:
+    """Do what the command line asks for; return the exit status."""
+    try:
+        status = handed_on(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def handed_on(arguments: "list[str]") -> int:
     """Hand the rest of the command line on to a command; return its exit status."""
     python = check_python()
     if python.status == "fail":

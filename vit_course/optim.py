@@ -132,6 +132,8 @@ def layer_groups(model: nn.Module, groups: list[dict], lr: float, decay: float) 
     depth = 1 + max(
         (int(number) for number in re.findall(r"blocks\.(\d+)\.", " ".join(names.values()))), default=-1
     )
+    if not depth:
+        raise ValueError(f"layer_decay {decay:g} is for a ViT: this model has no blocks, so it should be 1")
     split = []
     for group in groups:
         scales: dict[float, list] = {}

@@ -23,8 +23,9 @@ from vit_course.beyond.hybrid import HybridViT, create_hybrid
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset
 from vit_course.machinery.ranges import allowed_values
+from vit_course.machinery.run_folder import require_usable
 from vit_course.resnet import cifar_resnet18, small_resnet
-from vit_course.train import History, TrainConfig, linear_classifier, run_device, train
+from vit_course.train import History, Run, TrainConfig, linear_classifier, run_device, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
@@ -49,6 +50,14 @@ RECIPES = {
 """The first six are the ladder of lesson 07 for a ViT; "resnet" is the ResNets' own recipe."""
 
 
+OTHERS = {
+    "resnet18": lambda dataset: cifar_resnet18(len(dataset.classes), dataset.train_images.shape[1]),
+    "resnet-small": lambda dataset: small_resnet(len(dataset.classes), dataset.train_images.shape[1]),
+    "linear": linear_classifier,
+}
+"""The models that are no ViT, each built for the pictures and classes of a data set."""
+
+
 def build_model(
     name: str, dataset: Dataset, pos_embed: str = "learned", pos_embed_at: str = "stem", **options
 ) -> nn.Module:
@@ -63,18 +72,16 @@ def build_model(
         options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone.
 
     Raises:
-        ValueError: if the name is unknown, or the positions are.
+        ValueError: if the name is unknown, the positions are, or the model has no such option.
     """
-    _, channels, *size = dataset.train_images.shape
-    classes = len(dataset.classes)
-    if name == "resnet18":
-        return cifar_resnet18(classes, channels)
-    if name == "resnet-small":
-        return small_resnet(classes, channels)
-    if name == "linear":
-        return linear_classifier(dataset)
+    if name in OTHERS:
+        given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem"))]
+        if given:
+            raise ValueError(f"{name} has no {given[0]}: that is an option of a ViT or a hybrid")
+        return OTHERS[name](dataset)
     create = create_hybrid if name.startswith("R-") else create_vit
-    options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": classes}
+    _, channels, *size = dataset.train_images.shape
+    options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": len(dataset.classes)}
     if pos_embed_at == "stem" and pos_embed in ("learned", "sincos", "none"):
         return create(name, pos_embed=pos_embed, **options)
     model = create(name, pos_embed="none", **options)
@@ -160,6 +167,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--recipe", default="mixed", choices=RECIPES)
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
+    parser.add_argument(
+        "--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10"
+    )
     parser.add_argument("--train", type=int, help="use so many training pictures")
     parser.add_argument("--test", type=int, help="use so many test pictures")
     for name, allowed in OVERRIDES.items():
@@ -190,6 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if distributed:
             dist.init_process_group()
         return run_command(options)
+    except BrokenPipeError:  # the door knows what to do
+        raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -200,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_command(options: argparse.Namespace) -> int:
     """Do what the command line asks for."""
-    dataset = load_dataset(options.data)
+    dataset = load_dataset(options.data, image_size=options.image_size)
     for name in ("train", "test"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")
@@ -212,6 +224,7 @@ def run_command(options: argparse.Namespace) -> int:
     extra = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
     model = build_model(options.model, dataset, **extra)
     if options.dry_run:
+        rehearse(model, dataset, config, options.out, options.resume)
         print(describe(options, model, dataset, config))
         return 0
     history = train(model, dataset, config, options.out, options.resume)
@@ -222,6 +235,15 @@ def run_command(options: argparse.Namespace) -> int:
         record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)
         (options.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def rehearse(model: nn.Module, dataset: Dataset, config: TrainConfig, out: Path | None, resume: bool) -> None:
+    """Refuse what `train` would refuse, with its words; nothing is trained or written."""
+    if out:
+        require_usable(out, resume)
+    run = Run(model, dataset, config, out)
+    run.earlier_state(resume)
+    run.make_optimizers()
 
 
 def describe(options: argparse.Namespace, model: nn.Module, dataset: Dataset, config: TrainConfig) -> str:

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from vit_course.augment import AugmentConfig, augment
 from vit_course.data import Dataset, normalize
 from vit_course.machinery import processes
-from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
@@ -77,7 +78,7 @@ class TrainConfig:
     layer_decay: Annotated[float, Range(0, 1, low_open=True)] = 1.0
     ema: Annotated[float, Range(0, 1, high_open=True)] = 0.0
     validation: Annotated[int, Range(0)] = 0
-    seed: Annotated[int, Range(0)] = 0
+    seed: Annotated[int, Range(0, 2**32 - 1)] = 0
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = False
@@ -150,10 +151,9 @@ def train(
     config = config or TrainConfig()
     run = Run(model, dataset, config, Path(folder) if folder else None, objective)
     own = own_folder(run.folder if run.first_process else None, resume)
-    with own, run.own_randomness(), stop_on_signal() as stop, explain_out_of_memory(config.batch_size):
-        run.begin(resume)
+    explained = explain_out_of_memory(config.batch_size)
+    with own, run.own_randomness(), explained, stop_on_signal() as stop, run.begun(resume) as console:
         forward = processes.shared(torch.compile(model) if config.compile else model, run.device)
-        console = run.console()
         model.train()
         while run.step < run.total_steps and not run.history.interrupted:
             for images, targets in run.batches():
@@ -171,7 +171,7 @@ def train(
                     run.average.update_parameters(model)
                 run.count_step(loss, hits, share * config.lr)
                 console.advance()
-                if stop() and run.step < run.total_steps:
+                if processes.any_of(stop(), run.device) and run.step < run.total_steps:
                     run.history.interrupted = True
                     break
             if run.end_pass():
@@ -238,32 +238,53 @@ class Run:
         """Draw random numbers without changing those of whoever called `train`."""
         return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
 
+    @contextmanager
+    def begun(self, resume: bool) -> Iterator[Console]:
+        """Begin, and show the run on a console; its bar is gone before an error is shown."""
+        self.begin(resume)
+        console = self.console()
+        try:
+            yield console
+        finally:
+            console.close()
+
     def begin(self, resume: bool) -> None:
         """Go on from the checkpoint if there is one and it is wanted, else begin; one engine for the whole run.
 
         Raises:
-            ValueError: if the checkpoint is damaged, or of a run with another model, data set or configuration.
+            ValueError: if the checkpoint cannot be gone on from.
         """
-        state = None
-        if resume and self.checkpoint and self.checkpoint.exists():
-            state = load_checkpoint(self.checkpoint)
-            self.require_same_run(state)
+        state = self.earlier_state(resume)
+        if state is not None:
             self.engine = Engine(**state["history"]["engine"])
         else:
             self.engine = processes.agreed(self.measured_engine)
-        config = self.config
-        self.optimizers = make_optimizers(
-            self.model,
-            config.optimizer,
-            config.lr,
-            config.weight_decay,
-            config.layer_decay,
-            self.engine.fused_optimizer,
-        )
+        self.optimizers = self.make_optimizers()
         self.history.engine = asdict(self.engine)
         if state is not None:
-            self.restore(state)
+            with explain_foreign(self.checkpoint):
+                self.restore(state)
         self.since = time.perf_counter()
+
+    def earlier_state(self, resume: bool) -> dict | None:
+        """Read the checkpoint that the run goes on from: None if there is none, or none is wanted.
+
+        Raises:
+            ValueError: if it is damaged, or of a run with another model, data set or configuration.
+        """
+        if not (resume and self.checkpoint and self.checkpoint.exists()):
+            return None
+        state = load_checkpoint(self.checkpoint)
+        with explain_foreign(self.checkpoint):
+            self.require_same_run(state)
+            Engine(**state["history"]["engine"])
+        return state
+
+    def make_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Build the optimisers as the configuration and the engine ask for them."""
+        config, fused = self.config, self.engine.fused_optimizer
+        rates = config.lr, config.weight_decay, config.layer_decay
+        return make_optimizers(self.model, config.optimizer, *rates, fused)
 
     def require_same_run(self, state: dict) -> None:
         """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
@@ -283,16 +304,18 @@ class Run:
 
     def restore(self, state: dict) -> None:
         """Take weights, optimisers, average, history and step from a checkpoint."""
-        try:
-            self.model.load_state_dict(state["model"])
-        except RuntimeError as error:
-            raise ValueError(f"{self.checkpoint} holds another model: {error}") from error
+        self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         if self.average is not None:
             self.average.load_state_dict(state["average"])
         self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
         self.step = state["step"]
+        steps, epochs = len(self.history.step_lr), len(self.history.train_loss)
+        if not (
+            steps == len(self.history.step_loss) == self.step and epochs == self.step // self.steps_per_epoch
+        ):
+            raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
 
     def save(self) -> None:
         """Write the checkpoint, if the run keeps one; the first of several processes does."""

@@ -52,7 +52,7 @@ class VisionTransformer(nn.Module):
         drop_path_rate: probability of dropping a branch of the last block in training.
 
     Raises:
-        ValueError: if sizes do not divide, heads do not divide the width, or an option is unknown.
+        ValueError: if sizes do not divide, heads do not divide the width, an option is unknown or out of its range.
     """
 
     def __init__(
@@ -79,6 +79,9 @@ class VisionTransformer(nn.Module):
                 f"global_pool {global_pool!r} with class_token={class_token} does not fit: "
                 "use 'avg', or 'token' with a CLS token"
             )
+        check_rates(drop_rate=drop_rate, attn_drop_rate=attn_drop_rate, drop_path_rate=drop_path_rate)
+        check_sizes(in_chans=in_chans, num_classes=num_classes, embed_dim=embed_dim, depth=depth)
+        check_sizes(hidden_dim=int(embed_dim * mlp_ratio), representation_size=representation_size)
         self.global_pool = global_pool
         self.num_prefix_tokens = int(class_token)
         self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
@@ -143,6 +146,20 @@ class VisionTransformer(nn.Module):
         y = pool(self.norm(z), self.global_pool, self.num_prefix_tokens)  # equation 4
         logits = self.head(self.pre_logits(y))
         return (logits, attentions) if return_attention else logits
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Raise a `ValueError` that names the size which is smaller than 1."""
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size!r}: it should be a whole number at least 1")
+
+
+def check_rates(**rates: float) -> None:
+    """Raise a `ValueError` that names the rate which is no share of what may be dropped."""
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"{name} is {rate!r}: it should be a number at least 0 and below 1")
 
 
 def make_pos_embed(

@@ -15,6 +15,7 @@ from vit_course.classroom import mini_vit
 from vit_course.classroom.checks import check, kept, use_my_answers
 from vit_course.classroom.checks.kept import keep, keep_and_tell
 from vit_course.classroom.checks.source import CannotKeep, literal
+from vit_course.machinery import paths
 
 NUMBER = itertools.count()
 RIGHT = """
@@ -283,7 +284,7 @@ def read_only_course(monkeypatch, tmp_path):
     (tmp_path / "course").mkdir()
     (tmp_path / "course" / "answers").write_text("a file")
     monkeypatch.delenv("VIT_COURSE_ANSWERS")
-    monkeypatch.setattr(kept, "ROOT", tmp_path / "course")
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "course")
     monkeypatch.setattr(kept, "in_notebook", lambda: True)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
 
@@ -305,7 +306,7 @@ def test_a_chosen_folder_that_cannot_be_written_is_named_and_no_other_is_used(tm
 
 
 def test_the_newest_of_two_kept_answers_is_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "folders", lambda: [tmp_path / "one", tmp_path / "two"])
+    monkeypatch.setattr(kept, "answer_folders", lambda: [tmp_path / "one", tmp_path / "two"])
     for number, name in enumerate(("two", "one")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "patchify.py").write_text(name)

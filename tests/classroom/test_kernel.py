@@ -76,11 +76,11 @@ sincos_2d = check(sincos_2d)""",
 }
 READ_ONLY = """import os
 from pathlib import Path
-from vit_course.classroom.checks import kept
+from vit_course.machinery import paths
 Path("answers of others").touch()  # where a file lies, nobody can write a folder, root neither
 os.environ.pop("VIT_COURSE_ANSWERS")
 os.environ["HOME"] = os.environ["USERPROFILE"] = str(Path("home").resolve())
-kept.ROOT = Path("answers of others").resolve()
+paths.ROOT = Path("answers of others").resolve()
 """
 CELLS["split_heads, read-only: where the course cannot be written"] = (
     READ_ONLY + SPLIT + "split_heads = check(split_heads)"

@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torchvision.datasets import CIFAR10
 
 from vit_course import data
@@ -202,6 +203,69 @@ def test_pixels_keep_their_place_and_channel(pets):
     pixels = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
     save(pets / "train/cat/0.png", pixels)
     assert torch.equal(load_folder(pets).train_images[0], torch.from_numpy(pixels).permute(2, 0, 1))
+
+
+def test_one_class_alone_is_refused_by_its_name(pets):
+    for half in ("train", "test"):
+        shutil.rmtree(pets / half / "dog")
+    with pytest.raises(ValueError, match="one class alone, 'cat': there is nothing to tell apart"):
+        load_folder(pets)
+
+
+@pytest.mark.parametrize("size", [0, -1, (8, 0)])
+def test_a_size_without_pixels_is_refused(pets, size):
+    with pytest.raises(ValueError, match="image_size is .*: its sides should be whole numbers at least 1"):
+        load_folder(pets, size)
+    with pytest.raises(ValueError, match="cannot draw"):
+        load_dataset("shapes10", image_size=size)
+
+
+def test_what_is_not_read_is_counted_and_named_once(pets, capsys):
+    assert load_folder(pets) and capsys.readouterr().out == ""
+    for name in (
+        "train/cat/a.webp",
+        "train/dog/b.webp",
+        "test/cat/c.GIF",
+        "test/dog/d.bmp",
+        "test/dog/nameless",
+    ):
+        (pets / name).touch()
+    (pets / "train" / "cat" / "kittens").mkdir()
+    load_folder(pets)
+    assert capsys.readouterr().out == (
+        f"Not read in {pets}: 1 .bmp files, 1 .gif files, 2 .webp files, 1 folders inside a class, 1 nameless files. "
+        "Pictures are .jpg, .jpeg, .png files in their class's folder itself.\n"
+    )
+
+
+@pytest.fixture
+def photo(tmp_path):
+    """A photo of 1600x1200 pixels, as a phone stores it: lying on its side."""
+    pixels = np.linspace(0, 255, 1200 * 1600 * 3).reshape(1200, 1600, 3).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "photo.jpg", exif=exif, quality=90)
+    return tmp_path / "photo.jpg"
+
+
+def test_a_photo_is_decoded_near_the_size_that_is_used_and_looks_the_same(photo, monkeypatch):
+    decoded = []
+    transpose = ImageOps.exif_transpose
+    monkeypatch.setattr(ImageOps, "exif_transpose", lambda one: (decoded.append(one.size), transpose(one))[1])
+    small, _ = folders._read_picture(photo, (64, 48))
+    assert small.shape == (64, 48, 3)
+    assert max(decoded[0]) <= 4 * 64 and min(decoded[0]) >= 2 * 64
+    with Image.open(photo) as picture:
+        whole = np.asarray(ImageOps.fit(transpose(picture), (48, 64)))
+    assert np.abs(small.astype(int) - whole).mean() < 2
+
+
+def test_pictures_too_large_for_memory_are_refused_with_a_size_that_is_not(pets, monkeypatch):
+    monkeypatch.setattr(folders, "LARGEST", 8 * 6 * 8 * 3 - 1)
+    with pytest.raises(ValueError, match=r"8 pictures of 6x8 need 0.0 GB .*image_size=64"):
+        load_folder(pets)
+    monkeypatch.setattr(folders, "LARGEST", 8 * 6 * 8 * 3)
+    assert len(load_folder(pets).train_images) == 6
 
 
 def test_jpg_jpeg_and_capital_letters_count_and_other_files_do_not(pets):

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -132,3 +133,13 @@ def test_an_old_python_is_told_which_one_is_needed_by_code_that_it_can_read(comm
             said = getattr(node, "annotation", None) or getattr(node, "returns", None)
             assert isinstance(said, ast.Constant | ast.Name | None), f"{file}:{node.lineno}: quote it"
             assert getattr(node, "module", "") != "__future__"
+
+
+@pytest.mark.parametrize("command", ["--help", "doctor"])
+def test_a_reader_that_has_seen_enough_is_no_error(command):
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does, once it has its lines
+    line = [sys.executable, "-m", "vit_course", command]
+    done = subprocess.run(line, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

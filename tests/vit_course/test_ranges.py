@@ -2,14 +2,18 @@
 
 import math
 import random
+import re
 from dataclasses import fields
 
 import pytest
 
+from vit_course import recipes
 from vit_course.augment import AugmentConfig
+from vit_course.data import shapes10
 from vit_course.machinery.ranges import Allowed, Range, allowed_values
 from vit_course.recipes import main
 from vit_course.train import TrainConfig
+from vit_course.vit import VisionTransformer
 
 CONFIGS = (TrainConfig, AugmentConfig)
 NUMBERS = [(c, n, a) for c in CONFIGS for n, a in allowed_values(c).items() if a.kind in (int, float)]
@@ -87,8 +91,133 @@ def test_a_device_that_is_not_here_is_refused_in_one_line(capsys):
     assert capsys.readouterr().err == "error: device 'foo' is unknown: use auto, cpu, cuda or mps\n"
 
 
-@pytest.mark.parametrize("flag", ["--train=0", "--train=-3", "--test=0"])
-def test_no_pictures_at_all_are_not_taken_for_all_pictures(flag, capsys):
-    assert main([flag, "--data=shapes10", "--model=linear"]) == 1
-    name, _, value = flag.lstrip("-").partition("=")
-    assert capsys.readouterr().err == f"error: {name} is {value}: it should be a whole number at least 1\n"
+# -- the command line: lines that room.md's kind of hand types, and random ones
+
+
+SMALL = shapes10(train=100, test=20)
+"""All pictures that the command lines below train on."""
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """Let the command line find small generated data at once, where it asks for what is there."""
+    load = recipes.load_dataset
+
+    def quick(name, image_size=None):
+        return SMALL if name == "auto" and image_size is None else load(name, image_size=image_size)
+
+    monkeypatch.setattr(recipes, "load_dataset", quick)
+
+
+def refusal(arguments, capsys):
+    """Run a command line that should be refused; return what it said, which is one line, without a traceback."""
+    try:
+        status = main(["--device=cpu", "--batch-size=20", "--epochs=1", "--model=Nano/8", *arguments])
+    except SystemExit as left:  # argparse's own refusal
+        status = left.code
+    said = capsys.readouterr()
+    *usage, error = said.err.splitlines() or ["nothing"]
+    assert status in (1, 2), f"{arguments} was accepted: {said.out}"
+    assert "error: " in error and (status == 2 or usage == []), said.err
+    return error
+
+
+MISTYPED = [
+    *("--epochs=0 --epochs=-1 --epochs=1.5 --epochs=ten --epochs=nan --epochs=").split(" "),
+    *("--batch-size=0 --batch-size=-5 --batch-size=101 --batch-size=2.5 --batch-size=1e3").split(),
+    *("--lr=0 --lr=-1 --lr=nan --lr=inf --lr=-inf --lr=fast --lr=1e999 --lr=0,1").split(),
+    *("--weight-decay=-1 --weight-decay=-1e-9 --weight-decay=nan --weight-decay=inf").split(),
+    *("--warmup-epochs=-1 --warmup-epochs=nan --warmup-epochs=inf --warmup-epochs=1,5").split(),
+    *("--label-smoothing=-0.1 --label-smoothing=1 --label-smoothing=2 --label-smoothing=nan").split(),
+    *("--grad-clip=-1 --grad-clip=nan --grad-clip=inf").split(),
+    *("--layer-decay=0 --layer-decay=-1 --layer-decay=1.1 --layer-decay=nan").split(),
+    *("--ema=-0.1 --ema=1 --ema=1.5 --ema=nan --validation=-1 --validation=1e9").split(),
+    *("--augment-ahead=0 --augment-ahead=-1 --seed=-1 --seed=18446744073709551616 --seed=1.5").split(),
+    *("--drop-path=-0.1 --drop-path=1 --drop-path=2 --drop-path=nan --drop-path=inf").split(),
+    *("--optimizer=foo --optimizer=AdamW --precision=half --device=foo --device=cuda:99 --device=").split(),
+    *("--pos-embed=foo --pos-embed-at=nowhere --pool=max --recipe=best --model=foo --model=Nano/0").split(),
+    *("--model=Nano/5 --model=Nano/33 --model=Nano --model=R-Nano/3 --model=/8 --model=resnet19").split(),
+    *("--train=0 --train=-3 --train=101 --train=1e9 --test=0 --test=-1 --data=nowhere").split(),
+]
+TOGETHER = [
+    "--model=resnet-small --drop-path=0.1",
+    "--model=linear --pos-embed=sincos",
+    "--model=resnet-small --optimizer=muon",
+    "--model=resnet-small --layer-decay=0.5",
+    "--pos-embed=relative --pos-embed-at=every",
+    "--validation=90 --batch-size=20",
+    "--validation=100 --batch-size=20",
+    "--train=9999 --data=shapes10",
+    "--image-size=0 --data=shapes10",
+    "--train=10 --batch-size=20",
+    "--resume",
+]
+
+
+@pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
+@pytest.mark.parametrize("line", [*MISTYPED, *TOGETHER])
+def test_a_mistyped_command_line_is_refused_in_one_line_by_the_run_and_by_the_dry_run(
+    line, dry, pictures, capsys
+):
+    error = refusal([*line.split(" "), *["--dry-run"] * dry], capsys)
+    words = re.findall(r"[a-z-]{3,}|[0-9.]+", line.replace("Nano/", "patch_size "))
+    error = error.replace(",", "")
+    assert any(word in error or word.replace("-", "_") in error for word in words), error
+
+
+def random_mistake(draw):
+    """Draw a flag with a number that its field may not hold."""
+    name, allowed = draw.choice([item for item in allowed_values(TrainConfig).items() if item[1].range])
+    return f"--{name.replace('_', '-')}={outside(allowed, draw)}"
+
+
+def test_200_random_command_lines_outside_the_ranges_are_refused_by_the_run_and_by_the_dry_run(
+    pictures, capsys
+):
+    draw = random.Random(0)
+    for number in range(200):
+        line = random_mistake(draw)
+        dry = ["--dry-run"] * (number % 2)
+        assert line.split("=")[0].lstrip("-").replace("-", "_") in refusal([line, *dry], capsys)
+
+
+def test_a_folder_that_the_run_refuses_is_refused_by_the_dry_run_and_stays_as_it_is(
+    pictures, tmp_path, capsys
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "checkpoint.pt").touch()
+    for name, words in (
+        ("file", "cannot be written"),
+        ("file/run", "cannot be written"),
+        ("used", "holds a run"),
+    ):
+        for dry in ([], ["--dry-run"]):
+            assert words in refusal([f"--out={tmp_path / name}", *dry], capsys)
+    assert "is damaged" in refusal([f"--out={tmp_path / 'used'}", "--resume", "--dry-run"], capsys)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoint.pt", "file", "used"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        *[
+            (name, value, "at least 1")
+            for name in ("embed_dim", "depth", "in_chans", "num_classes")
+            for value in (0, -3)
+        ],
+        *[
+            (f"{name}_rate", value, "at least 0 and below 1")
+            for name in ("drop", "attn_drop", "drop_path")
+            for value in (-0.1, 1, 2.0, math.nan)
+        ],
+        *[("representation_size", 0, "at least 1"), ("mlp_ratio", -1.0, "at least 1")],
+        *[("num_heads", value, "divisible") for value in (0, -1, 5)],
+        *[("patch_size", value, "patch_size") for value in (0, -4, 5, 33)],
+        *[("img_size", value, "img_size") for value in (0, -32, 33)],
+    ],
+)
+def test_options_of_a_model_outside_their_ranges_are_refused_by_name(option, value, words):
+    with pytest.raises(ValueError, match=words) as refused:
+        VisionTransformer(**{"embed_dim": 24, "depth": 2, option: value})
+    assert (option if option != "mlp_ratio" else "hidden_dim") in str(refused.value)

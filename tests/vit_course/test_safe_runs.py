@@ -1,8 +1,10 @@
 """Runs that are killed, interrupted, starved or damaged."""
 
 import errno
+import hashlib
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -276,13 +278,18 @@ LAUNCH = [
 ]
 
 
+SEVERAL = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+SEVERAL += ["-m", "vit_course", "train"]
+WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}
+"""torch for Windows is built without libuv, which torchrun would use."""
+
+
 @pytest.mark.slow
 def test_two_processes_under_torchrun_give_the_losses_of_one(tmp_path):
     command = [sys.executable, "-m", "vit_course", "train", *LAUNCH]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    several = [*launcher, "-m", "vit_course", "train", *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
+    several = [*SEVERAL, *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
     subprocess.run([*command, f"--out={tmp_path / 'one'}", "--device=cpu"], check=True, timeout=240)
-    subprocess.run(several, check=True, timeout=240)
+    subprocess.run(several, check=True, timeout=240, env=os.environ | WINDOWS)
     one, two = (load_checkpoint(tmp_path / name / "checkpoint.pt") for name in ("one", "two"))
     assert two["history"]["step_loss"] == pytest.approx(one["history"]["step_loss"], rel=1e-4)
     assert len(one["history"]["step_loss"]) == 8
@@ -309,3 +316,115 @@ def test_dry_run_prints_parameters_operations_memory_and_recipe_and_trains_nothi
     out = capsys.readouterr().out
     assert "parameters" in out and "PFLOP" in out and "GiB" in out and '"mixup": 0.8' in out
     assert not (tmp_path / "x").exists()
+
+
+def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):
+    bars = []
+
+    def fail(run, *args):
+        bars.extend(train_module.Console.made)
+        raise FloatingPointError("no number")
+
+    class Recorded(train_module.Console):
+        made = []
+
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.made.append(self)
+
+    monkeypatch.setattr(train_module, "Console", Recorded)
+    monkeypatch.setattr(train_module.Run, "count_step", fail)
+    with pytest.raises(FloatingPointError):
+        trained(config=TrainConfig(**{**CONFIG.__dict__, "quiet": False}))
+    assert [console.bar.disable for console in bars] == [True]  # closed: its line has been wiped
+    assert capsys.readouterr().err.endswith("\r")
+
+
+FOREIGN = {
+    "a list": lambda state: [1, 2, 3],
+    "nothing": lambda state: {},
+    "weights alone": lambda state: {"model": state["model"]},
+    "no settings": lambda state: {key: value for key, value in state.items() if key != "settings"},
+    "settings that are a number": lambda state: {**state, "settings": 3},
+    "a history that is a number": lambda state: {**state, "history": 3},
+    "a history with a field more": lambda state: {**state, "history": {**state["history"], "colour": "red"}},
+    "an engine of another kind": lambda state: {
+        **state,
+        "history": {**state["history"], "engine": {"fuel": "coal"}},
+    },
+    "no weights": lambda state: {**state, "model": {}},
+    "weights that are numbers": lambda state: {**state, "model": dict.fromkeys(state["model"], 1.0)},
+    "weights of other shapes": lambda state: {
+        **state,
+        "model": {name: value[..., :1].clone() for name, value in state["model"].items()},
+    },
+    "no optimisers": lambda state: {**state, "optimizers": []},
+    "an optimiser of other groups": lambda state: {
+        **state,
+        "optimizers": [{"state": {}, "param_groups": []}],
+    },
+    "no average": lambda state: {**state, "average": None},
+    "a step that is a word": lambda state: {**state, "step": "seven"},
+    "a step of another epoch": lambda state: {**state, "step": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    trained(folder)
+    return load_checkpoint(folder / "checkpoint.pt")
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_a_checkpoint_with_a_valid_hash_and_foreign_content_is_refused_by_its_name(what, whole_run, tmp_path):
+    save_checkpoint(tmp_path / "checkpoint.pt", FOREIGN[what](whole_run))
+    with pytest.raises(ValueError) as refused:
+        trained(tmp_path, resume=True)
+    assert str(tmp_path / "checkpoint.pt") in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_objects_are_not_unpickled_from_a_checkpoint_with_a_valid_hash(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    content = pickle.dumps({"model": TrainConfig()}, protocol=2)
+    path.write_bytes(checkpoint_module.MAGIC + hashlib.sha256(content).digest() + content)
+    with pytest.raises(ValueError, match="checkpoint.pt does not fit this run"):
+        load_checkpoint(path)
+
+
+def test_a_run_killed_between_its_log_and_its_checkpoint_logs_every_epoch_once(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(path, state):
+        if state["step"] == 14:
+            raise Killed
+        save_checkpoint(path, state)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(train_module, "save_checkpoint", die)
+        trained(tmp_path)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
+    assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 7
+    trained(tmp_path, resume=True)
+    lines = [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process on Windows cannot note that it should end")
+def test_sigterm_to_torchrun_stops_both_processes_at_one_step_and_the_run_goes_on_from_there(tmp_path):
+    options = [*LAUNCH, "--epochs=40", f"--out={tmp_path}", "--device=cpu"]
+    first = subprocess.Popen([*SEVERAL, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not (tmp_path / "checkpoint.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(timeout=120) != 0
+    stopped = load_checkpoint(tmp_path / "checkpoint.pt")
+    assert stopped["history"]["interrupted"] and 0 < stopped["step"] < 160
+    subprocess.run([*SEVERAL, *options, "--resume"], check=True, timeout=240)
+    history = load_checkpoint(tmp_path / "checkpoint.pt")["history"]
+    assert len(history["step_loss"]) == 160 and not history["interrupted"]
+    assert history["step_loss"][: stopped["step"]] == stopped["history"]["step_loss"]

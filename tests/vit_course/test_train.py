@@ -9,6 +9,7 @@ from torch import nn
 
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, shapes10
+from vit_course.machinery.device import get_device
 from vit_course.optim import learning_rate, make_optimizers, weight_decay_groups
 from vit_course.recipes import main
 from vit_course.train import TrainConfig, evaluate, linear_classifier, train
@@ -228,3 +229,12 @@ def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path,
     assert main([*common, *flags]) == 0
     record = json.loads((tmp_path / "record.json").read_text())
     assert 0 <= record["test_accuracy"] <= 1 and record["train_loss"][0] < 2.6
+
+
+def test_an_apple_gpu_computes_only_when_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("VIT_COURSE_DEVICE", raising=False)
+    assert get_device().type == "cpu" and get_device("mps").type == "mps"
+    monkeypatch.setenv("VIT_COURSE_DEVICE", "mps")
+    assert get_device().type == "mps" and get_device("cpu").type == "cpu"

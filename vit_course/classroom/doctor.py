@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,10 @@ LESSONS_NEED = {
     *("matplotlib", "ipywidgets"),
 }
 """Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
+OWN_LINE = {"torch", "torchvision"}
+"""Packages that a check of their own looks at: one cause, one line."""
+MODULES = {"pillow": "PIL"}
+"""Names of modules that are not those of their packages."""
 
 
 class Finding(NamedTuple):
@@ -35,7 +40,8 @@ class Finding(NamedTuple):
 
     Args:
         name: what was looked at.
-        status: "ok", "warn" (the course works, with a limit) or "fail" (it does not).
+        status: "ok", "warn" (the course works, with a limit), "fail" (it does not), or "skip" (something else that
+            failed has to be mended first).
         detail: what is there.
         fix: the one command, or the one thing to do, that mends it; empty if all is well.
     """
@@ -77,28 +83,36 @@ def read_requirements(text: str) -> "dict[str, str]":
     return dict(re.findall(r"^([\w.-]+)>=([\w.]+)", text, flags=re.MULTILINE))
 
 
-def check_packages(installed: "Callable[[str], str] | None" = None) -> Finding:
-    """Every package of requirements.txt is installed, and new enough."""
+def check_packages(
+    installed: "Callable[[str], str] | None" = None,
+    load: "Callable[[str], ModuleType]" = importlib.import_module,
+) -> Finding:
+    """Every package of requirements.txt is installed, new enough, and can be imported where lessons do."""
     from importlib import metadata
 
     installed = installed or metadata.version
     if not REQUIREMENTS.exists():
         return Finding("Packages", "warn", "requirements.txt is not here: versions were not compared")
-    problems = {}
+    problems, broken = {}, []
     for name, needed in read_requirements(REQUIREMENTS.read_text(encoding="utf-8")).items():
         try:
             found = installed(name)
-        except metadata.PackageNotFoundError:
-            problems[name] = f"{name} is missing"
-        else:
             if version_numbers(found) < version_numbers(needed):
                 problems[name] = f"{name} {found} (needs {needed})"
+            elif name in LESSONS_NEED - OWN_LINE:
+                load(MODULES.get(name, name))
+        except metadata.PackageNotFoundError:
+            if name not in OWN_LINE:
+                problems[name] = f"{name} is missing"
+        except Exception as error:
+            broken.append(name)
+            problems[name] = f"{name} cannot be imported ({first_line(error)})"
     if not problems:
         return Finding("Packages", "ok", "all of requirements.txt")
     status = "fail" if LESSONS_NEED & problems.keys() else "warn"
-    return Finding(
-        "Packages", status, ", ".join(problems.values()), command("pip", "install", "-r", REQUIREMENTS.name)
-    )
+    # What is there in the right version but broken, pip leaves as it is unless it is forced.
+    mend = ("--force-reinstall", *broken) if broken else ("-r", REQUIREMENTS.name)
+    return Finding("Packages", status, ", ".join(problems.values()), command("pip", "install", *mend))
 
 
 def check_torch(load: "Callable[[str], ModuleType]" = importlib.import_module) -> Finding:
@@ -108,9 +122,8 @@ def check_torch(load: "Callable[[str], ModuleType]" = importlib.import_module) -
         torchvision.ops.nms(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), torch.tensor([1.0]), 0.5)
     except Exception as error:
         detail = f"torch and torchvision do not work together: {first_line(error)}"
-        return Finding(
-            "PyTorch", "fail", detail, command("pip", "install", "--upgrade", "torch", "torchvision")
-        )
+        mend = "install", "--upgrade", "--force-reinstall", "torch", "torchvision"
+        return Finding("PyTorch", "fail", detail, command("pip", *mend))
     return Finding("PyTorch", "ok", f"torch {torch.__version__}, torchvision {torchvision.__version__}")
 
 
@@ -120,15 +133,20 @@ def check_device() -> Finding:
 
     from vit_course.machinery.device import get_device
 
-    device = get_device()
+    try:
+        device = get_device()
+    except ValueError as error:
+        return Finding("Device", "fail", str(error), "unset VIT_COURSE_DEVICE, or set it to one that is here")
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info()
         detail = f"{torch.cuda.get_device_name()}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
         if free < 2 * GIB:
             return Finding("Device", "warn", detail, "close other notebooks and programs that use the GPU")
         return Finding("Device", "ok", detail)
-    name = "Apple GPU (MPS)" if device.type == "mps" else "CPU"
-    return Finding("Device", "ok", f"{name}, {os.cpu_count()} processor cores")
+    name = "Apple GPU (MPS)" if device.type == "mps" else f"CPU, {os.cpu_count()} processor cores"
+    if device.type == "cpu" and torch.backends.mps.is_available():
+        name += "; VIT_COURSE_DEVICE=mps uses the Apple GPU, whose results can differ"
+    return Finding("Device", "ok", name)
 
 
 def check_profile() -> Finding:
@@ -177,25 +195,76 @@ def check_disk(usage: "Callable[[Path], tuple[int, int, int]]" = shutil.disk_usa
     )
 
 
+def called(folder: Path) -> str:
+    """Name a folder as a student may know it: from the course's folder or the home folder, where it lies in one."""
+    for start, name in ((ROOT, ""), (Path.home(), "~/")):
+        if start in folder.parents:
+            return name + str(folder.relative_to(start))
+    return "the folder that VIT_COURSE_ANSWERS names"
+
+
+def check_folder() -> Finding:
+    """The course's folder can be written, and right answers can be kept."""
+    from vit_course.machinery.paths import answer_folders, obstacle
+
+    folders = answer_folders()
+    writable = [folder for folder in folders if not obstacle(folder)]
+    if not writable:
+        detail = f"right answers cannot be kept: {obstacle(folders[0])}"
+        return Finding("Folder", "fail", detail, "set VIT_COURSE_ANSWERS to a folder that you can write")
+    detail = f"right answers are kept in {called(writable[0])}"
+    if obstacle(ROOT):
+        fix = f"to change and save notebooks, copy {ROOT} into your home folder, and open the copy"
+        return Finding("Folder", "warn", f"the course is read-only; {detail}", fix)
+    if writable[0] != folders[0]:
+        fix = f"if {folders[0]} is not in the way for a reason, delete it"
+        return Finding("Folder", "warn", f"{obstacle(folders[0])}; {detail}", fix)
+    return Finding("Folder", "ok", detail)
+
+
+def faulty_pictures(folder: Path) -> str:
+    """Say what is wrong with the layout of a folder of pictures; "" if nothing is. No picture is opened."""
+    from vit_course.data.locate import PICTURES, folders_in
+
+    halves = [folders_in(folder / half) for half in ("train", "test")]
+    names = [{one.name for one in half} for half in halves]
+    for name in sorted(names[0] ^ names[1]):
+        return f"class {name} is in train/ or in test/ alone"
+    if len(names[0]) == 1:
+        return f"there is one class alone, {names[0].pop()}"
+    for one in halves[0] + halves[1]:
+        if not any(path.name.lower().endswith(PICTURES) for path in one.iterdir()):
+            return f"{one} holds no pictures ({', '.join(PICTURES)})"
+    return ""
+
+
 def check_data(root: str = "data") -> Finding:
     """Where `load_dataset()` will find pictures; it looks without decoding any."""
     from vit_course.data.locate import ARCHIVE, locate
 
     place = locate(root=root)
-    get_cifar10 = command("vit_course", "data")
+    here = () if place.folder.resolve() == (ROOT / "data").resolve() else ("--root", str(place.folder))
+    get_cifar10 = command("vit_course", "data", *here)
     if place.kind == "shapes10":
         return Finding("Data", "ok", "Shapes-10, which VIT_COURSE_DATA asks for")
-    if place.kind == "archive":
-        from vit_course.data.cifar10 import verify_archive
+    if place.kind in ("archive", "unpacked"):
+        from vit_course.data.cifar10 import verify_archive, verify_unpacked
 
         try:
-            verify_archive(place.folder / ARCHIVE)
-        except ValueError as error:
+            if place.kind == "archive":
+                verify_archive(place.folder / ARCHIVE)
+            else:
+                verify_unpacked(place.folder)
+        except (OSError, ValueError) as error:
             return Finding("Data", "fail", first_line(error), get_cifar10)
-        return Finding("Data", "ok", "CIFAR-10, the official archive")
-    if place.kind == "unpacked":
-        return Finding("Data", "ok", "CIFAR-10, unpacked")
+        return Finding(
+            "Data", "ok", f"CIFAR-10, {'the official archive' if place.kind == 'archive' else place.kind}"
+        )
     if place.kind == "pictures":
+        fault = faulty_pictures(place.folder)
+        if fault:
+            fix = f"give every class pictures of its own in {place.folder}, train/<class>/ and test/<class>/"
+            return Finding("Data", "fail", fault, fix)
         return Finding("Data", "ok", f"pictures in the folder {place.folder.name}")
     if place.name == "auto":
         return Finding("Data", "warn", "no CIFAR-10: lessons use Shapes-10, which is generated", get_cifar10)
@@ -204,15 +273,55 @@ def check_data(root: str = "data") -> Finding:
     return Finding("Data", "fail", f"VIT_COURSE_DATA is {place.name!r}, where there are no data", fix)
 
 
-def check_jupyter(load: "Callable[[str], ModuleType]" = importlib.import_module) -> Finding:
-    """Jupyter knows a Python kernel."""
+def check_files() -> Finding:
+    """The weights and records that come with the course are there and whole."""
+    from vit_course.experiments.records import read_record
+    from vit_course.experiments.released import RELEASED, read_weights
+    from vit_course.machinery.paths import CHECKPOINTS, RUNS
+
+    fix = "get the folders data/checkpoints and data/runs of the course again"
+    if (ROOT / ".git").exists():
+        fix = "git checkout -- data/checkpoints data/runs"
     try:
-        kernels = load("jupyter_client.kernelspec").KernelSpecManager().find_kernel_specs()
+        for path in CHECKPOINTS.glob("*.safetensors"):
+            read_weights(path)
+        records = [read_record(path) for path in RUNS.rglob("*.json")]
+    except (OSError, ValueError) as error:
+        return Finding("Files", "fail", first_line(error), fix)
+    missing = [name for name in RELEASED.values() if not (CHECKPOINTS / f"{name}.safetensors").exists()]
+    if missing or not records:
+        what = ", ".join(missing) or "recorded runs"
+        return Finding("Files", "warn", f"{what} missing: some lessons show less", fix)
+    return Finding("Files", "ok", f"{len(RELEASED)} trained models and {len(records)} recorded runs, whole")
+
+
+def check_jupyter(load: "Callable[[str], ModuleType]" = importlib.import_module) -> Finding:
+    """Jupyter knows a Python kernel that can start."""
+    try:
+        kernels = load("jupyter_client.kernelspec").KernelSpecManager()
+        load("jupyterlab")
     except ImportError as error:
         return Finding("Jupyter", "fail", first_line(error), command("pip", "install", "jupyterlab"))
-    if "python3" not in kernels:
-        fix = command("pip", "install", "--force-reinstall", "ipykernel")
-        return Finding("Jupyter", "fail", "there is no Python kernel", fix)
+    reinstall = command("pip", "install", "--force-reinstall", "ipykernel")
+    if "python3" not in kernels.find_kernel_specs():
+        return Finding("Jupyter", "fail", "there is no Python kernel", reinstall)
+    try:
+        load("ipykernel")
+    except ImportError as error:
+        return Finding("Jupyter", "fail", f"the Python kernel cannot start: {first_line(error)}", reinstall)
+    remove = command("jupyter_client.kernelspecapp", "remove", "-f", "python3")
+    try:
+        spec = kernels.get_kernel_spec("python3")
+        python = spec.argv[0]
+    except Exception as error:
+        return Finding(
+            "Jupyter", "fail", f"the Python kernel's description is damaged: {first_line(error)}", remove
+        )
+    if not shutil.which(python):
+        return Finding("Jupyter", "fail", f"the kernel is one of {python}, which is not here", remove)
+    own = Path(python).name == python or Path(python).resolve() == Path(sys.executable).resolve()
+    if not own and subprocess.run([python, "-c", "import ipykernel"], stderr=subprocess.DEVNULL).returncode:
+        return Finding("Jupyter", "fail", f"the kernel is one of {python}, which lacks ipykernel", remove)
     return Finding("Jupyter", "ok", "there is a Python kernel")
 
 
@@ -224,19 +333,25 @@ CHECKS = (
     check_profile,
     check_memory,
     check_disk,
+    check_folder,
     check_data,
+    check_files,
     check_jupyter,
 )
+NEED_TORCH = (check_device, check_profile, check_files)
 
 
 def run(checks: "tuple[Callable[[], Finding], ...]" = CHECKS) -> "list[Finding]":
     """Make all checks. A check that itself breaks is a finding too, so this never raises."""
     findings = []
     for check in checks:
+        name = check.__name__.replace("check_", "").capitalize()
+        if check in NEED_TORCH and any(one.name == "PyTorch" and one.status == "fail" for one in findings):
+            findings.append(Finding(name, "skip", "can be looked at once PyTorch works"))
+            continue
         try:
             findings.append(check())
         except Exception as error:
-            name = check.__name__.replace("check_", "").capitalize()
             detail = f"{type(error).__name__}: {first_line(error)}"
             findings.append(Finding(name, "fail", detail, command("pip", "install", "-r", REQUIREMENTS.name)))
     return findings

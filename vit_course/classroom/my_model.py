@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from vit_course.attention import MultiHeadAttention
 from vit_course.augment import random_crop_flip
-from vit_course.classroom.checks.kept import folders
 from vit_course.classroom.notebook import in_notebook
 from vit_course.data import Dataset, normalize
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.device import get_device
+from vit_course.machinery.paths import answer_folders
 from vit_course.machinery.run_folder import model_settings
 from vit_course.optim import learning_rate
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
@@ -221,7 +221,7 @@ def create(info: dict[str, Any]) -> VisionTransformer:
 
 def write(state: dict[str, Any], name: str) -> Path | None:
     """Write a file in the first folder for answers that lets us; None if none does."""
-    for folder in folders():
+    for folder in answer_folders():
         try:
             save_checkpoint(folder / name, state)
             return folder / name
@@ -238,5 +238,5 @@ def read(name: str) -> dict[str, Any] | None:
 
 def found(name: str) -> Path | None:
     """Return the newest file of a name in the folders for answers."""
-    paths = [folder / name for folder in folders() if (folder / name).exists()]
+    paths = [folder / name for folder in answer_folders() if (folder / name).exists()]
     return max(paths, key=lambda path: path.stat().st_mtime) if paths else None

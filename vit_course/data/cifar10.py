@@ -279,6 +279,16 @@ def load_official(
 def _read_verified(folder: Path, size: int, md5: str, file_md5: Mapping[str, str]) -> dict[str, dict]:
     """Unpickle the official files, by name, once every one of them is known to be the official one."""
     files = _read_files(folder, size, md5, file_md5)
+    _require_official(files, folder, file_md5)
+    return {name: pickle.loads(files[name], encoding="latin1") for name in file_md5}
+
+
+def verify_unpacked(folder: Path) -> None:
+    """Raise a `ValueError` that names the first unpacked file which is not the official one, byte for byte."""
+    _require_official(_read_files(folder, ARCHIVE_SIZE, ARCHIVE_MD5, FILE_MD5), folder, FILE_MD5)
+
+
+def _require_official(files: Mapping[str, bytes], folder: Path, file_md5: Mapping[str, str]) -> None:
     for name, expected in file_md5.items():
         found = hashlib.md5(files[name], usedforsecurity=False).hexdigest() if name in files else "missing"
         if found != expected:
@@ -286,7 +296,6 @@ def _read_verified(folder: Path, size: int, md5: str, file_md5: Mapping[str, str
                 f"{name} of {folder / UNPACKED} is not the official file (md5 {found}, expected {expected}): "
                 f"delete that folder and get CIFAR-10 again: python -m vit_course data"
             )
-    return {name: pickle.loads(files[name], encoding="latin1") for name in file_md5}
 
 
 def _read_files(folder: Path, size: int, md5: str, names: Mapping[str, str]) -> dict[str, bytes]:

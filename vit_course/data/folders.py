@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,12 +20,29 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from vit_course.data.dataset import Dataset, describe_counts
-from vit_course.data.locate import folders_in, is_jpeg_copy
+from vit_course.data.locate import PICTURES, folders_in, is_jpeg_copy
 
-PICTURES = (".jpg", ".jpeg", ".png")
 GREY = ("1", "L", "LA")  # Pillow's modes without colour
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")  # more than 8 bits: Pillow would clip them to white
+LARGEST = 4 * 2**30  # bytes of memory that pictures in their own size may take
 DECODED_AT_ONCE = 256  # pictures a thread takes in one go
+
+
+def passed_over(folder: Path) -> str:
+    """Say how many files and folders in the classes of a folder are not read, and why; "" if all are."""
+    counts: Counter = Counter()
+    for half in ("train", "test"):
+        for one in folders_in(folder / half):
+            for path in one.iterdir():
+                if path.is_dir() and path.name[0] != ".":
+                    counts["folders inside a class"] += 1
+                elif path.name[0] != "." and not path.name.lower().endswith(PICTURES):
+                    counts[f"{path.suffix.lower() or 'nameless'} files"] += 1
+    if not counts:
+        return ""
+    listed = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    kinds = ", ".join(PICTURES)
+    return f"Not read in {folder}: {listed}. Pictures are {kinds} files in their class's folder itself."
 
 
 def _list_pictures(folder: Path, classes: list[str]) -> tuple[list[Path], Tensor]:
@@ -46,6 +64,10 @@ def _read_picture(path: Path, image_size: tuple[int, int] | None) -> tuple[np.nd
             if picture.mode in DEEP:
                 raise ValueError(f"more than 8 bits a channel (mode {picture.mode}); save it with 8")
             grey = picture.mode in GREY
+            if image_size:
+                # A jpg can be decoded at a half, a quarter or an eighth, which a phone's 12 million pixels need. Its
+                # sides may lie the other way round, and twice the size is left for the filter to work on.
+                picture.draft(None, (2 * max(image_size),) * 2)
             picture = ImageOps.exif_transpose(picture).convert("RGB")
             if image_size:
                 picture = ImageOps.fit(picture, image_size[::-1])
@@ -57,6 +79,12 @@ def _read_picture(path: Path, image_size: tuple[int, int] | None) -> tuple[np.nd
 def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> Tensor:
     """Decode pictures of one size in parallel threads: uint8 (N, 3, H, W), or (N, 1, H, W) if all are grey."""
     first, _ = _read_picture(paths[0], image_size)
+    if len(paths) * first.nbytes > LARGEST:
+        height, width, _ = first.shape
+        raise ValueError(
+            f"{len(paths):,} pictures of {height}x{width} need {len(paths) * first.nbytes / 1e9:.1f} GB of memory: "
+            "load_dataset(..., image_size=64) decodes them at a size that models here can use"
+        )
     images = np.empty((len(paths), 3, *first.shape[:2]), dtype=np.uint8)
 
     def decode(start: int) -> bool:
@@ -89,7 +117,7 @@ def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None)
     files = (
         f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}" for p in paths for s in [p.stat()]
     )
-    key = hashlib.sha256("\n".join([f"v1 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
+    key = hashlib.sha256("\n".join([f"v2 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
     size = "x".join(map(str, image_size)) if image_size else "unchanged"
     path = folder / ".cache" / f"pictures-{size}.safetensors"
     try:
@@ -120,7 +148,8 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
     """Read pictures (jpg, png) from train/<class>/ and test/<class>/; labels count the class names in sorted order.
 
     Args:
-        folder: the folder that holds train/ and test/.
+        folder: the folder that holds train/ and test/. Files of other kinds, and folders inside a class, are not read;
+            a line says how many.
         image_size: side in pixels, or (height, width): pictures are cut to that shape around the centre, then resized.
             Without it all pictures must have one size.
 
@@ -129,9 +158,12 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
 
     Raises:
         FileNotFoundError: if train/ or test/ is missing.
-        ValueError: if their classes differ, a class is empty, a picture cannot be read, or sizes differ.
+        ValueError: if their classes differ or there is one alone, a class is empty, a picture cannot be read, sizes
+            differ, or `image_size` is smaller than 1.
     """
     folder, size = Path(folder), (image_size, image_size) if isinstance(image_size, int) else image_size
+    if size and min(size) < 1:
+        raise ValueError(f"image_size is {image_size!r}: its sides should be whole numbers at least 1")
     classes, test_classes = ([p.name for p in folders_in(folder / half)] for half in ("train", "test"))
     if not classes or not test_classes:
         missing = folder / ("test" if classes else "train")
@@ -139,6 +171,10 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
     for name in sorted(set(classes) ^ set(test_classes)):
         here, there = ("train", "test") if name in classes else ("test", "train")
         raise ValueError(f"class {name!r} is in {folder / here} but not in {folder / there}")
+    if len(classes) == 1:
+        raise ValueError(f"{folder} has one class alone, {classes[0]!r}: there is nothing to tell apart")
+    if skipped := passed_over(folder):
+        print(skipped)
     train_paths, train_labels = _list_pictures(folder / "train", classes)
     test_paths, test_labels = _list_pictures(folder / "test", classes)
     images = _cached(folder, train_paths + test_paths, size)

@@ -55,4 +55,4 @@ def load_dataset(
         )
     if place.name == "auto":
         _say_once(f"No pictures in {root}: this is Shapes-10, generated. To get CIFAR-10: {how}")
-    return shapes10(image_size=image_size or 32)
+    return shapes10(image_size=32 if image_size is None else image_size)

@@ -11,6 +11,7 @@ from vit_course.machinery.paths import ROOT
 
 ARCHIVE, UNPACKED = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 JPEG_COPY = "cifar10-jpeg"  # a folder of this name with the ten classes holds CIFAR-10, re-encoded with loss
+PICTURES = (".jpg", ".jpeg", ".png")
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 

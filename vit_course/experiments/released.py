@@ -4,6 +4,7 @@ They are runs of `studies`; `python -m vit_course experiments headline/vit --rel
 into `data/checkpoints/`. `load_trained("cifar-vit")` gives a model and its record; lessons 09 to 12 look at them.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -122,8 +123,16 @@ def write_weights(path: Path, weights: dict[str, Tensor], about: dict[str, Any],
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in weights.items()}
     if half:
         tensors = {n: v.half() if v.is_floating_point() else v for n, v in tensors.items()}
-    save_file(tensors, part, metadata={"about": json.dumps(about)})
+    save_file(tensors, part, metadata={"about": json.dumps(about), "sha256": sum_of(tensors)})
     os.replace(part, path)
+
+
+def sum_of(weights: dict[str, Tensor]) -> str:
+    """Return the sum over names and values by which a flipped byte is noticed: SHA-256, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        digest.update(name.encode() + weights[name].contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -134,9 +143,13 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["about"])
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError) as error:
+            metadata = file.metadata() or {}
+            about = json.loads(metadata["about"])
+            # Copies, because a file that stays mapped into memory cannot be replaced on Windows.
+            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        if metadata.get("sha256") not in (None, sum_of(weights)):  # the first files had no sum
+            raise ValueError("its sum is another one")
+    except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged or no weights of this course: delete it, and get it anew"
         ) from error

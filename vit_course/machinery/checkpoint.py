@@ -8,6 +8,10 @@ import errno
 import hashlib
 import io
 import os
+import pickle
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,4 +62,18 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is damaged or no checkpoint of this course: delete it and start the run anew"
         )
-    return torch.load(io.BytesIO(data[start:]), map_location="cpu", weights_only=True)
+    with explain_foreign(path):
+        return torch.load(io.BytesIO(data[start:]), map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def explain_foreign(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with the content of a whole file into a `ValueError` that names the file."""
+    foreign = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
+    try:
+        yield
+    except (*foreign, pickle.UnpicklingError) as error:
+        if str(path) in str(error):
+            raise
+        why = textwrap.shorten(f"{type(error).__name__}: {error}", 200)
+        raise ValueError(f"{path} does not fit this run ({why}): use another folder, or delete it") from error

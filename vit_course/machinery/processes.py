@@ -40,6 +40,15 @@ def mean(values: Tensor) -> Tensor:
     return values
 
 
+def any_of(said: bool, device: torch.device) -> bool:
+    """Tell whether any process says so; all get the same answer, so that all stop at the same step."""
+    if rank_and_number()[1] == 1:
+        return said
+    votes = torch.tensor(float(said), device=device)
+    dist.all_reduce(votes)
+    return bool(votes > 0)
+
+
 def agreed(choose: Callable[[], T]) -> T:
     """Let the first process choose, and all go by it."""
     rank, number = rank_and_number()

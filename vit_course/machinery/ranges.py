@@ -27,8 +27,9 @@ class Range:
         )
 
     def __str__(self) -> str:
-        low = f"{'above' if self.low_open else 'at least'} {self.low:g}"
-        high = f"{'below' if self.high_open else 'at most'} {self.high:g}"
+        low, high = (f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
+        low = f"{'above' if self.low_open else 'at least'} {low}"
+        high = f"{'below' if self.high_open else 'at most'} {high}"
         return low if self.high == math.inf else f"{low} and {high}"
 
 
@@ -52,7 +53,12 @@ class Allowed:
         if isinstance(value, bool) and self.kind is not bool:
             return False
         kinds = (int, float) if self.kind is float else self.kind
-        return isinstance(value, kinds) and (self.range is None or value in self.range)
+        if not isinstance(value, kinds) or self.range is None:
+            return isinstance(value, kinds)
+        try:
+            return value in self.range
+        except OverflowError:  # a whole number that no float can hold
+            return False
 
 
 def allowed_values(config: type) -> dict[str, Allowed]:

@@ -1,5 +1,6 @@
 """What ends a run early: a signal that asks for it, and a device without memory. `train` uses both."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,11 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Turn the first signal into a question that the loop asks between two steps; the second one acts at once."""
+    """Turn the first signal into a question that the loop asks between two steps; the second one acts at once.
+
+    Under `torchrun` it does not: a Ctrl-C arrives twice there, from the terminal and from `torchrun`, which itself ends
+    a process that takes too long.
+    """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
@@ -19,7 +24,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 
     def note(signum: int, frame: object) -> None:
         asked.set()
-        signal.signal(signum, before[signum])
+        if "LOCAL_RANK" not in os.environ:
+            signal.signal(signum, before[signum])
 
     before = {number: signal.signal(number, note) for number in SIGNALS}
     try:

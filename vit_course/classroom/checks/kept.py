@@ -18,25 +18,13 @@ from vit_course.classroom.checks.registry import home
 from vit_course.classroom.checks.source import CannotKeep, call_of_finished, standalone_source
 from vit_course.classroom.checks.words import error_text, explain_error
 from vit_course.classroom.notebook import in_notebook
-from vit_course.machinery.paths import ROOT
+from vit_course.machinery.paths import answer_folders
 
 MODEL_MODULES = ("patches", "embeddings", "attention", "encoder", "vit")
 PLACES = (*MODEL_MODULES, "classroom.mini_vit")
 """The modules in which a part of the model is bound under its name: its own, and those that build models of it."""
-FALLBACK = "vit-course-answers"
-"""Folder in the home folder, for where the folder of the course cannot be written."""
 TOLD: set[Path] = set()
 """The folders that a student has been told of in this process."""
-
-
-def folders() -> list[Path]:
-    """Return the folders where answers are kept, the first choice first."""
-    if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
-        return [Path(chosen)]
-    try:
-        return [ROOT / "answers", Path.home() / FALLBACK]
-    except RuntimeError:  # this user has no home
-        return [ROOT / "answers"]
 
 
 def keep_and_tell(name: str, answer: Any) -> str:
@@ -46,7 +34,7 @@ def keep_and_tell(name: str, answer: Any) -> str:
     except CannotKeep as why:
         before = " The one that was kept before stays." if name in kept_files()[0] else ""
         return f"\nNot kept for later lessons: {why}.{before}"
-    if path is None or path.parent == folders()[0] or path.parent in TOLD:
+    if path is None or path.parent == answer_folders()[0] or path.parent in TOLD:
         return ""
     TOLD.add(path.parent)
     return f"\nKept in {path.parent}, because the folder of the course cannot be written; lesson 06 looks there too."
@@ -88,7 +76,7 @@ def written(name: str, text: str) -> Path:
         CannotKeep: if no folder can be written.
     """
     reasons = []
-    for folder in folders():
+    for folder in answer_folders():
         part = folder / f".{name}.{os.getpid()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +95,7 @@ def written(name: str, text: str) -> Path:
 def kept_files() -> tuple[dict[str, Path], list[Path]]:
     """Return the files of kept answers by name, the newest of each name, and those of other users."""
     found, foreign = {}, []
-    for folder in folders():
+    for folder in answer_folders():
         for path in sorted(folder.glob("[!.]*.py")):
             if not is_mine(path):
                 foreign.append(path)

@@ -1,0 +1,396 @@
+"""Ways to break a machine: the doctor names each in one line, and the mend that it prints was tried here and works.
+
+A mend that is a command of the course or of Jupyter is run as it is printed. One that is for `pip`, or for a person,
+is done as the words say: tests have no network.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import venv
+from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from vit_course.classroom import doctor
+from vit_course.data import cifar10
+from vit_course.machinery import paths
+
+OFFICIAL = b"the official archive of this test"
+PIP = doctor.command("pip", "install")
+
+
+class Machine:
+    """A machine to break: a course's folder of its own, and what pip, Jupyter and the system say."""
+
+    def __init__(self, folder, monkeypatch):
+        self.root, self.home, self.patch = folder / "course", folder / "home", monkeypatch
+        self.hidden, self.versions = {}, {}
+        for part in ("data", "checkpoints", "runs"):
+            self.root.joinpath("data", part).mkdir(parents=True)
+        self.home.mkdir()
+        for module in (doctor, paths):
+            monkeypatch.setattr(module, "ROOT", self.root)
+        monkeypatch.setattr(Path, "home", lambda: self.home)
+        for name in ("DATA", "ANSWERS", "PROFILE", "DEVICE"):
+            monkeypatch.delenv(f"VIT_COURSE_{name}", raising=False)
+
+    def load(self, name):
+        """Import a module, unless it is broken here."""
+        if name in self.hidden:
+            raise self.hidden[name]
+        return import_module(name)
+
+    def version(self, name):
+        """Tell the version of a package, unless it is missing here."""
+        if self.versions.get(name, "") is None:
+            raise metadata.PackageNotFoundError(name)
+        return self.versions.get(name, "99.0")
+
+    def pictures(self, half, name, count=1):
+        """Put pictures of a class into the data folder."""
+        folder = self.root / "data" / "pets" / half / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            Image.new("RGB", (8, 8)).save(folder / f"{number}.png")
+        return folder
+
+    def kernel(self, *argv, text=None):
+        """Describe the kernel python3 in a folder that Jupyter reads first."""
+        folder = self.root / "jupyter" / "kernels" / "python3"
+        folder.mkdir(parents=True, exist_ok=True)
+        spec = {"argv": [*argv, "-m", "ipykernel_launcher"], "display_name": "Python 3", "language": "python"}
+        (folder / "kernel.json").write_text(json.dumps(spec) if text is None else text)
+        self.patch.setenv("JUPYTER_PATH", str(self.root / "jupyter"))
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    return Machine(tmp_path, monkeypatch)
+
+
+def run_mend(machine, fix):
+    """Run a mend that is a command, as it is printed, in the folder of the repository."""
+    subprocess.run(
+        shlex.split(fix), cwd=paths.LESSONS.parent, check=True, timeout=120, stdout=subprocess.DEVNULL
+    )
+
+
+def fetch(machine, fix):
+    """Run the command that gets CIFAR-10, here from a file; what it names of folders is what counts."""
+    source = machine.root / "mirror"
+    source.write_bytes(OFFICIAL)
+    machine.patch.setenv("VIT_COURSE_CIFAR10_URL", source.as_uri())
+    words = shlex.split(fix)
+    machine.patch.chdir(machine.root)
+    assert words[1:4] == ["-m", "vit_course", "data"] and cifar10.main(words[4:]) == 0
+
+
+def official(machine):
+    """Take a few bytes for the official archive."""
+    size, md5 = len(OFFICIAL), hashlib.md5(OFFICIAL).hexdigest()
+    machine.patch.setattr(cifar10.verify_archive, "__defaults__", (size, md5))
+    known = cifar10.download_cifar10.__kwdefaults__ | {"size": size, "md5": md5}
+    machine.patch.setattr(cifar10.download_cifar10, "__kwdefaults__", known)
+
+
+# -- ways to break it; each returns the check that should notice, and the mend
+
+
+def old_python(machine):
+    return partial(doctor.check_python, (3, 9, 1)), lambda fix: partial(doctor.check_python, (3, 13, 0))
+
+
+def packages(machine):
+    return partial(doctor.check_packages, machine.version, machine.load)
+
+
+def missing_package(machine):
+    machine.versions["einops"] = None
+    return packages(machine), lambda fix: machine.versions.clear()
+
+
+def missing_tool(machine):
+    machine.versions["ruff"] = None
+    return packages(machine), lambda fix: machine.versions.clear()
+
+
+def old_package(machine):
+    machine.versions["numpy"] = "1.20"
+    return packages(machine), lambda fix: machine.versions.clear()
+
+
+def package_without_its_files(machine):
+    machine.hidden["einops"] = ImportError("cannot import name 'rearrange' from 'einops'")
+    return packages(machine), lambda fix: machine.hidden.clear()
+
+
+def library_for_another_system(machine):
+    machine.hidden["PIL"] = OSError("wrong ELF class")
+    return packages(machine), lambda fix: machine.hidden.clear()
+
+
+def torch_is_missing(machine):
+    machine.hidden["torch"] = ModuleNotFoundError("No module named 'torch'")
+    return partial(doctor.check_torch, machine.load), lambda fix: machine.hidden.clear()
+
+
+def torchvision_of_another_torch(machine):
+    machine.hidden["torchvision"] = RuntimeError("operator torchvision::nms does not exist\nmore")
+    return partial(doctor.check_torch, machine.load), lambda fix: machine.hidden.clear()
+
+
+def unknown_profile(machine):
+    machine.patch.setenv("VIT_COURSE_PROFILE", "huge")
+    return doctor.check_profile, lambda fix: machine.patch.delenv("VIT_COURSE_PROFILE")
+
+
+def unknown_device(machine):
+    machine.patch.setenv("VIT_COURSE_DEVICE", "cuda:99")
+    return doctor.check_device, lambda fix: machine.patch.delenv("VIT_COURSE_DEVICE")
+
+
+def little_memory(machine):
+    free = [doctor.GIB]
+    return lambda: doctor.check_memory(lambda: free[0]), lambda fix: free.insert(0, 8 * doctor.GIB)
+
+
+def full_disk(machine):
+    free = [0]
+    return lambda: doctor.check_disk(lambda path: (0, 0, free[0])), lambda fix: free.insert(0, 9 * doctor.GIB)
+
+
+def file_where_answers_go(machine):
+    (machine.root / "answers").touch()
+    return doctor.check_folder, lambda fix: (machine.root / "answers").unlink()
+
+
+def read_only_course(machine):
+    """A hub's shared folder; the mend is to work in a copy."""
+    shut = machine.root
+    access = os.access
+    machine.patch.setattr(os, "access", lambda path, mode: str(path) != str(shut) and access(path, mode))
+
+    def copy(fix):
+        assert f"copy {machine.root}" in fix
+        shutil.copytree(machine.root, machine.home / "course")
+        for module in (doctor, paths):
+            machine.patch.setattr(module, "ROOT", machine.home / "course")
+
+    return doctor.check_folder, copy
+
+
+def no_folder_for_answers(machine):
+    (machine.root / "file").touch()
+    machine.patch.setenv("VIT_COURSE_ANSWERS", str(machine.root / "file" / "answers"))
+    return doctor.check_folder, lambda fix: machine.patch.setenv(
+        "VIT_COURSE_ANSWERS", str(machine.home / "mine")
+    )
+
+
+def data(machine):
+    return partial(doctor.check_data, str(machine.root / "data"))
+
+
+def no_data(machine):
+    official(machine)
+    return data(machine), partial(fetch, machine)
+
+
+def cut_archive(machine):
+    official(machine)
+    (machine.root / "data" / "cifar-10-python.tar.gz").write_bytes(OFFICIAL[:7])
+    return data(machine), partial(fetch, machine)
+
+
+def cut_archive_in_a_folder_that_the_variable_names(machine):
+    official(machine)
+    (machine.root / "mine").mkdir()
+    (machine.root / "mine" / "cifar-10-python.tar.gz").write_bytes(OFFICIAL[:7])
+    machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "mine"))
+    return data(machine), partial(fetch, machine)
+
+
+def damaged_unpacked_files(machine):
+    official(machine)
+    (machine.root / "data" / "cifar-10-batches-py").mkdir()
+    (machine.root / "data" / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"half")
+    return data(machine), partial(fetch, machine)
+
+
+def data_that_are_not_where_the_variable_says(machine):
+    machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "nowhere"))
+
+    def name_another(fix):
+        machine.pictures("train", "cat"), machine.pictures("train", "dog")
+        machine.pictures("test", "cat"), machine.pictures("test", "dog")
+        machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "data" / "pets"))
+
+    return data(machine), name_another
+
+
+def class_without_pictures(machine):
+    for half, name, count in (
+        ("train", "cat", 1),
+        ("train", "dog", 0),
+        ("test", "cat", 1),
+        ("test", "dog", 1),
+    ):
+        machine.pictures(half, name, count)
+    return data(machine), lambda fix: machine.pictures("train", "dog")
+
+
+def class_in_one_half_alone(machine):
+    for half, name in (("train", "cat"), ("train", "dog"), ("test", "cat")):
+        machine.pictures(half, name)
+    return data(machine), lambda fix: machine.pictures("test", "dog")
+
+
+def one_class_alone(machine):
+    machine.pictures("train", "cat"), machine.pictures("test", "cat")
+    return data(machine), lambda fix: (machine.pictures("train", "dog"), machine.pictures("test", "dog"))
+
+
+def own_files(machine):
+    """Copy the course's weights and one record to this machine."""
+    there = {"CHECKPOINTS": machine.root / "data" / "checkpoints", "RUNS": machine.root / "data" / "runs"}
+    for name, folder in there.items():
+        shutil.rmtree(folder, ignore_errors=True)
+        files = getattr(paths, name).rglob("*.safetensors" if name == "CHECKPOINTS" else "*.json")
+        folder.mkdir()
+        for path in sorted(files)[:2]:
+            shutil.copy(path, folder / path.name)
+    git = partial(subprocess.run, cwd=machine.root, check=True, stdout=subprocess.DEVNULL)
+    git(["git", "init", "-q"]), git(["git", "add", "-A"])
+    for name, folder in there.items():
+        machine.patch.setattr(paths, name, folder)
+    return there, lambda fix: git(shlex.split(fix))
+
+
+def flipped_byte_in_weights(machine):
+    there, mend = own_files(machine)
+    path = there["CHECKPOINTS"] / "shapes-vit.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1000] ^= 1
+    path.write_bytes(content)
+    return doctor.check_files, mend
+
+
+def cut_weights(machine):
+    there, mend = own_files(machine)
+    path = there["CHECKPOINTS"] / "cifar-vit.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+    return doctor.check_files, mend
+
+
+def missing_weights(machine):
+    there, mend = own_files(machine)
+    (there["CHECKPOINTS"] / "cifar-vit.safetensors").unlink()
+    return doctor.check_files, mend
+
+
+def cut_record(machine):
+    there, mend = own_files(machine)
+    path = next(there["RUNS"].glob("*.json"))
+    path.write_text(path.read_text()[:100])
+    return doctor.check_files, mend
+
+
+def jupyter_is_missing(machine):
+    machine.hidden["jupyter_client.kernelspec"] = ImportError("No module named 'jupyter_client'")
+    return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
+
+
+def kernel_without_ipykernel(machine):
+    machine.hidden["ipykernel"] = ImportError("No module named 'ipykernel'")
+    return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
+
+
+def kernel_of_a_python_that_is_gone(machine):
+    machine.kernel(str(machine.root / "gone" / "bin" / "python"))
+    return doctor.check_jupyter, partial(run_mend, machine)
+
+
+def kernel_of_an_environment_without_ipykernel(machine):
+    venv.create(machine.root / "bare", with_pip=False)
+    python = "Scripts/python.exe" if sys.platform == "win32" else "bin/python"
+    machine.kernel(str(machine.root / "bare" / python))
+    return doctor.check_jupyter, partial(run_mend, machine)
+
+
+def kernel_with_a_damaged_description(machine):
+    machine.kernel(text='{"argv": [')
+    return doctor.check_jupyter, partial(run_mend, machine)
+
+
+BREAKS = [
+    (old_python, "3.9.1 (needs 3.10)", "install Python 3.10"),
+    (missing_package, "einops is missing", f"{PIP} -r requirements.txt"),
+    (missing_tool, "ruff is missing", f"{PIP} -r requirements.txt"),
+    (old_package, "numpy 1.20 (needs", f"{PIP} -r requirements.txt"),
+    (package_without_its_files, "einops cannot be imported", f"{PIP} --force-reinstall einops"),
+    (library_for_another_system, "pillow cannot be imported (wrong ELF", f"{PIP} --force-reinstall pillow"),
+    (torch_is_missing, "No module named 'torch'", "--force-reinstall torch torchvision"),
+    (torchvision_of_another_torch, "nms does not exist", "--force-reinstall torch torchvision"),
+    (unknown_profile, "'huge'", "unset VIT_COURSE_PROFILE"),
+    (unknown_device, "'cuda:99' is not here", "unset VIT_COURSE_DEVICE"),
+    (little_memory, "1.0 GiB: little", "close other notebooks"),
+    (full_disk, "0.0 GiB free", "pip cache purge"),
+    (file_where_answers_go, "answers is a file; right answers are kept in ~/vit-course-answers", "delete it"),
+    (read_only_course, "the course is read-only; right answers are kept in ~/vit-course-answers", "copy "),
+    (no_folder_for_answers, "file is a file", "set VIT_COURSE_ANSWERS to a folder"),
+    (no_data, "lessons use Shapes-10", "-m vit_course data"),
+    (cut_archive, "has 7 bytes", "-m vit_course data"),
+    (cut_archive_in_a_folder_that_the_variable_names, "has 7 bytes", "-m vit_course data --root "),
+    (damaged_unpacked_files, "data_batch_1 of ", "-m vit_course data"),
+    (
+        data_that_are_not_where_the_variable_says,
+        "where there are no data",
+        "set it to a folder with pictures",
+    ),
+    (class_without_pictures, "dog holds no pictures", "give every class pictures"),
+    (class_in_one_half_alone, "class dog is in train/ or in test/ alone", "give every class pictures"),
+    (one_class_alone, "there is one class alone, cat", "give every class pictures"),
+    (
+        flipped_byte_in_weights,
+        "shapes-vit.safetensors is damaged",
+        "git checkout -- data/checkpoints data/runs",
+    ),
+    (cut_weights, "cifar-vit.safetensors is damaged", "git checkout -- data/checkpoints data/runs"),
+    (missing_weights, "cifar-vit missing", "git checkout -- data/checkpoints data/runs"),
+    (cut_record, ".json is damaged", "git checkout -- data/checkpoints data/runs"),
+    (jupyter_is_missing, "No module named 'jupyter_client'", f"{PIP} jupyterlab"),
+    (kernel_without_ipykernel, "No module named 'ipykernel'", f"{PIP} --force-reinstall ipykernel"),
+    (kernel_of_a_python_that_is_gone, "which is not here", "remove -f python3"),
+    (kernel_of_an_environment_without_ipykernel, "which lacks ipykernel", "remove -f python3"),
+    (kernel_with_a_damaged_description, "description is damaged", "remove -f python3"),
+]
+
+
+@pytest.mark.parametrize(("way", "words", "mend"), BREAKS, ids=[row[0].__name__ for row in BREAKS])
+def test_the_doctor_names_what_is_broken_and_its_mend_works(way, words, mend, machine, capsys):
+    check, do = way(machine)
+    (finding,) = doctor.run((check,)) if hasattr(check, "__name__") else [check()]
+    assert finding.status in ("warn", "fail") and words in finding.detail and mend in finding.fix, finding
+    assert "\n" not in finding.detail + finding.fix
+    check = do(finding.fix) if way is old_python else (do(finding.fix), check)[1]
+    assert check().status == "ok", check()
+
+
+def test_what_needs_a_broken_torch_is_not_blamed_too(machine):
+    machine.hidden["torch"] = ModuleNotFoundError("No module named 'torch'")
+    machine.versions |= {"torch": None, "torchvision": None}
+
+    def check_torch():
+        return doctor.check_torch(machine.load)
+
+    found = doctor.run((packages(machine).func, check_torch, doctor.check_device, doctor.check_files))
+    assert [one.status for one in found] == ["ok", "fail", "skip", "skip"]
+    assert packages(machine)().status == "ok"

@@ -65,7 +65,7 @@ def examples(dataset):
 figure = plots.image_row(
     [examples(known), examples(ours)],
     ["pre-training: nine classes", "our task: ten classes"],
-    f"Which shape will be new to the pre-trained model? '{ours.classes[-1]}'",
+    f"'{ours.classes[-1]}' will be new to the pre-trained model",
 )
 figure.set_size_inches(7, 2.3)
 plots.show(figure, "Two sheets of small pictures of shapes: nine for the pre-training, ten for the task.")

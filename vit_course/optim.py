@@ -1,6 +1,6 @@
 """How weights are changed: the schedule of the learning rate, who decays, who learns slower, and the optimisers.
 
-Lesson 07 builds schedule and decay groups, lesson 12 the rates by layer; `train` uses all of it.
+Lesson 07 builds schedule and decay groups, lesson 12 shows the rates by layer; `train` uses all of it.
 """
 
 import math

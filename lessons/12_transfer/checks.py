@@ -80,9 +80,9 @@ class Before:
             )
 
 
-def changed(answer, model: nn.Module, *arguments) -> nn.Module:
+def changed(answer, model: nn.Module, *arguments, where: str = "") -> nn.Module:
     """Run an answer that should change a model in place and return it."""
-    where = f"with {', '.join(repr(argument) for argument in arguments)}: " if arguments else ""
+    where = where or f"with {', '.join(map(repr, arguments))}: "
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
     if isinstance(result, Exception):
         raise Mistake(f"{where}your code stopped with {explain_error(result)}")
@@ -597,6 +597,12 @@ def all_tokens(table, old, new, prefix):
     return F.interpolate(table.transpose(1, 2), size=count, mode="linear").transpose(1, 2)
 
 
+def nearest(table, old, new, prefix):
+    grid = table[:, prefix:].reshape(1, *old, -1).permute(0, 3, 1, 2)
+    copied = F.interpolate(grid, size=new, mode="nearest").permute(0, 2, 3, 1).flatten(1, 2)
+    return torch.cat([table[:, :prefix], copied], dim=1)
+
+
 def zero_cls(table, old, new, prefix):
     found = resample_pos_embed(table, old, new, prefix)
     found[:, :prefix] = 0
@@ -620,10 +626,10 @@ def larger_patches(model, img_size):
     return model
 
 
-def new_table(model: VisionTransformer, answer: Callable, img_size: Any) -> Tensor | None:
+def new_table(model: VisionTransformer, answer: Callable, img_size: Any, where: str = "") -> Tensor | None:
     """Return the positions of a model after an answer has changed it."""
     before = model.pos_embed
-    table = changed(answer, model, img_size).pos_embed
+    table = changed(answer, model, img_size, where=where).pos_embed
     if before is None:
         return table
     if not isinstance(table, nn.Parameter) or "pos_embed" not in dict(model.named_parameters()):
@@ -634,7 +640,7 @@ def new_table(model: VisionTransformer, answer: Callable, img_size: Any) -> Tens
 
 
 def run(answer: Callable, given: Small, img_size: Any) -> Tensor | None:
-    return new_table(trained(**given.options), answer, img_size)
+    return new_table(trained(**given.options), answer, img_size, f"on {given!r}, with img_size {img_size}: ")
 
 
 def becomes_a_tensor(model, img_size):
@@ -702,6 +708,9 @@ stretches_learned_positions = results(
         ),
         "the positions are bilinear; the course's own `resample_pos_embed` is bicubic": table_by(
             lambda *case: resample_pos_embed(*case, mode="bilinear")
+        ),
+        "the positions are copies of the nearest old ones; `resample_pos_embed` interpolates, bicubic": table_by(
+            nearest
         ),
         "the positions are interpolated without antialiasing, which `resample_pos_embed` does": table_by(
             lambda *case: resample_pos_embed(*case, antialias=False)

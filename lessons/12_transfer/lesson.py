@@ -65,7 +65,7 @@ def examples(dataset):
 figure = plots.image_row(
     [examples(known), examples(ours)],
     ["pre-training: nine classes", "our task: ten classes"],
-    f"Which shape will be new to the pre-trained model? '{ours.classes[-1]}'",
+    f"'{ours.classes[-1]}' will be new to the pre-trained model",
 )
 figure.set_size_inches(7, 2.3)
 plots.show(figure, "Two sheets of small pictures of shapes: nine for the pre-training, ten for the task.")
@@ -454,13 +454,15 @@ titles = {
     "interpolated": "48 pixels, interpolated",
     "random-positions": "48 pixels, random positions",
     "same-size": "32 pixels",
+    "nothing": "48 pixels, from nothing, as many steps",
 }
 stages = {"start_accuracy": "before the first step", "test_accuracy": "after fine-tuning"}
 
 rows = []
 for stage, name in stages.items():
     results = {
-        title: [100 * r[stage] for r in resolution if r["step"] == step] for step, title in titles.items()
+        title: [100 * r[stage] for r in resolution if r["step"] == step and stage in r]
+        for step, title in titles.items()
     }
     results = {title: values for title, values in results.items() if values}
     found, columns = result_table(results, titles["interpolated"])

@@ -131,7 +131,7 @@ views = [unpatchify(corrupt(patches, grey, share)[0], 8, (8, 8))[0] for share in
 plots.show(
     plots.image_row(
         [photo[0], *views],
-        ["the picture", *(f"{share:.0%} corrupted" for share in shares)],
+        ["the picture", *(f"{100 * share:.0f} % corrupted" for share in shares)],
         "BERT hides 15 % of the words, the paper 50 % of the patches, MAE 75 %",
     ),
     "The portrait, then with 15, 50 and 75 percent of its 64 patches corrupted: most of those are grey, a few are "
@@ -477,7 +477,9 @@ print("patches in their own place:", (back == patches).all(dim=-1).sum().item(),
 # %% fold
 sheets = [photo[0], unpatchify(visible, 8, (4, 4))[0], unpatchify(back, 8, (8, 8))[0]]
 plots.show(
-    plots.image_row(sheets, ["the picture", "`visible`", "put back"], "A quarter of the portrait"),
+    plots.image_row(
+        sheets, ["the picture", "the visible ones, as drawn", "put back"], "A quarter of the portrait"
+    ),
     "The portrait; its 16 visible patches in random order, as a small square; and the same patches in their places, with "
     "grey between them.",
 )
@@ -545,7 +547,12 @@ table(rows, ["patches read", "tokens", "GFLOP, B/16", "milliseconds here"])
 # its own mean and deviation, with a squared error. The time of pre-training stands beside the result.
 
 # %% tags=["nbval-ignore-output"]
-TASKS = {"colours": "colour classes", "pixels": "pixels", "vit": "from scratch"}
+TASKS = {
+    "colours": "colour classes",
+    "pixels": "pixels",
+    "vit": "from scratch",
+    "nothing": "from scratch, as many steps",
+}
 HITS = {"colours": "right classes", "pixels": "variance explained"}
 records = load_records("masked")
 fractions = load_records("fractions", records[0]["size"]) if records else []
@@ -555,7 +562,7 @@ for record in records + fractions:
     if task in TASKS and (record in records or share in ("1", "10", "100")):
         found = curves.setdefault(TASKS[task], {}).setdefault(float(share), [])
         found.append(100 * record["test_accuracy"])
-    if record in records:
+    if record in records and record.get("pretraining"):
         started[TASKS[task]] = record["pretraining"] | {"hit": HITS[task]}
 rows = [
     [name, about["pictures"], about["epochs"], minutes(about["seconds"])]

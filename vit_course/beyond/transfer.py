@@ -1,6 +1,6 @@
 """Take a trained ViT to another task: a new head, another resolution, frozen parts, slower layers (paper, 3.2).
 
-Works on models of `vit` and on data sets of `data`; `train` asks `layer_scale`. Lesson 12 builds the first four.
+Works on models of `vit` and on data sets of `data`; `train` asks `layer_scale`. Lesson 12 builds the first three.
 """
 
 import math

@@ -290,3 +290,17 @@ def test_making_slips_leaves_the_finished_version_as_it_was():
     assert all(torch.equal(a, softened(*case)) for a, case in zip(before, TOKENS, strict=True))
     again = family.main.made(None, {})
     assert all(torch.equal(a, again(*case)) for a, case in zip(before, TOKENS, strict=True))
+
+
+def test_a_slip_with_a_loop_that_never_ends_is_left(monkeypatch):
+    monkeypatch.setattr("vit_course.classroom.checks.explain.trial.LINES", 500)
+
+    def halvings(number):
+        count = 0
+        while number > 1:
+            number, count = number // 2, count + 1
+        return count
+
+    with pytest.raises(Mistake) as told:  # many slips of this loop run for ever; one is the answer's
+        compare(lambda number: halvings(number) + (number > 4), halvings, [(1,), (2,), (9,), (33,), (100,)])
+    assert "expected" in str(told.value) or "what comes out when" in str(told.value)

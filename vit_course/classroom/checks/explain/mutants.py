@@ -10,11 +10,9 @@ from typing import Any
 
 from vit_course.classroom.checks.explain.edits import Edit
 from vit_course.classroom.checks.explain.slips import edits
-from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.explain.trial import SLIPPED_FILE, Trial
 from vit_course.classroom.checks.explain.values import as_tensor
 from vit_course.classroom.checks.words import difference
-
-FILE = "<the finished version with a slip>"
 
 
 @dataclass
@@ -46,7 +44,7 @@ class Part:
         for slot, new in changes:
             slot.put(placed(new() if callable(new) else new, slot.node))
         try:
-            return compile(self.tree, FILE, "exec")
+            return compile(self.tree, SLIPPED_FILE, "exec")
         except (SyntaxError, ValueError, TypeError):
             return None
         finally:

@@ -51,13 +51,19 @@ def renamed(places: list[Slot], tree: ast.AST) -> Iterator[Edit]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             around = next((f for f in reversed(slot.around) if f in inside), None)
             names = inside.get(around, set())
-            for other in sorted(names - {node.id, "self"}) if node.id in names else ():
+            for other in sorted(names - {node.id, "self", receiver(slot.parent)}) if node.id in names else ():
                 yield instead(slot, ast.Name(other, ast.Load()), 2)
             for value in constants(around, node.id):
                 yield instead(slot, written(value), 2)
         elif is_part(node) and isinstance(node.ctx, ast.Load):
             for other in sorted(owned[node.value.id] - {node.attr}):
                 yield instead(slot, ast.Attribute(node.value, other, ast.Load()), 1)
+
+
+def receiver(node: ast.AST) -> str:
+    """Return the name whose method is called, or "": a list that is put into itself cannot be computed with."""
+    function = getattr(node, "func", None)
+    return getattr(getattr(function, "value", None), "id", "") if isinstance(function, ast.Attribute) else ""
 
 
 def constants(function: ast.FunctionDef | None, name: str) -> list[Any]:

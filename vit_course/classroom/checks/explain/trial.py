@@ -1,14 +1,21 @@
 """A wrong answer, its results and the wanted ones, and what more calls need."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter, thread_time
+from types import FrameType
 from typing import Any
 
 from torch import nn
 
 from vit_course.classroom.checks.guard import OutOfTime, restart_clock
 from vit_course.classroom.checks.outcome import copy, outcome
+
+SLIPPED_FILE = "<the finished version with a slip>"
+LINES = 20_000
+"""So many lines a finished version with a slip may run for one case: a slip can make a loop that never ends."""
 
 
 @dataclass
@@ -65,12 +72,37 @@ class Trial:
         restart_clock()
         try:
             if self.ready is None or anew:
-                return self.run(made, *copy(self.cases[i]))
+                with few_lines():
+                    return self.run(made, *copy(self.cases[i]))
             if i not in self.finished:
                 self.finished[i] = self.ready(self.reference, self.cases[i][0]).eval()
             self.finished[i].__class__ = made
-            return self.finished[i](*copy(tuple(self.cases[i][1:])))
+            with few_lines():
+                return self.finished[i](*copy(tuple(self.cases[i][1:])))
         except Exception as error:
             return error
         except OutOfTime:
             return TimeoutError()
+
+
+@contextmanager
+def few_lines() -> Iterator[None]:
+    """Stop code with a slip that runs too many lines, by an `OutOfTime`."""
+    left = LINES
+
+    def line(frame: FrameType, event: str, argument: object) -> Callable:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OutOfTime
+        return line
+
+    def call(frame: FrameType, event: str, argument: object) -> Callable | None:
+        return line if frame.f_code.co_filename == SLIPPED_FILE else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

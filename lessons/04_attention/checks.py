@@ -457,7 +457,7 @@ def say_what_is_dropped(answer: type, wanted: bool, how: str, rows: Callable, ra
 
 @demand(
     {
-        "`attn_drop` does nothing in training": [steps(drop=keeps_all), fused(lambda self: 0.0)],
+        "no attention weight is dropped in training": [steps(drop=keeps_all), fused(lambda self: 0.0)],
         "you return the weights after dropout": steps(
             weigh=lambda self, q, k: Steps.drop(self, Steps.weigh(self, q, k)), drop=keeps_all
         ),
@@ -484,7 +484,10 @@ def drops_weights_at_the_rate(answer):
         how = f"with return_attention={wanted} and attn_drop=0.25"
         result, rows, whole = one_token(answer, wanted, attn_drop=0.25)
         if rows(1).all():
-            raise Mistake(f"{how} `attn_drop` does nothing in training: it should drop attention weights")
+            raise Mistake(
+                f"{how} no attention weight is dropped in training: F.dropout belongs on the weights, after the "
+                "softmax. A *score* of 0 is no weight of 0"
+            )
         if wanted and not torch.allclose(result[1], torch.ones_like(result[1])):
             raise Mistake(
                 "you return the weights after dropout: their rows no longer sum to 1. Return those from before"

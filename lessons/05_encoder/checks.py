@@ -314,8 +314,9 @@ exercise(
             ),
             "does your dropout or drop path use the rate it is given": [
                 mlp_of_rate(lambda drop: 1 - drop),
-                mlp_of_rate(lambda drop: drop, default=0.1),
+                mlp_of_rate(lambda drop: 0.1),
             ],
+            "the default of `drop` should be 0.0": mlp_of_rate(lambda drop: drop, default=0.1),
         },
     ),
     takes_sizes_by_place,

@@ -481,6 +481,7 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
         parameter.requires_grad_(False)
     yield "one with frozen parts", frozen
     yield "a single linear layer in nn.Sequential", nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    yield "a linear layer alone", nn.Linear(4, 2)
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
 
@@ -549,7 +550,7 @@ FORM = (
         "the decays are swapped": two_groups(lambda name, p: not is_matrix(name, p)),
         "is frozen (requires_grad is False)": two_groups(trainable=False),
         "is in no groups": changed(lambda groups, model: groups[:1]),
-        "is in 2 groups": changed(in_both),
+        "comes 2 times": changed(in_both),
         "it has 3 axes, but it is no weight matrix": two_groups(lambda name, p: p.ndim >= 2),
         "decays: it is a bias": two_groups(
             lambda name, p: "token" not in name and "pos" not in name and "norm" not in name
@@ -626,7 +627,9 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
             raise Mistake(f"{where} is frozen (requires_grad is False): leave frozen parameters out")
         if p.requires_grad and len(got) != 1:
             raise Mistake(
-                f"{where} is in {len(got) or 'no'} groups: every trainable parameter belongs in exactly one"
+                f"{where} "
+                + (f"comes {len(got)} times in your groups" if got else "is in no groups")
+                + ": every trainable parameter belongs in exactly one, once"
                 + ("" if got else "; one in none is never trained")
             )
         if got and abs(got[0] - wanted[id(p)]) > 1e-6:

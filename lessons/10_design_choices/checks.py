@@ -305,7 +305,7 @@ def plan_without_zeros(base, changes):
 
 def planned(function: Callable, base: dict, changes: dict):
     """Run an answer, base and changes left as they are; a plan becomes a list, so that its order counts."""
-    why = "so the changes pile up: start each experiment from a fresh copy, dict(base)"
+    why = "it is still needed. Start each experiment from a fresh copy, dict(base)"
     plan = unchanged("base", "changes", why=why)(function, base, changes)
     if not isinstance(plan, dict):
         return plan
@@ -333,7 +333,7 @@ def returns_a_dict(answer):
 
 @demand(
     {
-        "two experiments share one dict": lambda base, changes: one_at_a_time(base, changes) | {"base": base},
+        "share one dict": lambda base, changes: one_at_a_time(base, changes) | {"base": base},
     }
 )
 def gives_each_experiment_a_dict(answer):
@@ -341,8 +341,8 @@ def gives_each_experiment_a_dict(answer):
     plan = answer(base, CHANGES)
     if len({id(base), *map(id, plan.values())}) <= len(plan):
         raise Mistake(
-            "two experiments share one dict, so changing one later would change the other: make a copy for each, "
-            "the base included"
+            "two experiments, or one of them and the base that was given, share one dict, so changing one later "
+            "would change the other: make a copy for each, the base included"
         )
 
 
@@ -442,8 +442,8 @@ exercise(
             "a new value of 0, None or False is a value too: test with `in`, not with `if value`": (
                 plan_without_zeros
             ),
-            "your code changes `base` itself: so the changes pile up": writing_into_base,
-            "your code changes `changes` itself: so the changes pile up": writing_into_changes,
+            "your code changes `base` itself": writing_into_base,
+            "your code changes `changes` itself": writing_into_changes,
         },
         run=planned,
     ),

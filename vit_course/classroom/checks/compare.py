@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain import explain
+from vit_course.classroom.checks.explain.defaults import demand_defaults
 from vit_course.classroom.checks.explain.probes import varies
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.outcome import (
@@ -130,6 +131,9 @@ def compare_modules(
         return ready(module_class, options).eval()(*inputs)
 
     compare(answer, reference, cases, mistakes, run, ready=ready)
+    demand_defaults(
+        answer, reference
+    )  # before training: another default of a rate would look like another mistake
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()

@@ -235,11 +235,19 @@ def one_kind_of_input(trial: Trial) -> str:
     }  # the last two are told by `simpler_input`, if they are true; here they only make others doubtful
     chosen = overall if separates(square) else squares
     found = [words for words, test in (chosen | others).items() if separates(test)]
-    return (
-        f"right where {found[0]}, wrong elsewhere"
-        if len(found) == 1 and len(found[0]) > 1 and len(right) > 2
-        else ""
-    )
+    if len(found) != 1 or len(found[0]) == 1 or len(right) < 3 or split_by_others(trial, right):
+        return ""
+    return f"right where {found[0]}, wrong elsewhere"
+
+
+def split_by_others(trial: Trial, right: list[bool]) -> bool:
+    """Tell whether the plain numbers and words given to an argument are others in all right cases than in all wrong."""
+    values: dict[str, tuple[set, set]] = {}
+    for case, fine in zip(trial.cases, right, strict=True):
+        for name, value, _ in places(trial, case):
+            if isinstance(value, int | float | str) and name not in SIDES:
+                values.setdefault(name, (set(), set()))[fine].add(value)
+    return any(wrong and fine and not wrong & fine for wrong, fine in values.values())
 
 
 def square(trial: Trial, case: tuple, only: str = "") -> bool | None:

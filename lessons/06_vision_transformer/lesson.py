@@ -141,7 +141,7 @@ table(rows, ["part", "whose", "calls in one forward pass"])
 # 4. *Step*: `optimizer.step()` moves every weight a little, against its gradient.
 #
 # The **optimiser** knows how far. Ours is AdamW (lesson 07). An **epoch** shows each picture once. The order is drawn anew
-# each time, since data sets are often sorted, and pictures of one class in a row would pull the model to and fro.
+# each time, since data sets are often sorted, and pictures of one class in a row would pull the model this way and that.
 #
 # A model has two **modes**. In training mode, `model.train()`, dropout and drop path are at work; in evaluation mode,
 # `model.eval()`, they are not. The mode stays as it is until somebody changes it.

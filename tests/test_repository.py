@@ -169,7 +169,7 @@ def test_a_class_that_asks_for_constraints_gets_them():
     if not shutil.which("make"):
         pytest.skip("there is no make")
     plain, held = (
-        subprocess.run([*command, *more], capture_output=True, text=True, check=True).stdout
+        subprocess.run([*command, "SKIP_INSTALL=", *more], capture_output=True, text=True, check=True).stdout
         for more in ([], ["CONSTRAINTS=1"])
     )
     assert "constraints.txt" not in plain

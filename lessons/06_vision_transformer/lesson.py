@@ -204,7 +204,7 @@ dataset = load_dataset("auto")
 count = min(profile.pick(smoke=1_000, cpu=20_000, gpu=50_000), len(dataset.train_images))
 checked = min(profile.pick(smoke=500, cpu=5_000, gpu=10_000), len(dataset.test_images))
 part = dataset.subset(count, checked)
-print(part)
+print(part.provenance)
 stats = part.channel_stats()
 train_images, test_images = (normalize(x, *stats) for x in (part.train_images, part.test_images))
 channels, height, width = train_images.shape[1:]
@@ -281,7 +281,8 @@ if at_home:
 
 if record := recorded_run():
     log, spent = record["log"], minutes(sum(row["seconds"] for row in record["log"]))
-    print(f"recorded: {percent(log[-1]['test_accuracy'])} after {len(log)} epochs, {spent}; {record['data']}")
+    print(f"recorded: {percent(log[-1]['test_accuracy'])} after {len(log)} epochs, {spent}")
+    print(record["data"])
 
 # %% [markdown]
 # ## 5. Whose parts have learned?
@@ -589,7 +590,7 @@ if file.exists():
         plots.image_row([photo], [best], "Your model names a photo"), f"The portrait, with the name {best}."
     )
 else:
-    print(f"{file.name} is not on this machine, so there is nothing to show. Set download = True, or go on.")
+    print(f"{file.name} is not on this machine, so there is nothing to show.\nSet download = True, or go on.")
 
 # %% [markdown]
 # (The photo shows an officer. ImageNet has no class "person", but it has "military uniform".)

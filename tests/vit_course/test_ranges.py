@@ -160,7 +160,7 @@ def test_a_mistyped_command_line_is_refused_in_one_line_by_the_run_and_by_the_dr
     line, dry, pictures, capsys
 ):
     error = refusal([*line.split(" "), *["--dry-run"] * dry], capsys)
-    words = re.findall(r"[a-z-]{3,}|[0-9.]+", line.replace("Nano/", "patch_size "))
+    words = re.findall(r"[a-z]+(?:-[a-z]+)*|[0-9.]+", line.replace("Nano/", "patch_size "))
     error = error.replace(",", "")
     assert any(word in error or word.replace("-", "_") in error for word in words), error
 

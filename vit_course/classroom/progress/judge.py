@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -39,6 +40,8 @@ if "forkserver" in METHODS:
 STARTERS = read_starters()
 KINDS = ("right", "wrong", "unfinished", "stopped")
 LONGEST = 100_000
+START_SECONDS = 60.0
+"""So long a process may take to begin and to read files, on a slow machine."""
 TRIES = 3
 """A process that had to be ended is started again after the answer that it died of, so many times in all."""
 
@@ -70,43 +73,48 @@ class Judged:
 
 def judge(files: Mapping[str, bytes], limits: Limits = Limits()) -> Judged:
     """Check all answers in some files, by name of the file: kept answers and notebooks."""
-    judged = Judged()
+    judged, deadline = Judged(), time.monotonic() + limits.student
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory(prefix="vit-course-", ignore_cleanup_errors=True) as folder:
-            if run_process(folder, dict(files), judged, limits):
+            if run_process(folder, dict(files), judged, limits, deadline):
                 return judged
     judged.notes.append(f"its process had to be ended {TRIES} times: the rest was not looked at")
     return judged
 
 
-def run_process(folder: str, files: dict[str, bytes], judged: Judged, limits: Limits) -> bool:
-    """Go through the answers that are not judged yet, in a new process; tell whether it came to the end."""
+def run_process(
+    folder: str, files: dict[str, bytes], judged: Judged, limits: Limits, deadline: float
+) -> bool:
+    """Go through the answers that are not judged yet, in a new process; tell whether there is no more to do."""
     ours, theirs = START.Pipe(duplex=False)
-    process = START.Process(
-        target=send_all, args=(theirs, folder, files, list(judged.found), limits), daemon=True
-    )
+    given = theirs, folder, files, list(judged.found), limits
+    process = START.Process(target=send_all, args=given, daemon=True)
     process.start()
     theirs.close()
-    current = "end"
+    patience, current = START_SECONDS, ""
     try:
-        while ours.poll(max(60.0, 4 * limits.seconds) if current == "end" else 4 * limits.seconds):
+        while ours.poll(max(0.0, min(patience, deadline - time.monotonic()))):
             message = json.loads(ours.recv_bytes(LONGEST))
-            kind, current = str(message["kind"]), str(message.get("name", ""))
+            kind, current = str(message["kind"]), str(message["name"])
             if kind == "end":
                 return True
-            note_down(kind, current, str(message.get("text", "")), judged)
-        died = f"it was still running after {4 * limits.seconds:g} seconds and would not stop"
+            note_down(kind, current, str(message["text"]), judged)
+            patience = 4 * limits.seconds
+        if time.monotonic() >= deadline:
+            judged.notes.append(f"more than {limits.student:g} seconds in all: the rest was not looked at")
+            return True
+        why = f"it was still running after {patience:g} seconds and would not stop"
     except EOFError:
-        died = "it ended its process"
+        why = "it ended its process"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        died = "its process wrote nonsense"
+        why = "its process wrote nonsense"
     finally:
         end(process)
         ours.close()
     if current in EXERCISES and current not in judged.found:
-        judged.found[current] = Found("stopped", died)
+        judged.found[current] = Found("stopped", why)
     else:
-        judged.notes.append(died)
+        judged.notes.append(why)
     return False
 
 

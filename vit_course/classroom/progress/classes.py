@@ -81,7 +81,11 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     parts = [class_table(students, lessons), LEGEND]
     notes = [f"{student.name}: {note}" for student in students for note in student.notes]
     if notes:
-        parts.append("\n".join(["Not everything could be checked:", *(line(note, "  ") for note in notes)]))
+        parts.append(
+            "\n".join(
+                ["Not everything could be checked:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
+            )
+        )
     talks = talk_about(students, lessons)
     texts = [text for one in talks[:TALKS] for text in talk_lines(one)]
     if talks[TALKS:]:
@@ -98,7 +102,7 @@ def class_table(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     rows = [["there are", *counts, str(sum(len(lesson.names) for lesson in lessons))]]
     for student in students:
         cells = [cell(student, lesson) for lesson in lessons]
-        rows.append([line(student.name, width=NAME), *cells, str(student.count(student.found, "right"))])
+        rows.append([short(student.name, NAME), *cells, str(student.count(student.found, "right"))])
     return str(table(rows, columns))
 
 
@@ -111,18 +115,23 @@ def cell(student: Student, lesson: Lesson) -> str:
 def talk_lines(one: TalkAbout) -> list[str]:
     """Return an exercise and its mistakes as lines."""
     rest = one.begun - one.right - one.wrong
-    heads = f"{one.lesson}  {one.exercise}: {one.right} of {one.begun} right, {one.wrong} wrong, {rest} not written"
-    lines = [heads] + [
-        f"{count:6}  {line(words, width=WIDTH - 8)}" for words, count in one.mistakes[:MISTAKES]
-    ]
+    counts = f"{one.right} of {one.begun} right, {one.wrong} wrong, {rest} not written"
+    texts = [f"{one.lesson}  {one.exercise}: {counts}"]
+    for words, count in one.mistakes[:MISTAKES]:
+        wrapped = textwrap.wrap(plain(words), WIDTH - 8, max_lines=2, placeholder=" ...")
+        texts += [f"{count:6}  {wrapped[0]}", *(f"{'':8}{more}" for more in wrapped[1:])]
     others = sum(count for _, count in one.mistakes[MISTAKES:])
-    return lines + [f"{others:6}  others"] * bool(others)
+    return texts + [f"{others:6}  other mistakes"] * bool(others)
 
 
-def line(text: str, before: str = "", width: int = WIDTH) -> str:
-    """Return a text of somebody else as one line that no terminal takes for a command."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    return before + textwrap.shorten(plain, width - len(before), placeholder=" ...")
+def plain(text: str) -> str:
+    """Return a text of somebody else without what a terminal takes for a command."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def short(text: str, width: int = WIDTH) -> str:
+    """Return a text of somebody else as one line."""
+    return textwrap.shorten(plain(text), width, placeholder=" ...")
 
 
 def class_csv(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
@@ -134,10 +143,10 @@ def class_csv(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     for student in students:
         counts = [student.count(lesson.names, "right") for lesson in lessons]
         kinds = [student.found[name].kind if name in student.found else "" for name in names]
-        writer.writerow([plain(student.name), *counts, *kinds, plain("; ".join(student.notes))])
+        writer.writerow([unread(student.name), *counts, *kinds, unread("; ".join(student.notes))])
     return file.getvalue()
 
 
-def plain(text: str) -> str:
+def unread(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

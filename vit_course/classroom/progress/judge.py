@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from vit_course.classroom.checks.diagnosis import diagnose
+from vit_course.classroom.checks.diagnosis import diagnose, found
 from vit_course.classroom.checks.guard import TimeLimit, untouched
 from vit_course.classroom.checks.registry import EXERCISES
 from vit_course.classroom.checks.source import resolved
@@ -161,8 +161,8 @@ def send_all(
                 send("note", text=f"{path}: {why}")
     for name in (name for name in EXERCISES if name in answers and name not in known):
         send("begin", name)
-        found = [judge_text(name, text) for text in dict.fromkeys(answers[name])]
-        best = min(found, key=lambda one: KINDS.index(one.kind))
+        all_found = [judge_text(name, text) for text in dict.fromkeys(answers[name])]
+        best = min(all_found, key=lambda one: KINDS.index(one.kind))
         send(best.kind, name, best.mistake)
     send("end")
     os._exit(0)  # a thread that an answer left behind is not waited for
@@ -185,7 +185,9 @@ def judge_text(name: str, text: str) -> Found:
         with untouched(), limit:
             exec(compile(text, file, "exec", dont_inherit=True), space)
     except BaseException as error:
-        return Found("wrong", first_sentence(f"to define it stops with {explain_error(error)}"))
+        if isinstance(error, Exception):
+            return Found("wrong", first_sentence(f"its cell or file stops with {explain_error(error)}"))
+        return Found("wrong", first_sentence(found(error, limit.seconds)))
     if name not in space:
         return Found("wrong", "nothing of this name is defined")
     tree = ast.parse(text)

@@ -76,10 +76,8 @@ def next_text(progress: Mapping[str, Any]) -> str:
         return "All exercises are right."
     names = " and ".join(following["exercises"])
     took = minutes(60 * sum(row["minutes_left"] for row in progress["lessons"]))
-    return (
-        f"Next: {names}, in notebooks/{following['lesson']}.ipynb ({following['minutes']} minutes). "
-        f"All that is left: {took}."
-    )
+    place = f"notebooks/{following['lesson']}.ipynb"
+    return f"All that is left: {took}.\nNext: {names}, in {place} ({following['minutes']} minutes)."
 
 
 def export(path: Path) -> int:

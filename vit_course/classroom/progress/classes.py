@@ -80,12 +80,8 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     """Return the table, what went wrong while it was made, and what to talk about."""
     parts = [class_table(students, lessons), LEGEND]
     notes = [f"{student.name}: {note}" for student in students for note in student.notes]
-    if notes:
-        parts.append(
-            "\n".join(
-                ["Not everything could be checked:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
-            )
-        )
+    lines = ["Not everything could be checked:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
+    parts.append("\n".join(lines) if notes else "")
     talks = talk_about(students, lessons)
     texts = [text for one in talks[:TALKS] for text in talk_lines(one)]
     if talks[TALKS:]:

@@ -426,9 +426,8 @@ def test_the_minutes_left_are_those_of_the_tasks_that_are_not_right_and_the_firs
     assert sum(row["minutes_left"] for row in progress["lessons"]) == sum(task.minutes for task in left)
     assert progress["next"]["lesson"] == LESSONS[1].slug and progress["next"]["exercises"] == ["patchify"]
     lines = student.student_text(progress).splitlines()
-    assert max(map(len, lines)) <= 100 and lines[-1].startswith(
-        "Next: patchify, in notebooks/01_patches.ipynb"
-    )
+    assert max(map(len, lines)) <= 100
+    assert lines[-1].startswith("Next: patchify, in notebooks/01_patches.ipynb")
 
 
 def test_an_export_is_what_a_class_is_made_of(answers, tmp_path, capsys):

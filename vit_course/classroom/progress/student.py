@@ -60,7 +60,7 @@ def student_text(progress: Mapping[str, Any]) -> str:
     lines = []
     for row in rows:
         count = f"{len(row['right'])} of {len(row['right']) + len(row['left'])}"
-        todo = textwrap.shorten(", ".join(row["left"]), WIDTH - 48, placeholder=" ...")
+        todo = textwrap.shorten(", ".join(row["left"]), WIDTH - 52, placeholder=" ...")
         title = textwrap.shorten(row["title"].partition(":")[0], 22, placeholder=" ...")
         lines.append([row["lesson"][:2], title, count, row["minutes_left"] or "–", todo or "all right"])
     text = [f"{right} of {right + left} exercises are right.", ""]

@@ -1,12 +1,13 @@
 """A student's own progress: lesson by lesson what is right, the minutes left, and the next exercise."""
 
+import os
 import textwrap
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vit_course.classroom.checks.kept import folders, kept_files
+from vit_course.classroom.checks.kept import kept_files
 from vit_course.classroom.numbers import minutes
 from vit_course.classroom.progress.judge import Found, Limits, judge
 from vit_course.classroom.progress.tasks import Lesson, Task
@@ -91,4 +92,9 @@ def export(path: Path) -> int:
 
 def where() -> str:
     """Say where kept answers are looked for."""
-    return "Kept answers are looked for in " + " and ".join(map(str, folders())) + "."
+    chosen = os.environ.get("VIT_COURSE_ANSWERS")
+    place = (
+        chosen
+        or "the folder answers, and where that cannot be written in vit-course-answers in your home folder"
+    )
+    return f"Right answers of notebooks are kept in {place}."

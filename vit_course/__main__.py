@@ -1,4 +1,4 @@
-"""The door of the package: `python -m vit_course doctor | data | train | experiments`.
+"""The door of the package: `python -m vit_course doctor | data | train | experiments | progress`.
 
 It opens on any Python from 3.6 on, with no package installed, so that it can say what is missing. Hence annotations
 in quotes, here and in the doctor.
@@ -16,6 +16,10 @@ COMMANDS = {
     "data": ("vit_course.data.cifar10", "download CIFAR-10 and verify it"),
     "train": ("vit_course.recipes", "train a model and record the run"),
     "experiments": ("vit_course.experiments.run", "run and record the experiments that lessons show"),
+    "progress": (
+        "vit_course.classroom.progress.command",
+        "which exercises are right: yours, or those of a class",
+    ),
 }
 
 

@@ -15,6 +15,11 @@ from vit_course.machinery.paths import LESSONS
 EXERCISE_OPTION = re.compile(r'^# %% .*?exercise="([^"]*)"', re.MULTILINE)
 
 
+def exercise_names(option: str) -> list[str]:
+    """Return the exercises of a cell: of "vit_course.a:f, vit_course.b:Class.method", `f` and `Class`."""
+    return [reference.partition(":")[2].strip().partition(".")[0] for reference in option.split(",")]
+
+
 class Exercises(Mapping):
     """All exercises by name. To know the names costs a look at the lessons' text; a check is loaded when it is read."""
 
@@ -32,8 +37,7 @@ class Exercises(Mapping):
         homes: dict[str, str] = {}
         for path in sorted(self.lessons.glob("[0-9][0-9]_*/lesson.py")):
             for option in EXERCISE_OPTION.findall(path.read_text(encoding="utf-8")):
-                for reference in option.split(","):
-                    name = reference.partition(":")[2].strip().partition(".")[0]
+                for name in exercise_names(option):
                     if name in homes:
                         raise ValueError(
                             f"{path.parent.name} and {homes[name]} both have an exercise {name!r}"

@@ -4,7 +4,6 @@
 """
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.classroom import plots
-from vit_course.classroom.notebook import in_notebook
+from vit_course.classroom.notebook import in_notebook, somebody_looks
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
 
@@ -204,7 +203,7 @@ def explore(
         )
 
     controls = explorer_controls(names, (rows, columns), prefix, attentions)
-    if not in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
+    if not in_notebook() or not somebody_looks():
         draw(**{name: value for name, (_, value, _) in controls.items()})
     else:
         show_controls(draw, controls, patch_colours(images, (rows, columns)), columns)

@@ -2,9 +2,9 @@
 
     python benchmarks/kernel_cost.py 00 06 07 --profile cpu
 
-Each lesson's solution runs in a kernel of its own, as JupyterLab would run it. The kernel itself tells, after its first
-cell and at its end, how much memory it holds and what it took at most. Memory that kernels share, such as torch's
-libraries, is there once on a machine: what every further student costs is `own`.
+Each lesson's solution runs in a kernel of its own, as JupyterLab would run it. The kernel itself tells, after it has
+imported torch and at its end, how much memory it holds and what it took at most. Memory that kernels share, such as
+torch's libraries, is there once on a machine: what every further student costs is `own`.
 """
 
 import argparse
@@ -25,10 +25,13 @@ print(json.dumps({"own": _own / 1e3, "most": _used.ru_maxrss / 1e3, "seconds": _
 
 
 def cost(number: str, profile: str, data: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Run a lesson's solution; return what its kernel told after its first code cell and at its end."""
+    """Run a lesson's solution; return what its kernel told after it has imported torch and at its end."""
     (path,) = (ROOT / "solutions").glob(f"{number}_*.ipynb")
     book = nbformat.read(path, as_version=4)
-    first = next(i for i, cell in enumerate(book.cells) if cell.cell_type == "code")
+    ready = (
+        i for i, cell in enumerate(book.cells) if cell.cell_type == "code" and "import torch" in cell.source
+    )
+    first = next(ready)
     for place in (len(book.cells), first + 1):
         book.cells.insert(place, nbformat.v4.new_code_cell(PROBE))
     settings = {"VIT_COURSE_PROFILE": profile, "VIT_COURSE_DATA": data, "PYTHONPATH": str(ROOT)}
@@ -46,7 +49,7 @@ def main() -> None:
     parser.add_argument("--data", default="shapes10", help="auto, cifar10, shapes10 or a folder")
     parser.add_argument("--students", type=int, default=30)
     options = parser.parse_args()
-    print("lesson   first cell: own    CPU s   end: own   at most    CPU s   students  together")
+    print("lesson      begun: own    CPU s   end: own   at most    CPU s   students  together")
     for number in options.lessons:
         begun, ended = cost(number, options.profile, options.data)
         together = ended["most"] + (options.students - 1) * max(begun["own"], ended["own"])

@@ -175,7 +175,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, allowed in OVERRIDES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
     parser.add_argument(
-        "--drop-path", type=float, help="drop path of a ViT: at least 0 and below 1", dest="drop_path_rate"
+        "--drop-path", type=float, help="of a ViT: at least 0 and below 1", dest="drop_path_rate"
     )
     parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
     parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")

@@ -9,6 +9,7 @@ can be stopped and called again.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -222,6 +223,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         "--release", action="store_true", help="put the weights of recorded runs into data/checkpoints/"
     )
     options = parser.parse_args(arguments)
+    if options.minutes is not None and not options.minutes > 0:
+        parser.error(f"argument --minutes: {options.minutes} should be a number above 0")
     asked = set(options.runs)
     chosen = [
         one
@@ -237,8 +240,19 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return 0, or 130 after Ctrl-C."""
+    """Do what the command line asks for; return 0, 1 after an error, or 130 after Ctrl-C."""
     options, chosen = parse(arguments)
+    try:
+        return carry_out(options, chosen)
+    except BrokenPipeError:  # the door knows what to do
+        raise
+    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
+    """List, release or run the chosen experiments; return 0, or 130 after Ctrl-C."""
     if options.list:
         for one, minutes in zip(chosen, core_minutes(chosen), strict=True):
             state = "recorded" if record_path(one).exists() else "to run"

@@ -174,7 +174,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--test", type=int, help="use so many test pictures")
     for name, allowed in OVERRIDES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
-    parser.add_argument("--drop-path", type=float, help="drop path of a ViT", dest="drop_path_rate")
+    parser.add_argument(
+        "--drop-path", type=float, help="of a ViT: at least 0 and below 1", dest="drop_path_rate"
+    )
     parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
     parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")
     parser.add_argument("--pool", help="what a ViT reads: token or avg", dest="global_pool")

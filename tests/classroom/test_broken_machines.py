@@ -384,6 +384,16 @@ def test_the_doctor_names_what_is_broken_and_its_mend_works(way, words, mend, ma
     assert check().status == "ok", check()
 
 
+def test_a_user_without_a_home_is_told_where_answers_go(machine):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    machine.patch.setattr(Path, "home", no_home)
+    assert doctor.check_folder() == doctor.Finding("Folder", "ok", "right answers are kept in answers")
+    (machine.root / "answers").touch()
+    assert doctor.check_folder().fix == "set VIT_COURSE_ANSWERS to a folder that you can write"
+
+
 def test_what_needs_a_broken_torch_is_not_blamed_too(machine):
     machine.hidden["torch"] = ModuleNotFoundError("No module named 'torch'")
     machine.versions |= {"torch": None, "torchvision": None}

@@ -136,3 +136,13 @@ EXPECTED = {
 @pytest.mark.parametrize("what", [*CELLS, *LESSONS_06])
 def test_in_a_kernel_a_student_is_told_at_once_what_lesson_06_will_do(what, told):
     assert re.search(EXPECTED[what.partition(":")[0]], told[what])
+
+
+CONTROLS = """from vit_course.classroom import plots
+plots.slider(lambda side: print(side), side=[4, 8])"""
+
+
+@pytest.mark.parametrize("wanted", ["", "0"])
+def test_a_program_that_runs_a_notebook_meets_no_control(tmp_path, wanted):
+    (text,) = ran([CONTROLS], tmp_path, VIT_COURSE_WIDGETS=wanted)
+    assert text == "[a control that works when you run the notebook]\n"

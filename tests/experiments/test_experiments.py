@@ -726,14 +726,14 @@ def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, c
     assert not list(runs.rglob("*")) and not list(experiments.KEPT.rglob("*.safetensors"))
 
 
-def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monkeypatch):
+def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monkeypatch, capsys):
     def fail(path, record):
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(experiments, "write_record", fail)
-        with pytest.raises(OSError, match="full"):
-            main(["comparison", "--size", "cpu"])
+        assert main(["comparison", "--size", "cpu"]) == 1
+    assert capsys.readouterr().err == "error: the disk is full\n"
     assert len(list(queue.rglob("checkpoint.pt"))) == 1
     main(["comparison", "--size", "cpu"])
     assert list(queue.rglob("checkpoint.pt")) == []
@@ -836,3 +836,15 @@ def test_a_caption_names_the_code_and_leaves_out_which_pictures_a_seed_drew():
 
 def test_a_caption_of_nothing_tells_how_to_make_records():
     assert "`python -m vit_course experiments` makes them" in caption([])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("--data nowhere", "no data in nowhere"), ("--minutes -1", "--minutes"), ("--minutes nan", "--minutes")],
+)
+def test_a_mistyped_command_line_is_refused_without_a_traceback(line, words, capsys):
+    try:
+        status = main(["comparison", "--size", "cpu", *line.split()])
+    except SystemExit as left:
+        status = left.code
+    assert status in (1, 2) and words in capsys.readouterr().err.splitlines()[-1]

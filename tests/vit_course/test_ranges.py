@@ -72,11 +72,10 @@ FLAGS = [name for config, name, _ in NUMBERS if config is TrainConfig]
 
 @pytest.mark.parametrize("dry", [True, False], ids=["dry run", "run"])
 @pytest.mark.parametrize("name", FLAGS)
-def test_the_command_line_refuses_the_same_with_one_line(name, dry, capsys):
+def test_the_command_line_refuses_the_same_with_one_line(name, dry, pictures, capsys):
     value = outside(allowed_values(TrainConfig)[name], random.Random(name))
     arguments = [
         f"--{name.replace('_', '-')}={value}",
-        "--data=shapes10",
         "--train=40",
         "--test=10",
         "--model=linear",
@@ -86,12 +85,12 @@ def test_the_command_line_refuses_the_same_with_one_line(name, dry, capsys):
     assert errors.startswith(f"error: {name} is ") and errors.count("\n") == 1
 
 
-def test_a_device_that_is_not_here_is_refused_in_one_line(capsys):
-    assert main(["--device=foo", "--data=shapes10", "--train=40", "--test=10", "--model=linear"]) == 1
+def test_a_device_that_is_not_here_is_refused_in_one_line(pictures, capsys):
+    assert main(["--device=foo", "--train=40", "--test=10", "--model=linear"]) == 1
     assert capsys.readouterr().err == "error: device 'foo' is unknown: use auto, cpu, cuda or mps\n"
 
 
-# -- the command line: lines that room.md's kind of hand types, and random ones
+# -- the command line: lines as they are mistyped, and random ones
 
 
 SMALL = shapes10(train=100, test=20)
@@ -147,7 +146,7 @@ TOGETHER = [
     "--pos-embed=relative --pos-embed-at=every",
     "--validation=90 --batch-size=20",
     "--validation=100 --batch-size=20",
-    "--train=9999 --data=shapes10",
+    "--train=9999 --test=10",
     "--image-size=0 --data=shapes10",
     "--train=10 --batch-size=20",
     "--resume",

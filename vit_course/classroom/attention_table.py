@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from vit_course.attention import scaled_dot_product_attention
-from vit_course.classroom.notebook import in_notebook
+from vit_course.classroom.notebook import in_notebook, somebody_looks
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
@@ -120,7 +120,7 @@ def edit_attention(queries: Tensor, keys: Tensor, values: Tensor, names: Sequenc
         values: (T, e).
         names: of the T tokens.
     """
-    if not in_notebook() or os.environ.get("VIT_COURSE_WIDGETS") == "0":
+    if not in_notebook() or not somebody_looks():
         tables = one_query(queries[0], keys, values, names, 4), all_queries(queries, keys, values, names)
         html = both_tables(queries, keys, values, names, 0, 4)
         show_tables("\n\n".join(map(as_text, tables)), html)

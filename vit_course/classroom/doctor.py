@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from vit_course.machinery.paths import ROOT
+from vit_course.machinery.paths import FALLBACK, ROOT
 
 REQUIREMENTS = ROOT / "requirements.txt"
 GIB = 2**30
@@ -197,9 +197,10 @@ def check_disk(usage: "Callable[[Path], tuple[int, int, int]]" = shutil.disk_usa
 
 def called(folder: Path) -> str:
     """Name a folder as a student may know it: from the course's folder or the home folder, where it lies in one."""
-    for start, name in ((ROOT, ""), (Path.home(), "~/")):
-        if start in folder.parents:
-            return name + str(folder.relative_to(start))
+    if ROOT in folder.parents:
+        return str(folder.relative_to(ROOT))
+    if folder.name == FALLBACK:
+        return f"~/{FALLBACK}"
     return "the folder that VIT_COURSE_ANSWERS names"
 
 

@@ -6,7 +6,6 @@ its patches are buttons, and the map is laid over it.
 
 import io
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom import plots
-from vit_course.classroom.notebook import in_notebook
+from vit_course.classroom.notebook import in_notebook, somebody_looks
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
 
@@ -201,7 +200,7 @@ def explore(
 
     state = Explored(images, attentions, names, (rows, columns), prefix)
     controls = explorer_controls(names, (rows, columns), prefix, attentions)
-    if in_notebook() and os.environ.get("VIT_COURSE_WIDGETS") != "0":
+    if in_notebook() and somebody_looks():
         show_explorer(state, controls)
         return
     chosen = {name: value for name, (_, value, _) in controls.items()}

@@ -10,6 +10,7 @@ can be stopped and called again.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -228,6 +229,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         "--release", action="store_true", help="put the weights of recorded runs into data/checkpoints/"
     )
     options = parser.parse_args(arguments)
+    if options.minutes is not None and not options.minutes > 0:
+        parser.error(f"argument --minutes: {options.minutes} should be a number above 0")
     asked = set(options.runs)
     if asked and asked <= ALONE:
         return options, []
@@ -245,8 +248,19 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return 0, or 130 after Ctrl-C."""
+    """Do what the command line asks for; return 0, 1 after an error, or 130 after Ctrl-C."""
     options, chosen = parse(arguments)
+    try:
+        return carry_out(options, chosen)
+    except BrokenPipeError:  # the door knows what to do
+        raise
+    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
+    """List, release or run the chosen experiments; return 0, or 130 after Ctrl-C."""
     if not chosen:  # runs of lessons, not of the plan
         for name in options.runs:
             record_alone(name, options.data)

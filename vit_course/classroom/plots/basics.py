@@ -1,13 +1,12 @@
 """Show a figure, and draw numbers: lines, dots, tables, distributions."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from vit_course.classroom.notebook import in_notebook
+from vit_course.classroom.notebook import in_notebook, somebody_looks
 from vit_course.classroom.plots.style import PALETTE, course_style, subplots
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def slider(draw: Callable, **controls: Any) -> None:
     if not in_notebook():
         draw(**{name: values[0] for name, values in controls.items()})
         return
-    if os.environ.get("VIT_COURSE_WIDGETS") == "0":
+    if not somebody_looks():
         print("[a control that works when you run the notebook]")
         return
     from ipywidgets import SelectionSlider, interact

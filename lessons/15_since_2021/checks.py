@@ -277,8 +277,7 @@ def keeps_lengths(answer):
         ),
         "only the queries are turned": rotating(apply=lambda q, k, v, t: (turn(q, t), k, v)),
         "patches are numbered along the list": rotating(along_the_list),
-        "(rows, columns), and you take it": rotating(swapped_grid),
-        "go down the columns": rotating(down_first),
+        "your places fit another grid": [rotating(swapped_grid), rotating(down_first)],
     }
 )
 def knows_rows_and_columns(answer):
@@ -293,9 +292,10 @@ def knows_rows_and_columns(answer):
             "patches are numbered along the list: a patch has a row and a column, with pairs of their own"
         )
     if same(turned[1, 1], turned[0, 2] @ turned[0, 2]) and not same(turned[0, 1], still):
-        raise Mistake("grid_size is (rows, columns), and you take it as (columns, rows)")
-    if same(turned[1, 0], turned[0, 1] @ turned[0, 2]) and not same(turned[0, 1], still):
-        raise Mistake("your places go down the columns: the patches come row by row")
+        raise Mistake(
+            "your places fit another grid: grid_size is (rows, columns), and the patches come row by row. In a grid of "
+            "2x3, patch 3 stands in row 1 and column 0"
+        )
     for what, place in (("down", (1, 0)), ("to the right", (0, 1))):
         if same(turned[place], still):
             raise Mistake(

@@ -98,7 +98,7 @@ def turn(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def attention_pool(query: Tensor, k: Tensor, v: Tensor, num_prefix_tokens: int = 1) -> tuple[Tensor, Tensor]:
-    """Read all patch tokens with one learned query in each head (Zhai et al., 2021: the MAP head).
+    """Read all patch tokens with one learned query in each head (Lee et al., 2019: pooling by attention).
 
     Each head weights the patches by softmax(query kᵀ / sqrt(d)) over the patches alone, and takes the weighted sum of
     their values. Prefix tokens (CLS) are not read. With a query of zeros this is the mean over the patches.

@@ -27,8 +27,7 @@
 # > **Key idea.** Equations 1 to 4 are still in use, as you wrote them. Most of the gain since 2021 came from recipes and
 # > data. The new parts buy other things: training that does not blow up, pictures of any size, speed.
 #
-# So we ask of each part: which trouble is it for, and **can we see that trouble in a model of our size?** Often the answer
-# is no, and then we say so.
+# So we ask of each part: which trouble is it for, and **can we see that trouble at our size?** If not, we say so.
 
 # %%
 import time
@@ -134,8 +133,8 @@ print(f"{len(labels)} test pictures: one standard error of an accuracy is {100 *
 # attention: its scores $q k^\top / \sqrt{d}$ (the **attention logits**) had grown so large that the softmax gave all its
 # weight to one key. Such a softmax has no gradient, and what has gone wrong stays wrong.
 #
-# Nobody has 8 billion parameters at home. But a later study found the same trouble in *small* models, at high learning
-# rates. So we can look for it: a small ViT, three rates, and after each epoch the largest logit of all layers.
+# A later study found the same trouble in *small* models, at high learning rates. So we can look for it: a small ViT, three
+# rates, and after each epoch the largest logit of all layers.
 #
 # > **Predict.** At the start the largest logit is below 1. Where is it after six epochs at the highest of the rates: near
 # > 5, near 50, or in the thousands?
@@ -169,9 +168,8 @@ table(rows, ["largest logit", "start", *(f"epoch {i + 1}" for i in range(epochs)
 # A softmax over scores that differ by ten gives one key more than 99.99 % of the weight. With logits in the hundreds or
 # thousands, attention is a switch.
 #
-# The cure is short. Make every query and every key a vector of mean 0 and variance 1 before they meet, so that their
-# lengths can no longer grow: **QK-norm**, a layer norm over the d numbers of one head. Learned scales, one for each of the
-# d numbers, let the model choose how sharp it wants to be.
+# The cure: make every query and every key a vector of mean 0 and variance 1 before they meet. This is **QK-norm**, a layer
+# norm over the d numbers of one head. Learned scales let the model choose how sharp it wants to be.
 #
 # $$\hat q = \frac{q - \bar q}{\sqrt{\mathrm{var}(q) + \epsilon}} \odot s_q, \qquad \hat k = \frac{k - \bar k}{\sqrt{\mathrm{var}(k) + \epsilon}} \odot s_k$$
 #
@@ -214,7 +212,7 @@ if runs and usual:
     display(compared(dict(sorted(results.items())), "usual-0.002"))
 
 # %% [markdown]
-# At the usual rate there is little to cure, so expect little. The part is an insurance for high rates and large models.
+# At the usual rate there is little to cure. The part is an insurance for high rates and large models.
 #
 # > **Trap.** "With QK-norm I can train at four times the rate" is no gain by itself. Compare each model at its own best
 # > rate, as in lesson 10.
@@ -222,9 +220,8 @@ if runs and usual:
 # %% [markdown]
 # ## 4. Where is a patch, if the picture has another size?
 #
-# A learned table has one row for each place of *one* grid. For another size we stretch it (lesson 03). How well does that
-# work, without more training? The third column is a control: the same pictures, made small or large and then brought back
-# to 32 pixels. It says what the resizing itself has destroyed.
+# A learned table fits *one* grid. For another size we stretch it (lesson 03). How well does that work, without more training?
+# The third column is a control: the same pictures, resized and then brought back to 32 pixels.
 
 # %% tags=["nbval-ignore-output"]
 
@@ -247,8 +244,8 @@ rows = [
 table(rows, ["side in pixels", "positions stretched, accuracy in %", "control: back at 32 pixels"])
 
 # %% [markdown]
-# The pictures still hold what is needed. The model has lost its bearings: objects of another size in patches, and
-# positions between those that it knows.
+# The control says how much of the loss lies in the pictures. The rest is the model's: objects of another size in patches,
+# and positions between those that it knows.
 #
 # What should a score know about place? Mostly the *offset*: "two patches to the right of me". The **rotary position
 # embedding** (RoPE) builds this in. Take two of the d numbers of a query as a point in a plane, and turn it by an angle
@@ -263,12 +260,11 @@ table(rows, ["side in pixels", "positions stretched, accuracy in %", "control: b
 #
 # $$(a \cos\varphi - b \sin\varphi,\;\; a \sin\varphi + b \cos\varphi)$$
 #
-# Nothing is added to the tokens, nothing is learned, and the formula goes on for any grid. CLS has no place: it is not
-# turned. Nor are the values, because place should decide *who listens to whom*, and not what is said.
+# Nothing is learned, and the formula goes on for any grid. CLS has no place: it is not turned. Nor are the values: place
+# decides *who listens to whom*, and not what is said.
 #
-# On paper first. d = 4: one pair for the row, one for the column, both with w = 1. A query (1, 0) for the column's pair in
-# column 0, a key (1, 0) in column 2. The key is turned to (cos 2, sin 2), so the product is cos 2 = -0.42. For columns 5
-# and 7: cos 5·cos 7 + sin 5·sin 7 = cos 2 again.
+# On paper, one pair with w = 1: a query (1, 0) in column 0 and a key (1, 0) in column 2, which is turned to (cos 2, sin 2).
+# Their product is cos 2 = -0.42. In columns 5 and 7: cos 5·cos 7 + sin 5·sin 7 = cos 2 again.
 #
 # **Your task.** Write `rope_2d`. You may choose which numbers form a pair; the check asks for what a rotation must keep.
 
@@ -299,11 +295,10 @@ plots.show(
 )
 
 # %% [markdown]
-# The same pattern moves along with the query: only the offset counts. It is brightest at the query's own place, since
-# there nothing is turned against anything. Training decides what to do with it.
+# The same pattern moves along with the query: only the offset counts.
 #
-# A rotation cannot be put into *our* trained model, which has learned with a table. It takes a training of its own: one
-# model with the table, one with rotations alone, trained at 32 pixels and scored at four sizes.
+# *Our* trained model has learned with a table, so rotations take a training of their own: one model with the table, one with
+# rotations alone, trained at 32 pixels and scored at four sizes.
 
 # %% tags=["nbval-ignore-output"]
 runs = recorded("rope")
@@ -323,8 +318,7 @@ for side in ("24", "32", "40", "48") if runs else ():
 # $$y = \sum_i a_i\, v_i, \qquad a = \mathrm{softmax}\!\left(\frac{q\,k^\top}{\sqrt d}\right)$$
 #
 # k and v are (N, d) for each head, a has N weights. This is **attention pooling** (from the Set Transformer, 1810.00825;
-# in SigLIP it is called MAP). CLS and mean are near relatives. With q = 0 all weights are equal: the mean. And a CLS
-# token is such a query that was allowed to take part from the first layer on.
+# SigLIP's MAP). With q = 0 all weights are equal: the mean.
 #
 # **Your task.** Write `attention_pool`, for all heads at once. It leaves out the prefix tokens.
 
@@ -334,8 +328,28 @@ from vit_course.beyond.modern import attention_pool
 attention_pool = check(attention_pool)
 
 # %% [markdown]
+# Is it better? Three readers, each at its own best rate, chosen on held-out pictures:
+
+# %% tags=["nbval-ignore-output"]
+runs = recorded("attention-pool")
+others = same_recipe("pooling", runs)
+if runs and others:
+    results = {}
+    for name, reader in (("token", "CLS"), ("avg", "GAP"), ("attention", "attention")):
+        own = [run for run in [*others, *runs] if run["step"].startswith(f"{name}-")]
+        held_out = {}
+        for run in own:
+            held_out.setdefault(run["config"]["lr"], []).append(100 * run["val_accuracy"][-1])
+        best, at_edge = best_learning_rate(held_out)
+        edge = ", at the edge of the sweep" if at_edge else ""
+        results[reader] = [100 * run["test_accuracy"] for run in own if run["config"]["lr"] == best]
+        print(f"{reader}: best rate {best:g}{edge}")
+    display(compared(results, "CLS"))
+
+# %% [markdown] curious
+# ## 6. Where does a learned query look?
+#
 # We freeze the trained model and let only a reader learn: query, keys, values and a head, on the tokens of 500 pictures.
-# Where does it look?
 #
 # > **Predict.** The query starts at zero. Which map does the reader have before its first step?
 
@@ -386,36 +400,17 @@ plots.show(figure, "Four drawings, and below each the weights of the query over 
 # %% [markdown]
 # Before the first step the map was flat: a mean. Look whether the weights follow the shape or the background. A map of
 # weights is no explanation, as lesson 09 showed; it says what was read, not why.
-#
-# Is it better? Three readers, each at its own best rate, chosen on held-out pictures:
-
-# %% tags=["nbval-ignore-output"]
-runs = recorded("attention-pool")
-others = same_recipe("pooling", runs)
-if runs and others:
-    results = {}
-    for name, reader in (("token", "CLS"), ("avg", "GAP"), ("attention", "attention")):
-        own = [run for run in [*others, *runs] if run["step"].startswith(f"{name}-")]
-        held_out = {}
-        for run in own:
-            held_out.setdefault(run["config"]["lr"], []).append(100 * run["val_accuracy"][-1])
-        best, at_edge = best_learning_rate(held_out)
-        edge = ", at the edge of the sweep" if at_edge else ""
-        results[reader] = [100 * run["test_accuracy"] for run in own if run["config"]["lr"] == best]
-        print(f"{reader}: best rate {best:g}{edge}")
-    display(compared(results, "CLS"))
 
 # %% [markdown]
-# ## 6. Must all tokens go all the way?
+# ## 7. Must all tokens go all the way?
 #
-# Many patches show the same blue sky. Attention compares each of them with all others, in each layer. **Token merging**
-# takes a *trained* model and, in each block, merges the r most similar pairs of tokens into one. Nothing is trained.
+# Many patches show the same blue sky. **Token merging** takes a *trained* model and, in each block, merges the r most
+# similar pairs of tokens. Nothing is trained.
 #
-# Which pairs? To compare all with all and to untangle chains ("1 is like 2, 2 is like 3") is slow. The authors' way is
-# quick: patch tokens at even places are **sources**, those at odd places **targets**. Each source finds the target whose
-# *key* is most like its own, by the cosine. The r best sources move into their targets.
+# Which pairs? Patch tokens at even places are **sources**, those at odd places **targets**. Each source finds the target
+# whose *key* is most like its own, by the cosine. The r best sources move into their targets.
 #
-# Tokens on paper, CLS at place 0, six patches, r = 2:
+# On paper, with CLS at place 0, six patches, r = 2:
 #
 # | place | 1 | 2 | 3 | 4 | 5 | 6 |
 # |---|---|---|---|---|---|---|
@@ -423,9 +418,9 @@ if runs and others:
 # | key | (1, 1) | (0, 2) | (0, 1) | (0.1, 5) | (-1, 0) | (1, -1) |
 # | size | 1 | 3 | 1 | 2 | 1 | 1 |
 #
-# Sources 2 and 4 both point where target 3 points. (Lengths do not matter.) Both go into it. The new token at place 3
-# stands for 3 + 1 + 2 = 6 patches, and it is the mean of the three *weighted with their sizes*. Place 6 is like nobody,
-# and stays. Two into one: here most first attempts lose a token.
+# Sources 2 and 4 both point where target 3 points, so both go into it. The new token at place 3 stands for 3 + 1 + 2 = 6
+# patches: the mean of the three, *weighted with their sizes*. Place 6 stays. Two into one: here most first attempts lose a
+# token.
 #
 # **Your task.** Write `merge_tokens`.
 
@@ -493,16 +488,13 @@ table(
 
 # %% [markdown]
 # Compare the columns at two standard errors, not by eye. Likeness matters where the third column stays above the fourth.
-# Dropping is the stronger control: on photographs of 32 pixels a random half of the patches often tells as much as all of
-# them. It drops before the *first* block, so it also saves more time.
+# Dropping is the other control; it drops before the *first* block, so it also saves more time.
 #
-# And the last column? Fewer tokens mean less to compute, but to find the pairs costs time too. With 65 tokens on a CPU
-# there may be little left of the gain. The paper's models have hundreds of tokens: there twice the speed was measured for
-# .2 to .3 points (ViT-L at 512 pixels). The time here is one run on a machine that also does other things; trust only
-# large differences.
+# And the last column? Fewer tokens mean less to compute, but to find the pairs costs time too, and it is one run: trust only
+# large differences. With hundreds of tokens (ViT-L at 512 pixels) the authors measured twice the speed for .2 to .3 points.
 
 # %% [markdown] curious
-# ## 7. Can one model have patches of another size?
+# ## 8. Can one model have patches of another size?
 #
 # Double the side of a picture, and double the side of the patches: the grid stays, so the positions fit. Only the kernel of
 # the patch embedding must grow, from 4x4 to 8x8. Stretch it like a picture?
@@ -534,7 +526,7 @@ table(rows, ["kernel", "accuracy in %"])
 # keeps them from seeing each other, so no picture has to be made square.
 
 # %% [markdown] curious
-# ## 8. What can we not see here?
+# ## 9. What can we not see here?
 #
 # **Registers.** In large models about 2 % of the patch tokens have huge norms: the model uses patches of empty
 # background as a scratch pad, and maps of attention get spots (2309.16588). The cure is a few more learned tokens,
@@ -564,7 +556,7 @@ table(rows, ["block", "median norm of patch tokens", "largest norm / median"])
 # strong augmentation. Tune before you compare.
 
 # %% [markdown]
-# ## 9. Can I read a current model now?
+# ## 10. Can I read a current model now?
 #
 # DINOv3, ViT-S+/16 (2508.10104), as timm 1.0.31 lists it. You know every line:
 #

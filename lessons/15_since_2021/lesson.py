@@ -76,7 +76,7 @@ def recorded(group):
     """Read the recorded runs of a group and say where they come from, or which command makes them."""
     runs = load_records(group)
     command = f"python -m vit_course experiments {group} --size cpu --data cifar10"
-    print(caption(runs) if runs else f"No runs of '{group}' are recorded; this makes them: {command}")
+    print(caption(runs) if runs else f"No runs of '{group}' are recorded; this makes them:\n{command}")
     return runs
 
 
@@ -100,7 +100,7 @@ def compared(results, base):
     return table(rows, ["setting", "seeds", "accuracy in %", f"minus {base}, 95 % interval", "a difference"])
 
 
-print(f"trained model: {info['model']}, {info['data']}")
+print(f"trained model: {info['model']}, {info['data'].partition(';')[0]}")
 print(f"{len(labels)} test pictures: one standard error of an accuracy is {100 * error:.1f} points")
 
 # %% [markdown] curious
@@ -624,7 +624,7 @@ table(rows, ["model", "parameters, with 1000 classes", "of them in one MLP"])
 # %% [markdown] quiz
 # A classmate turns the values as well. What is wrong with it?
 #
-# - [x] what is handed over depends on where it comes from :: Then a sum of values mixes vectors turned by different angles, and nothing turns them back.
+# - [x] place gets into the content :: A sum of values then mixes vectors turned by different angles, and nothing turns them back.
 # - [ ] the scores no longer see the offset :: Scores come from queries and keys alone.
 # - [ ] the values become longer :: A rotation keeps all lengths.
 
@@ -632,7 +632,7 @@ table(rows, ["model", "parameters, with 1000 classes", "of them in one MLP"])
 # Your model keeps its accuracy with half of the tokens merged. Which control tells whether *merging similar tokens* is the
 # reason?
 #
-# - [x] merge as many at random, and drop as many :: If these keep the accuracy as well, likeness or merging was not needed.
+# - [x] merge or drop as many at random :: If these keep the accuracy as well, likeness or merging was not needed.
 # - [ ] merge more, until the accuracy falls :: It shows how far one can go, and not why it works.
 # - [ ] train it again with another seed :: Seeds say how much chance there is, and nothing about the reason.
 

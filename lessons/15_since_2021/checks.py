@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d, turn
+from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
 from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
@@ -193,6 +193,12 @@ def swapped_grid(rows, columns):
 
 def down_first(rows, columns):
     return reading_order(columns, rows)[::-1]
+
+
+def turn(x, table):
+    first, second = x.chunk(2, dim=-1)
+    sin, cos = table.sin(), table.cos()
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
 def forgets_the_sign(x, table):

@@ -87,14 +87,13 @@ def rope_2d(
     c = torch.arange(columns, device=q.device).repeat(rows)
     angles = torch.cat([r[:, None] * frequencies, c[:, None] * frequencies], dim=1)  # (N, d/2)
     angles = F.pad(angles, (0, 0, num_prefix_tokens, 0))  # prefix tokens turn by 0
-    return turn(q, angles), turn(k, angles), v
+    sin, cos = angles.sin().to(q.dtype), angles.cos().to(q.dtype)
 
+    def turned(x: Tensor) -> Tensor:
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
-def turn(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the pairs (i, i + d/2) of x (..., T, d) by angles (T, d/2)."""
-    first, second = x.chunk(2, dim=-1)
-    sin, cos = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
-    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    return turned(q), turned(k), v
 
 
 def attention_pool(query: Tensor, k: Tensor, v: Tensor, num_prefix_tokens: int = 1) -> tuple[Tensor, Tensor]:

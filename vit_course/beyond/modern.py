@@ -319,7 +319,8 @@ def modernize(
         model.norm = nn.RMSNorm(dim, eps=1e-6)
     if attention_pool:
         pool = AttentionPool(dim, model.blocks[0].attn.num_heads, model.num_prefix_tokens)
-        model.norm, model.global_pool = PooledNorm(model.norm, pool.apply(init_weights)), "token"
+        # PyTorch's own first values stay: two layers of std .02 would hand the head numbers near 0.
+        model.norm, model.global_pool = PooledNorm(model.norm, pool), "token"
     return model.to(model.patch_embed.proj.weight)
 
 

@@ -530,6 +530,9 @@ rows += [[name, accuracy(with_patch_size(trained, 8, way), large)] for name, way
 table(rows, ["kernel", "accuracy in %"])
 
 # %% [markdown]
+# Do the last two rows differ by more than two standard errors? Smooth drawings have little fine detail, and a quarter is
+# nearly right for them; the exact way can show its worth where detail matters.
+#
 # FlexiViT draws another patch size for each batch of its training, and resizes one stored kernel in this way: one model,
 # to be had fast or accurate. NaViT goes further. It packs the patches of several pictures into one sequence, and a mask
 # keeps them from seeing each other, so no picture has to be made square.

@@ -41,7 +41,7 @@ test: check-style check-spelling check-lessons check-code check-notebooks  ## ru
 lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and run the solutions that changed
 	$(BIN)/python tools/build.py --execute
 
-lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=15 SLUG=since_2021
+lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=16 SLUG=video
 	@$(BIN)/python tools/new_lesson.py "$(NN)" "$(SLUG)"
 
 format: $(READY)  ## put the code into the course's layout

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
 from vit_course.beyond.hybrid import HybridViT, create_hybrid
+from vit_course.beyond.modern import modernize
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset
 from vit_course.machinery.ranges import allowed_values
@@ -59,7 +61,12 @@ OTHERS = {
 
 
 def build_model(
-    name: str, dataset: Dataset, pos_embed: str = "learned", pos_embed_at: str = "stem", **options
+    name: str,
+    dataset: Dataset,
+    pos_embed: str = "learned",
+    pos_embed_at: str = "stem",
+    modern: dict[str, Any] | None = None,
+    **options,
 ) -> nn.Module:
     """Build a model by name for the pictures of a data set.
 
@@ -69,6 +76,7 @@ def build_model(
         dataset: gives the size and channels of the pictures and the number of classes.
         pos_embed: positions of a ViT or a hybrid, "none" or one of those of `with_positions`.
         pos_embed_at: where they are added: "stem", "every" or "shared".
+        modern: parts of later years, arguments of `modernize`, for example {"rope": True}; for a ViT alone.
         options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone.
 
     Raises:
@@ -83,7 +91,8 @@ def build_model(
     _, channels, *size = dataset.train_images.shape
     options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": len(dataset.classes)}
     if pos_embed_at == "stem" and pos_embed in ("learned", "sincos", "none"):
-        return create(name, pos_embed=pos_embed, **options)
+        model = create(name, pos_embed=pos_embed, **options)
+        return modernize(model, **modern) if modern else model
     model = create(name, pos_embed="none", **options)
     with_positions(getattr(model, "vit", model), pos_embed, pos_embed_at)
     return model

@@ -30,6 +30,7 @@ from vit_course.experiments.first_studies import first_studies
 from vit_course.experiments.probes import (
     COST,
     PAPER_TABLE,
+    accuracy_at_resolutions,
     accuracy_under_shift,
     gain_and_cost,
     probe,
@@ -181,6 +182,15 @@ def test_probe_measures_shifts_and_shuffled_patches(dataset):
     json.dumps(found)
 
 
+def test_a_model_is_scored_at_other_sizes_as_it_is(dataset):
+    model = build_model("Nano/8", dataset, pos_embed="none", modern={"rope": True})
+    scores = accuracy_at_resolutions(model, dataset, (24, 32))
+    assert (
+        scores["32"] == evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())[0]
+    )
+    assert set(scores) == {"24", "32"} and model.patch_embed.grid_size == (4, 4)
+
+
 def test_a_model_that_sees_colours_alone_does_not_mind_shuffled_patches(dataset):
     torch.manual_seed(0)
     model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 10))
@@ -233,6 +243,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     listed = plan(size)
     groups = {"search", "ladder", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
     groups |= {"patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
+    groups |= {"qk-norm", "attention-pool", "rope"}
     assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison"]
     assert sorted((e.name, e.config.seed) for e in compared) == [

@@ -96,7 +96,7 @@ def test_the_cells_of_a_new_solution_run(copy, tmp_path):
         ("98", "hybrid", "vit_course/beyond/hybrid.py is there already"),
         ("7", "more", "give two digits"),
         ("98", "More", "in lower case"),
-        ("98", "since-2021", "such as 15 since_2021"),
+        ("98", "since-2021", "such as 16 video"),
     ],
 )
 def test_a_number_or_a_name_that_cannot_be_used_is_refused(copy, number, slug, words):

@@ -223,7 +223,6 @@ def test_a_wrong_number_on_the_shape_card_is_found(column_and_model, old, new, w
 # -- the list of exercises
 
 
-@pytest.mark.xfail(reason="lessons change one after the other", strict=True)
 def test_the_list_of_exercises_is_that_of_the_lessons():
     rows = re.findall(r"^\| (\d\d) \| (.+) \|$", (DOCS / "exercises.md").read_text("utf-8"), re.MULTILINE)
     listed = {(name, lesson) for lesson, names in rows for name in re.findall(r"`(\w+)`", names)}

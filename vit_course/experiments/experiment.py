@@ -59,6 +59,7 @@ class Experiment:
         img_size: side that the pictures are enlarged to and the model changed to, or None.
         new_positions: throw the positions of the pre-training away.
         probes: also measure shifted and shuffled pictures after training.
+        resolutions: sides in pixels at which the trained model is also scored, without more training.
         snapshots: epochs after which the weights are kept, in half precision; 0 is before the first step. Those of the
             last epoch are kept with them.
         shapes: learn Shapes-10 instead of the data set of the command.
@@ -78,6 +79,7 @@ class Experiment:
     img_size: int | None = None
     new_positions: bool = False
     probes: bool = False
+    resolutions: tuple[int, ...] = ()
     snapshots: tuple[int, ...] = ()
     shapes: bool = False
 

@@ -1,15 +1,18 @@
-"""What lesson 08 uses to compare two models: changed pictures, the measurements on them, and the paper's Table 2.
+"""Changed pictures and the measurements on them, for lessons 08 and 15, and the paper's Table 2.
 
 `experiments` measures trained models with `probe`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_course.beyond.modern import at_resolution
+from vit_course.beyond.transfer import resize_pictures
 from vit_course.data import Dataset
 from vit_course.patches import patchify, unpatchify
 from vit_course.train import evaluate
@@ -156,3 +159,13 @@ def gain_and_cost(
     gain = None if a is None or b is None else a - b
     error = None if s is None or t is None else sqrt((s**2 + t**2) / 3)
     return gain, error, table[first][COST] / table[second][COST]
+
+
+def accuracy_at_resolutions(model: nn.Module, dataset: Dataset, sides: Sequence[int]) -> dict[str, float]:
+    """Score a trained ViT on its test pictures at other sizes, by the side in pixels; nothing is trained."""
+    stats, scores = dataset.channel_stats(), {}
+    for side in sides:
+        few = replace(dataset, train_images=dataset.train_images[:1], train_labels=dataset.train_labels[:1])
+        images = resize_pictures(few, side).test_images
+        scores[str(side)] = evaluate(at_resolution(model, side), images, dataset.test_labels, stats)[0]
+    return scores

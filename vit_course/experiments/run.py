@@ -1,4 +1,4 @@
-"""The command that runs and records the experiments of lessons 07 to 13, which `studies` lists.
+"""The command that runs and records the experiments of lessons 07 to 15, which `studies` lists.
 
     python -m vit_course experiments --list
     python -m vit_course experiments ladder comparison/vit --size cpu
@@ -25,7 +25,7 @@ from vit_course.beyond.transfer import change_resolution, freeze, load_body, res
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.experiments import broken_runs, mini_vit
 from vit_course.experiments.experiment import SIZES, Experiment, core_minutes
-from vit_course.experiments.probes import probe
+from vit_course.experiments.probes import accuracy_at_resolutions, probe
 from vit_course.experiments.records import (
     as_json,
     code_version,
@@ -75,6 +75,8 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     record["stored_accuracy"] = evaluate(model, *stored, used.channel_stats())[0]
     if experiment.probes:
         record["probes"] = probe(model, used)
+    if experiment.resolutions:
+        record["resolutions"] = accuracy_at_resolutions(model, used, experiment.resolutions)
     if experiment.snapshots:
         write_weights(folder / "trained.safetensors", model.state_dict(), record, half=True)
     return record

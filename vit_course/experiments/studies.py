@@ -1,4 +1,4 @@
-"""The experiments of lessons 07 to 13 in two regimes, each chosen by what a study has to show.
+"""The experiments of lessons 07 to 15 in two regimes, each chosen by what a study has to show.
 
 *All pictures* (50,000, twenty epochs): what a model can learn, and the comparison with a ResNet. *Few pictures, many
 epochs* (5,000, eighty epochs): learning by heart, and what helps against it. In between, 20,000 pictures and fourteen
@@ -121,6 +121,7 @@ def plan(size: str) -> list[Experiment]:
         *(ladder, engine, comparison, fractions),
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
+        *(qk_norm, attention_pool, rope),
     )
     runs = [run for study in studies for run in study(scale)]
     return sorted(runs, key=lambda run: (size, run.group) == ("cpu", "headline") and run.config.seed > 0)
@@ -354,3 +355,38 @@ def shapes(scale: Scale) -> Iterator[Experiment]:
         regime, pictures, options = {**scale.everything, "epochs": 20}, 50_000, {}
     more = {"pictures": pictures, "options": options, "shapes": True, "snapshots": (0,)}
     yield from scale.seeded(1, "shapes", "vit", scale.fine, replace(RECIPES["smoothing"], **regime), **more)
+
+
+def swept(scale: Scale) -> tuple[TrainConfig, dict[str, Any]]:
+    """Return recipe and pictures of `pooling`: a tenth of the pictures is held out to choose the rate by."""
+    config, pictures = some(scale)
+    return replace(config, validation=(pictures.get("pictures") or ALL_PICTURES) // 10), pictures
+
+
+def qk_norm(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 15: does QK-norm allow higher rates? The usual model at its own rate is "token" of `pooling`."""
+    config, pictures = swept(scale)
+    for factor in (1, 4, 16):
+        run = replace(config, lr=config.lr * factor)
+        for name, modern in (("usual", None), ("normed", {"qk_norm": True})):
+            if factor > 1 or modern:
+                more = {"options": {"modern": modern} if modern else {}, **pictures}
+                yield from scale.seeded(3, "qk-norm", f"{name}-{run.lr:g}", scale.vit, run, **more)
+
+
+def attention_pool(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 15: attention pooling over the rates of `pooling`, whose CLS and GAP it is compared with."""
+    config, pictures = swept(scale)
+    options = {"modern": {"attention_pool": True}}
+    for factor in (0.5, 1, 2):
+        run = replace(config, lr=config.lr * factor)
+        name = f"attention-{run.lr:g}"
+        yield from scale.seeded(3, "attention-pool", name, scale.vit, run, options=options, **pictures)
+
+
+def rope(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 15: rotations and learned positions, trained at 32 pixels on a grid of 8x8, scored at other sizes too."""
+    config, pictures = some(scale)
+    for name, options in (("learned", {}), ("rope", {"pos_embed": "none", "modern": {"rope": True}})):
+        more = {"options": options, "resolutions": (24, 32, 40, 48), **pictures}
+        yield from scale.seeded(3, "rope", name, scale.fine, config, **more)

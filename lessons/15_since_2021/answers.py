@@ -1,0 +1,180 @@
+"""Answers to the exercises of lesson 15, written as students write them."""
+
+import torch
+import torch.nn.functional as F
+
+from vit_course.beyond.modern import merge_tokens, qk_norm, rope_2d
+
+
+def qk_norm_by_formula(q, k, v, q_scale, k_scale, eps=1e-6):
+    def norm(x, scale):
+        centred = x - x.mean(dim=-1, keepdim=True)
+        return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt() * scale
+
+    return norm(q, q_scale), norm(k, k_scale), v
+
+
+def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
+    both = torch.stack([q, k])
+    variance, mean = torch.var_mean(both, dim=-1, correction=0, keepdim=True)
+    q, k = (both - mean) * (variance + eps).rsqrt()
+    return q * q_scale, k * k_scale, v
+
+
+def qk_norm_of_two(q, k, v, q_scale, k_scale, eps=1e-6):
+    return qk_norm(q, k, v, q_scale, k_scale, eps)[:2]
+
+
+def qk_norm_in_place(q, k, v, q_scale, k_scale, eps=1e-6):
+    q -= q.mean(dim=-1, keepdim=True)
+    return qk_norm(q, k, v, q_scale, k_scale, eps)
+
+
+def places(q, grid_size, num_prefix_tokens):
+    rows, columns = grid_size
+    if q.shape[-1] % 4 or q.shape[-2] != num_prefix_tokens + rows * columns:
+        raise ValueError("these tokens do not fit the grid")
+    y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    return y.flatten().to(q), x.flatten().to(q)
+
+
+def rope_interleaved(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    y, x = places(q, grid_size, num_prefix_tokens)
+    quarter = q.shape[-1] // 4
+    w = temperature ** (-torch.arange(quarter).to(q) / quarter)
+    angles = torch.cat([y[:, None] * w, x[:, None] * w], dim=1).repeat_interleave(2, dim=1)
+
+    def turned(part):
+        head, patches = part[:, :, :num_prefix_tokens], part[:, :, num_prefix_tokens:]
+        crossed = torch.stack([-patches[..., 1::2], patches[..., ::2]], dim=-1).flatten(-2)
+        return torch.cat([head, patches * angles.cos() + crossed * angles.sin()], dim=2)
+
+    return turned(q), turned(k), v
+
+
+def rope_by_complex_numbers(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    y, x = places(q, grid_size, num_prefix_tokens)
+    quarter = q.shape[-1] // 4
+    w = temperature ** (-torch.arange(quarter).to(q) / quarter)
+    angles = torch.cat([torch.outer(x, w), torch.outer(y, w)], dim=1)
+    angles = torch.cat([angles.new_zeros(num_prefix_tokens, 2 * quarter), angles])
+    factor = torch.polar(torch.ones_like(angles), -angles)
+
+    def turned(part):
+        points = torch.view_as_complex(part.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(points * factor).flatten(-2)
+
+    return turned(q), turned(k), v
+
+
+def rope_of_two(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    return rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)[:2]
+
+
+def rope_in_float32(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    return rope_2d(q.float(), k.float(), v.float(), grid_size, num_prefix_tokens, temperature)
+
+
+def rope_of_square_grids(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    side = int((q.shape[-2] - num_prefix_tokens) ** 0.5)
+    return rope_2d(q, k, v, (side, side), num_prefix_tokens, temperature)
+
+
+def pool_by_fused_attention(query, k, v, num_prefix_tokens=1):
+    k, v = k[:, :, num_prefix_tokens:], v[:, :, num_prefix_tokens:]
+    q = query[None, :, None].expand(len(k), -1, -1, -1)
+    weights = (q @ k.transpose(-2, -1) / query.shape[-1] ** 0.5).softmax(dim=-1)
+    return F.scaled_dot_product_attention(q, k, v)[:, :, 0], weights[:, :, 0]
+
+
+def pool_by_mask(query, k, v, num_prefix_tokens=1):
+    scores = torch.einsum("hd,bhtd->bht", query, k) / query.shape[-1] ** 0.5
+    scores = scores.masked_fill(torch.arange(k.shape[2]) < num_prefix_tokens, float("-inf"))
+    weights = scores.softmax(dim=-1)
+    return torch.einsum("bht,bhtd->bhd", weights, v), weights[:, :, num_prefix_tokens:]
+
+
+def pool_of_one(query, k, v, num_prefix_tokens=1):
+    return pool_by_mask(query, k, v, num_prefix_tokens)[0]
+
+
+def pool_merged(query, k, v, num_prefix_tokens=1):
+    pooled, weights = pool_by_mask(query, k, v, num_prefix_tokens)
+    return pooled.flatten(1), weights
+
+
+def merge_sources_first(tokens, k, sizes, r, num_prefix_tokens=1):
+    place = torch.arange(num_prefix_tokens, tokens.shape[1])
+    sources, targets = place[place % 2 == 0], place[place % 2 == 1]
+    if r > len(sources):
+        raise ValueError(f"there are {len(sources)} sources")
+    unit = k / k.norm(dim=-1, keepdim=True)
+    best, nearest = torch.einsum("bsd,btd->bst", unit[:, sources], unit[:, targets]).max(dim=-1)
+    order = best.argsort(dim=-1, descending=True)
+    found = []
+    for picture, size, ranks, near in zip(tokens, sizes, order, nearest, strict=True):
+        gone, kept = ranks[:r], ranks[r:].sort().values
+        total = (picture * size[:, None])[targets].index_add(
+            0, near[gone], (picture * size[:, None])[sources[gone]]
+        )
+        count = size[targets].index_add(0, near[gone], size[sources[gone]])
+        front = torch.cat([torch.arange(num_prefix_tokens), sources[kept]])
+        found.append((torch.cat([picture[front], total / count[:, None]]), torch.cat([size[front], count])))
+    return tuple(torch.stack(part) for part in zip(*found, strict=True))
+
+
+def merge_by_matrix(tokens, k, sizes, r, num_prefix_tokens=1):
+    count = tokens.shape[1]
+    place = torch.arange(num_prefix_tokens, count)
+    sources, targets = place[place % 2 == 0], place[place % 2 == 1]
+    if r > len(sources):
+        raise ValueError("too few sources")
+    likeness = F.cosine_similarity(k[:, sources, None], k[:, None, targets], dim=-1)
+    best, nearest = likeness.max(dim=-1)
+    gone = best.topk(r, dim=-1).indices
+    merge, stays = (
+        torch.eye(count).repeat(len(tokens), 1, 1).to(tokens),
+        torch.ones(len(tokens), count).bool(),
+    )
+    for picture, chosen in enumerate(gone):
+        for source in chosen.tolist():
+            stays[picture, sources[source]] = False
+            merge[picture, targets[nearest[picture, source]], sources[source]] = 1
+    sums, counts = merge @ (tokens * sizes[..., None]), (merge @ sizes[..., None])[..., 0]
+    means = sums / counts[..., None]
+    return means[stays].reshape(len(tokens), count - r, -1), counts[stays].reshape(len(tokens), count - r)
+
+
+def merge_tokens_alone(tokens, k, sizes, r, num_prefix_tokens=1):
+    return merge_tokens(tokens, k, sizes, r, num_prefix_tokens)[0]
+
+
+def merge_one_too_few(tokens, k, sizes, r, num_prefix_tokens=1):
+    return merge_tokens(tokens, k, sizes, max(r - 1, 0), num_prefix_tokens)
+
+
+WRONG = {
+    "qk_norm": [
+        ("3 values were expected", qk_norm_of_two),
+        ("your code changes its input in place", qk_norm_in_place),
+    ],
+    "rope_2d": [
+        ("return three tensors, queries, keys and values", rope_of_two),
+        ("q should stay torch.float64", rope_in_float32),
+        ("your code stopped with ValueError", rope_of_square_grids),
+    ],
+    "attention_pool": [
+        ("2 values were expected", pool_of_one),
+        ("value 1 of 2: the shape should be", pool_merged),
+    ],
+    "merge_tokens": [
+        ("2 values were expected", merge_tokens_alone),
+        ("the shape should be (1, 6, 2)", merge_one_too_few),
+    ],
+}
+RIGHT = {
+    "qk_norm": [qk_norm_by_formula, qk_norm_in_one],
+    "rope_2d": [rope_interleaved, rope_by_complex_numbers],
+    "attention_pool": [pool_by_fused_attention, pool_by_mask],
+    "merge_tokens": [merge_sources_first, merge_by_matrix],
+}

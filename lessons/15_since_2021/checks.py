@@ -1,0 +1,615 @@
+"""Checks of lesson 15: since 2021."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
+from vit_course.classroom.checks.compare import compare_gradients
+from vit_course.classroom.checks.outcome import Mistake, outcome
+from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.words import explain_error
+
+
+def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double).to(dtype)
+
+
+# -- qk_norm
+
+
+def norming(norm: Callable, values: Callable = lambda v: v, after: Callable = lambda q: q) -> Callable:
+    """Return a `qk_norm` with this norm (x, scale, eps), and what it does to values and to normed queries."""
+
+    def answer(q, k, v, q_scale, k_scale, eps=1e-6):
+        return after(norm(q, q_scale, eps)), norm(k, k_scale, eps), values(v)
+
+    return answer
+
+
+def norm_over(*axes: int) -> Callable:
+    """Return a norm that takes mean and variance over these axes."""
+
+    def norm(x, scale, eps):
+        variance = x.var(axes, unbiased=False, keepdim=True)
+        return (x - x.mean(axes, keepdim=True)) / (variance + eps).sqrt() * scale
+
+    return norm
+
+
+usual = norm_over(-1)
+
+
+def norms_values(q, k, v, q_scale, k_scale, eps=1e-6):
+    return *qk_norm(q, k, v, q_scale, k_scale, eps)[:2], usual(v, 1, eps)
+
+
+def norms_queries_alone(q, k, v, q_scale, k_scale, eps=1e-6):
+    return usual(q, q_scale, eps), k, v
+
+
+def swaps_the_scales(q, k, v, q_scale, k_scale, eps=1e-6):
+    return qk_norm(q, k, v, k_scale, q_scale, eps)
+
+
+def divides_by_n_minus_1(x, scale, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + eps).sqrt() * scale
+
+
+def root_mean_square(x, scale, eps):
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * scale
+
+
+def adds_eps_outside(x, scale, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, unbiased=False, keepdim=True) + eps) * scale
+
+
+def qkv(
+    batch: int, num_heads: int, tokens: int, dim: int, dtype: torch.dtype = torch.float32
+) -> list[Tensor]:
+    return [drawn(batch, num_heads, tokens, dim, seed=seed, dtype=dtype) + 0.3 for seed in range(3)]
+
+
+def scales(dim: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    return [1 + 0.3 * drawn(dim, seed=seed, dtype=dtype) for seed in (3, 4)]
+
+
+@demand({"no gradient reaches": norming(lambda x, scale, eps: usual(x.detach(), scale, eps))})
+def lets_projections_learn(answer):
+    compare_gradients(answer, qk_norm, (*qkv(1, 2, 3, 4), *scales(4)))
+
+
+exercise(
+    qk_norm,
+    results(
+        lambda: [
+            (*qkv(1, 1, 2, 4), *scales(4)),
+            (*qkv(2, 3, 5, 8), *scales(8)),
+            (*(1e-3 * x for x in qkv(1, 2, 3, 4)), *scales(4)),
+            (*qkv(1, 2, 3, 6, torch.double), *scales(6, torch.double), 0.1),
+        ],
+        {
+            "you normalise over the tokens: each query by itself, over its d numbers": norming(norm_over(-2)),
+            "you normalise over the heads: each query by itself, over its d numbers": norming(norm_over(1)),
+            "you normalise over tokens and numbers together: each query by itself, over its d numbers": norming(
+                norm_over(-2, -1)
+            ),
+            "you normalise over heads and numbers together: each head by itself, over its d numbers": norming(
+                norm_over(1, -1)
+            ),
+            "the values are normalised too: they are what is handed over, and stay as they are": norms_values,
+            "the keys are not normalised: a score grows with both": norms_queries_alone,
+            "you also divide by sqrt(d): attention does that afterwards, after the norm": norming(
+                usual, after=lambda q: q * q.shape[-1] ** -0.5
+            ),
+            "the mean is not subtracted: this is an RMS norm, the task is a layer norm without shift": norming(
+                root_mean_square
+            ),
+            "your vectors have length 1: that is a cosine; with variance 1 they have length sqrt(d)": norming(
+                lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale
+            ),
+            "the learned scales are not used": norming(lambda x, scale, eps: usual(x, 1, eps)),
+            "the two scales are swapped: q_scale belongs to the queries": swaps_the_scales,
+            "the variance divides by d, yours by d - 1: `unbiased=False`": norming(divides_by_n_minus_1),
+            "eps is added to the variance, inside the root": norming(adds_eps_outside),
+        },
+    ),
+    lets_projections_learn,
+)
+
+# -- rope_2d: by what a rotation must keep, so that every way to form pairs is right
+
+GRID = (2, 3)
+
+
+def triple(answer: Callable, inputs: tuple, *options) -> tuple[Tensor, Tensor, Tensor]:
+    """Run an answer and demand three tensors of the shapes and the type of the inputs."""
+    got = outcome(lambda f, *case: f(*case), answer, (*inputs, *options))
+    where = f"with q, k, v of shape {tuple(inputs[0].shape)} and a grid of {options[0]}"
+    if isinstance(got, Exception):
+        raise Mistake(f"{where}, your code stopped with {explain_error(got)}")
+    if not isinstance(got, tuple | list) or len(got) != 3 or not all(isinstance(x, Tensor) for x in got):
+        raise Mistake(f"{where}: return three tensors, queries, keys and values")
+    for name, mine, given in zip("qkv", got, inputs, strict=True):
+        if mine.shape != given.shape:
+            raise Mistake(f"{where}: {name} should stay {tuple(given.shape)}, yours is {tuple(mine.shape)}")
+        if mine.dtype != given.dtype:
+            raise Mistake(f"{where}: {name} should stay {given.dtype}, yours is {mine.dtype}")
+    return tuple(got)
+
+
+def rotations(answer: Callable, dim: int, *options) -> tuple[Tensor, Tensor]:
+    """Return what an answer does to queries and keys of each patch of `GRID`, as matrices (N, d, d)."""
+    unit = (
+        torch.eye(dim, dtype=torch.double)[None, :, None].expand(1, dim, 7, dim).clone()
+    )  # head i holds e_i
+    q, k, _ = triple(answer, (unit, unit, unit), GRID, 1, *options)
+    return q[0, :, 1:].movedim(0, -1), k[0, :, 1:].movedim(0, -1)
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, atol=1e-5, rtol=1e-4)
+
+
+def rotating(places: Callable | None = None, angles: Callable | None = None, apply: Callable | None = None):
+    """Return a `rope_2d` with other places, other angles or another way to turn."""
+
+    def answer(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+        quarter = q.shape[-1] // 4
+        frequencies = temperature ** (-torch.arange(quarter, dtype=q.dtype) / quarter)
+        r, c = (places or reading_order)(*grid_size)
+        table = (angles or row_then_column)(r[:, None], c[:, None], frequencies)
+        table = F.pad(table, (0, 0, num_prefix_tokens, 0))
+        return (apply or turns_both)(q, k, v, table)
+
+    return answer
+
+
+def reading_order(rows, columns):
+    return torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
+
+
+def row_then_column(r, c, w):
+    return torch.cat([r * w, c * w], dim=1)
+
+
+def turns_both(q, k, v, table):
+    return turn(q, table), turn(k, table), v
+
+
+def from_one(rows, columns):
+    return tuple(place + 1 for place in reading_order(rows, columns))
+
+
+def along_the_list(rows, columns):
+    return torch.arange(rows * columns), torch.arange(rows * columns)
+
+
+def swapped_grid(rows, columns):
+    return reading_order(columns, rows)
+
+
+def down_first(rows, columns):
+    return reading_order(columns, rows)[::-1]
+
+
+def turn(x, table):
+    first, second = x.chunk(2, dim=-1)
+    sin, cos = table.sin(), table.cos()
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+def forgets_the_sign(x, table):
+    first, second = x.chunk(2, dim=-1)
+    sin, cos = table.sin(), table.cos()
+    return torch.cat([first * cos + second * sin, first * sin + second * cos], dim=-1)
+
+
+def adds_places(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    r, c = reading_order(*grid_size)
+    place = F.pad((r + c)[:, None], (0, 0, num_prefix_tokens, 0))
+    return q + place, k + place, v
+
+
+def turns_cls(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    parts = rope_2d(q, k, v, (1, q.shape[-2]), 0, temperature)
+    inner = rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)
+    return *(
+        torch.cat([x[:, :, -1:], y[:, :, 1:]], dim=2) for x, y in zip(parts[:2], inner[:2], strict=True)
+    ), v
+
+
+def other_temperature(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    return rope_2d(q, k, v, grid_size, num_prefix_tokens)
+
+
+def any_number_of_tokens(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    count, (rows, columns) = q.shape[-2] - num_prefix_tokens, grid_size
+    rows = max(rows, -(-count // columns))
+    full = [F.pad(x, (0, 0, 0, num_prefix_tokens + rows * columns - x.shape[-2])) for x in (q, k, v)]
+    return tuple(
+        x[:, :, : q.shape[-2]] for x in rope_2d(*full, (rows, columns), num_prefix_tokens, temperature)
+    )
+
+
+@demand(
+    {
+        "the values are turned too: only queries and keys meet in a score": rotating(
+            apply=lambda q, k, v, t: (turn(q, t), turn(k, t), turn(v, t))
+        ),
+        "CLS has no place, but it is turned": turns_cls,
+    }
+)
+def leaves_values_and_prefix(answer):
+    inputs = tuple(qkv(2, 2, 7, 8, torch.double))
+    q, k, v = triple(answer, inputs, GRID)
+    if not same(v, inputs[2]):
+        raise Mistake("the values are turned too: only queries and keys meet in a score")
+    for prefix in (1, 2):
+        inputs = tuple(qkv(1, 2, 6 + prefix, 8))
+        for mine, given in zip(triple(answer, inputs, GRID, prefix), inputs, strict=True):
+            if not same(mine[:, :, :prefix], given[:, :, :prefix]):
+                raise Mistake(
+                    "CLS has no place, but it is turned: leave all `num_prefix_tokens` in front as they are"
+                )
+
+
+@demand(
+    {
+        "a rotation keeps the length": [
+            rotating(apply=lambda q, k, v, t: (forgets_the_sign(q, t), forgets_the_sign(k, t), v)),
+            adds_places,
+        ]
+    }
+)
+def keeps_lengths(answer):
+    inputs = tuple(qkv(1, 2, 7, 8, torch.double))
+    for name, mine, given in zip(("query", "key"), triple(answer, inputs, GRID), inputs, strict=False):
+        if not same(mine.norm(dim=-1), given.norm(dim=-1)):
+            raise Mistake(
+                f"a rotation keeps the length of every {name}, yours changes it: a point (a, b) becomes "
+                "(a·cos - b·sin, a·sin + b·cos)"
+            )
+
+
+@demand(
+    {
+        "the patch in row 0 and column 0 is turned": rotating(from_one),
+        "a step down turns nothing": rotating(angles=lambda r, c, w: torch.cat([0 * r * w, c * w], dim=1)),
+        "a step to the right turns nothing": rotating(
+            angles=lambda r, c, w: torch.cat([r * w, 0 * c * w], dim=1)
+        ),
+        "only the queries are turned": rotating(apply=lambda q, k, v, t: (turn(q, t), k, v)),
+        "patches are numbered along the list": rotating(along_the_list),
+        "your places fit another grid": [rotating(swapped_grid), rotating(down_first)],
+    }
+)
+def knows_rows_and_columns(answer):
+    turned, keys = (x.reshape(*GRID, 8, 8) for x in rotations(answer, 8))
+    still = torch.eye(8, dtype=torch.double)
+    if not same(turned[0, 0], still):
+        raise Mistake("the patch in row 0 and column 0 is turned: rows and columns count from 0")
+    if same(keys[1, 2], still) and not same(turned[1, 2], still):
+        raise Mistake("only the queries are turned: the offset appears when both are")
+    if same(turned[1, 0], turned[0, 1].matrix_power(3)) and not same(turned[0, 1], still):
+        raise Mistake(
+            "patches are numbered along the list: a patch has a row and a column, with pairs of their own"
+        )
+    if same(turned[1, 1], turned[0, 2] @ turned[0, 2]) and not same(turned[0, 1], still):
+        raise Mistake(
+            "your places fit another grid: grid_size is (rows, columns), and the patches come row by row. In a grid of "
+            "2x3, patch 3 stands in row 1 and column 0"
+        )
+    for what, place in (("down", (1, 0)), ("to the right", (0, 1))):
+        if same(turned[place], still):
+            raise Mistake(
+                f"a step {what} turns nothing: half of the pairs belong to the row, half to the column"
+            )
+
+
+@demand(
+    {
+        "depends on more than their offset": rotating(apply=lambda q, k, v, t: (turn(q, t), turn(k, -t), v)),
+        "not in every head": lambda q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0: tuple(
+            torch.cat([mine[:, :1], given[:, 1:]], dim=1) if q.shape[1] == 2 else mine
+            for mine, given in zip(
+                rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature), (q, k, v), strict=True
+            )
+        ),
+    }
+)
+def sees_the_offset_alone(answer):
+    turned, keys = (x.reshape(*GRID, 8, 8) for x in rotations(answer, 8))
+    score = [turned[a].mT @ keys[b] for a, b in (((0, 0), (0, 1)), ((1, 1), (1, 2)), ((0, 1), (0, 2)))]
+    if not all(same(score[0], other) for other in score):
+        raise Mistake(
+            "the score of two patches depends on more than their offset: turn queries and keys in the same direction, "
+            "with the same pairs"
+        )
+    inputs = tuple(qkv(2, 2, 7, 8, torch.double))
+    q = triple(answer, inputs, GRID)[0][:, :, 1:]
+    if not same(q, (turned.reshape(6, 8, 8) @ inputs[0][:, :, 1:, :, None]).squeeze(-1)):
+        raise Mistake("a patch turns alike, but not in every head and picture: only its place counts")
+
+
+@demand(
+    {
+        "all pairs of an axis turn by the same angle": rotating(
+            angles=lambda r, c, w: torch.cat([r + 0 * w, c + 0 * w], dim=1)
+        ),
+        "the angles of one step": [
+            rotating(angles=lambda r, c, w: torch.cat([r * w.sqrt(), c * w.sqrt()], dim=1)),
+            rotating(angles=lambda r, c, w: 6.2832 * torch.cat([r * w, c * w], dim=1)),
+        ],
+        "`temperature` is not used": other_temperature,
+    }
+)
+def turns_by_its_frequencies(answer):
+    for temperature in (100.0, 10.0):
+        options = () if temperature == 100 else (temperature,)
+        turned = rotations(answer, 16, *options)[0].reshape(*GRID, 16, 16)
+        wanted = temperature ** (-torch.arange(4, dtype=torch.double) / 4)
+        cosines = (
+            torch.cat([wanted.cos().repeat_interleave(2), torch.ones(8, dtype=torch.double)]).sort().values
+        )
+        for what, place in (("down", (1, 0)), ("to the right", (0, 1))):
+            mine = turned[place].diagonal().sort().values
+            if same(mine, cosines):
+                continue
+            if temperature != 100:
+                raise Mistake("right by default, but `temperature` is not used")
+            if same(mine[:8], mine[:1].expand(8)):
+                raise Mistake("all pairs of an axis turn by the same angle: pair j has the frequency w_j")
+            found = ", ".join(f"{x:.3g}" for x in mine[::2].clamp(-1, 1).acos().tolist()[::-1])
+            raise Mistake(
+                f"the angles of one step {what} should be {', '.join(f'{x:.3g}' for x in wanted.tolist())}, and 0 for "
+                f"the pairs of the other axis, with d = 16. Yours, the smallest first: {found}"
+            )
+
+
+exercise(
+    rope_2d,
+    leaves_values_and_prefix,
+    keeps_lengths,
+    knows_rows_and_columns,
+    sees_the_offset_alone,
+    turns_by_its_frequencies,
+    refuses((*qkv(1, 1, 7, 6), GRID), "d = 6 is not a multiple of 4"),
+    refuses((*qkv(1, 1, 8, 8), GRID), "8 tokens are not CLS and 2x3 patches", any_number_of_tokens),
+)
+
+# -- attention_pool
+
+
+def reading(
+    weigh: Callable = lambda scores: scores.softmax(-1),
+    scale: Callable = lambda d: d**-0.5,
+    first: Callable = lambda prefix: prefix,
+    read: Callable = lambda weights, k, v: (weights[..., None] * v).sum(-2),
+) -> Callable:
+    """Return an `attention_pool` with some of its steps changed."""
+
+    def answer(query, k, v, num_prefix_tokens=1):
+        k, v = k[:, :, first(num_prefix_tokens) :], v[:, :, first(num_prefix_tokens) :]
+        weights = weigh(torch.einsum("hd,bhtd->bht", query, k) * scale(query.shape[-1]))
+        return read(weights, k, v), weights
+
+    return answer
+
+
+def hides_cls_with_zero(query, k, v, num_prefix_tokens=1):
+    scores = torch.einsum("hd,bhtd->bht", query, k) * query.shape[-1] ** -0.5
+    weights = scores.softmax(-1)[:, :, num_prefix_tokens:]
+    return torch.einsum("bht,bhtd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
+
+
+def one_query_for_all(query, k, v, num_prefix_tokens=1):
+    return attention_pool(query[:1].expand_as(query), k, v, num_prefix_tokens)
+
+
+@demand({"no gradient reaches `query`": lambda query, *rest: attention_pool(query.detach(), *rest)})
+def lets_the_query_learn(answer):
+    compare_gradients(answer, attention_pool, (drawn(2, 4), *qkv(2, 2, 5, 4)[:2]))
+
+
+exercise(
+    attention_pool,
+    results(
+        lambda: [
+            (torch.zeros(1, 2), *qkv(1, 1, 3, 2)[:2]),
+            (drawn(1, 4), *qkv(1, 1, 4, 4)[:2]),
+            (3 * drawn(3, 4), *qkv(2, 3, 6, 4)[:2]),
+            (drawn(2, 4), *qkv(3, 2, 6, 4)[:2], 3),
+            (drawn(2, 8, dtype=torch.double), *qkv(2, 2, 5, 8, torch.double)[:2], 0),
+        ],
+        {
+            "CLS is read too: leave out the `num_prefix_tokens` in front": reading(first=lambda prefix: 0),
+            "CLS is left out after the softmax, so the weights of the patches do not sum to 1": hides_cls_with_zero,
+            "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
+            "the softmax runs over the pictures of the batch: it runs over the patches of one": reading(
+                lambda scores: scores.softmax(0)
+            ),
+            "the softmax runs over the heads: it runs over the patches, in each head": reading(
+                lambda scores: scores.softmax(1)
+            ),
+            "the scores are not divided by sqrt(d)": reading(scale=lambda d: 1.0),
+            "the scores are divided by d: by its root": reading(scale=lambda d: 1 / d),
+            "you take the largest score alone: a softmax gives every patch a share": reading(
+                lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)
+            ),
+            "the softmax is missing": reading(lambda scores: scores),
+            "you sum the keys: the weights come from the keys, and what is summed are the values": reading(
+                read=lambda weights, k, v: (weights[..., None] * k).sum(-2)
+            ),
+            "divided by the number of patches once more: the weights sum to 1 already": reading(
+                read=lambda weights, k, v: (weights[..., None] * v).mean(-2)
+            ),
+            "all heads use the first query: each has its own": one_query_for_all,
+        },
+    ),
+    lets_the_query_learn,
+)
+
+# -- merge_tokens
+
+
+class Merging:
+    """Token merging picture by picture, so that a mistake can change one of its steps."""
+
+    def __call__(self, tokens, k, sizes, r, num_prefix_tokens=1):
+        if r > len(range(num_prefix_tokens + num_prefix_tokens % 2, tokens.shape[1], 2)):
+            raise ValueError("too few sources")
+        found = [self.one(*picture, r, num_prefix_tokens) for picture in zip(tokens, k, sizes, strict=True)]
+        return tuple(torch.stack(part) for part in zip(*found, strict=True))
+
+    def one(self, tokens, k, sizes, r, prefix):
+        places = torch.arange(self.first(prefix), len(tokens))
+        sources, targets = places[places % 2 == 0], places[places % 2 == 1]
+        best, nearest = self.likeness(k, tokens)[sources][:, targets].max(dim=-1)
+        chosen = self.choose(best)[:r]
+        gone, into = sources[chosen], targets[nearest[chosen]]
+        tokens, sizes = self.put(tokens.clone(), sizes.clone(), gone, into)
+        stays = [place for place in range(len(tokens)) if place not in gone.tolist()]
+        return tokens[stays], sizes[stays]
+
+    def first(self, prefix):
+        return prefix
+
+    def likeness(self, k, tokens):
+        unit = F.normalize(k, dim=-1)
+        return unit @ unit.T
+
+    def choose(self, best):
+        return best.argsort(descending=True)
+
+    def put(self, tokens, sizes, gone, into):
+        total, count = tokens * sizes[:, None], sizes.clone()
+        for source, target in zip(gone.tolist(), into.tolist(), strict=True):
+            total[target] += total[source]
+            count[target] += count[source]
+        return total / count[:, None], count
+
+
+def merging(**changed: Callable) -> Merging:
+    """Return a `merge_tokens` with some of its steps changed."""
+    changed_class = type("Changed", (Merging,), changed)
+    return lambda tokens, k, sizes, r, num_prefix_tokens=1: changed_class()(
+        tokens, k, sizes, r, num_prefix_tokens
+    )
+
+
+def drops(self, tokens, sizes, gone, into):
+    return tokens, sizes
+
+
+def forgets_sizes(self, tokens, sizes, gone, into):
+    return Merging.put(self, tokens, sizes, gone, into)[0], sizes
+
+
+def equal_shares(self, tokens, sizes, gone, into):
+    ones = torch.ones_like(sizes)
+    count = Merging.put(self, tokens, sizes, gone, into)[1]
+    return Merging.put(self, tokens, ones, gone, into)[0], count
+
+
+def sums(self, tokens, sizes, gone, into):
+    for source, target in zip(gone.tolist(), into.tolist(), strict=True):
+        tokens[target] += tokens[source]
+        sizes[target] += sizes[source]
+    return tokens, sizes
+
+
+def last_one_wins(self, tokens, sizes, gone, into):
+    total, count = tokens * sizes[:, None], sizes.clone()
+    total[into] = total[into] + total[gone]
+    count[into] = count[into] + count[gone]
+    return total / count[:, None], count
+
+
+def refuses_nothing(tokens, k, sizes, r, num_prefix_tokens=1):
+    most = len(range(num_prefix_tokens + num_prefix_tokens % 2, tokens.shape[1], 2))
+    return merge_tokens(tokens, k, sizes, min(r, most), num_prefix_tokens)
+
+
+def in_any_order(answer: Callable, tokens, k, sizes, r, num_prefix_tokens=1) -> object:
+    """Run an answer; the patch tokens that are left may come in any order, so they are sorted by their first number."""
+    got = answer(tokens, k, sizes, r, num_prefix_tokens)
+    if not isinstance(got, tuple | list) or len(got) != 2 or not all(isinstance(x, Tensor) for x in got):
+        return got
+    left, counts = got
+    if left.ndim != 3 or counts.shape != left.shape[:2] or left.shape[1] < num_prefix_tokens:
+        return got
+    order = left[:, num_prefix_tokens:, 0].argsort(dim=1) + num_prefix_tokens
+    prefix = torch.arange(num_prefix_tokens).expand(len(left), -1)
+    order = torch.cat([prefix, order], dim=1)
+    return left.gather(1, order[..., None].expand_as(left)), counts.gather(1, order)
+
+
+def scene(batch: int, count: int, dim: int, r: int, *prefix: int, seed: int = 0) -> tuple:
+    """Return tokens, keys that do not look like them, sizes from 1 to 4, and r."""
+    sizes = drawn(batch, count, seed=seed + 2).abs().mul(2).floor().clamp(0, 3) + 1
+    keys = drawn(batch, count, 3, seed=seed + 1) * (1 + 3 * drawn(batch, count, 1, seed=seed + 3).abs())
+    return drawn(batch, count, dim, seed=seed), keys, sizes, r, *prefix
+
+
+def small(r: int) -> tuple:
+    """CLS and six patches: 2 and 4 are most like 3, and CLS is like 1."""
+    k = torch.tensor([[[9.0, 9], [1, 1], [0, 2], [0, 1], [0.1, 5], [-1, 0], [1, -1]]])
+    return torch.arange(14.0).reshape(1, 7, 2), k, torch.tensor([[1.0, 1, 3, 1, 2, 1, 1]]), r
+
+
+exercise(
+    merge_tokens,
+    results(
+        lambda: [
+            small(0),
+            small(1),
+            small(2),
+            scene(2, 9, 4, 3),
+            scene(3, 17, 5, 7, seed=10),
+            scene(1, 10, 4, 4, 0, seed=20),
+            scene(2, 11, 4, 3, 3, seed=30),
+        ],
+        {
+            "the sources disappear without a trace: that is pruning. Merging adds them to their targets": merging(
+                put=drops
+            ),
+            "the tokens are right, but their sizes do not grow: a merged token stands for more patches": merging(
+                put=forgets_sizes
+            ),
+            "source and target count alike in your mean: weight each with its size": merging(
+                put=equal_shares
+            ),
+            "you add the tokens: a target becomes the mean, each token weighted with its size": merging(
+                put=sums
+            ),
+            "two sources with the same target: only the last one arrives. Assignment by a list of places overwrites; "
+            "use `scatter_add` or `index_add`": merging(put=last_one_wins),
+            "CLS is merged: the `num_prefix_tokens` in front are neither source nor target": merging(
+                first=lambda self, prefix: 0
+            ),
+            "right for one prefix token alone: use `num_prefix_tokens`": merging(
+                first=lambda self, prefix: 1
+            ),
+            "you compare by the dot product, so long keys win: compare by the cosine": merging(
+                likeness=lambda self, k, tokens: k @ k.T
+            ),
+            "you compare the tokens: compare their keys": merging(
+                likeness=lambda self, k, tokens: Merging.likeness(self, tokens, k)
+            ),
+            "the least similar sources go: take the most similar ones": merging(
+                choose=lambda self, best: best.argsort()
+            ),
+            "the first r sources go, whatever they are like: take the most similar ones": merging(
+                choose=lambda self, best: torch.arange(len(best))
+            ),
+            "sources find the target that is least like them": merging(
+                likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
+            ),
+        },
+        run=in_any_order,
+    ),
+    refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
+)

@@ -1,0 +1,187 @@
+"""Parts of later years: their definitions by hand, timm's numbers where timm is there, whole in every copy."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from vit_course.attention import split_heads
+from vit_course.beyond import modern
+from vit_course.vit import VisionTransformer, create_vit
+
+SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 3}
+PARTS = {
+    "qk_norm": True,
+    "rope": True,
+    "layer_scale": 0.1,
+    "gated_mlp": True,
+    "rms_norm": True,
+    "registers": 4,
+    "attention_pool": True,
+    "qkv_bias": False,
+}
+
+
+def drawn(model):
+    """Draw all weights anew, so that no head or factor near zero hides a difference."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model.eval()
+
+
+def images(side=16):
+    return torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+
+
+def heads(tokens=7, dim=8):
+    return torch.randn(3, 2, 3, tokens, dim, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+
+
+def test_normalised_queries_and_keys_have_no_score_above_the_root_of_their_width():
+    ones = torch.ones(8, dtype=torch.double)
+    q, k, _ = modern.qk_norm(*(100 * heads()), ones, ones)
+    assert (q @ k.mT * 8**-0.5).abs().max() <= 8**0.5 + 1e-6
+
+
+def test_rope_scores_depend_on_the_offset_of_two_patches_alone():
+    q, k, v = (part.expand(1, 1, 13, 8) for part in torch.randn(3, 1, 1, 1, 8, dtype=torch.double))
+    q, k, _ = modern.rope_2d(q, k, v, (3, 4))
+    scores = (q @ k.mT)[0, 0, 1:, 1:].reshape(3, 4, 3, 4)
+    torch.testing.assert_close(scores[0, 0, :2, :2], scores[1, 2, 1:, 2:])
+    torch.testing.assert_close(scores[2, 3, 0, 1], scores[2, 2, 0, 0])
+    assert not torch.allclose(scores[0, 0, 0, 1], scores[0, 0, 1, 0])
+
+
+def test_rope_equals_timms_axial_rotation():
+    layers = pytest.importorskip("timm.layers")
+    rope = layers.RotaryEmbeddingCat(
+        8, temperature=100.0, in_pixels=False, feat_shape=None, rotate_half=True, dtype=torch.double
+    )
+    q, k, v = heads(tokens=7)
+    table = rope.get_embed((2, 3), dtype=torch.double)
+    want = [
+        torch.cat([x[:, :, :1], layers.apply_rot_embed_cat(x[:, :, 1:], table, half=True)], 2) for x in (q, k)
+    ]
+    got = modern.rope_2d(q, k, v, (2, 3))
+    torch.testing.assert_close(torch.stack(got[:2]), torch.stack(want), atol=1e-6, rtol=1e-5)
+    assert got[2] is v
+
+
+def test_attention_pool_equals_timms_latent_with_the_same_weights():
+    layers = pytest.importorskip("timm.layers")
+    torch.manual_seed(0)
+    theirs = layers.AttentionPoolLatent(24, num_heads=3).double()
+    theirs.mlp = None
+    ours = modern.AttentionPool(24, 3).double()
+    ours.kv, ours.proj = theirs.kv, theirs.proj
+    ours.query.data = theirs.q(theirs.latent[0, 0]).reshape(3, 8).detach()
+    tokens = torch.randn(2, 6, 24, dtype=torch.double)
+    torch.testing.assert_close(ours(tokens), theirs(tokens[:, 1:]))
+
+
+def test_tokens_are_merged_as_the_authors_define_it():
+    # places 0 CLS; sources 2, 4, 6; targets 1, 3, 5. 2 and 4 are most like 3, 6 is like none.
+    k = torch.tensor([[[9.0, 9], [1, 0], [0, 2], [0, 1], [0.1, 5], [-1, 0], [1, -1]]])
+    tokens, sizes = torch.arange(14.0).reshape(1, 7, 2), torch.tensor([[1.0, 1, 3, 1, 2, 1, 1]])
+    merged, counts = modern.merge_tokens(tokens, k, sizes, 2)
+    middle = (3 * tokens[0, 2] + 1 * tokens[0, 3] + 2 * tokens[0, 4]) / 6
+    torch.testing.assert_close(merged[0], torch.stack([tokens[0, 0], tokens[0, 1], middle, *tokens[0, 5:]]))
+    assert counts.tolist() == [[1, 1, 6, 1, 1]]
+
+
+def test_merging_is_refused_where_too_few_sources_are_left():
+    with pytest.raises(ValueError, match="3 sources"):
+        modern.merge_tokens(torch.zeros(1, 7, 2), torch.zeros(1, 7, 2), torch.ones(1, 7), 4)
+
+
+def test_merging_nothing_changes_no_logit():
+    model = drawn(VisionTransformer(**SMALL))
+    torch.testing.assert_close(modern.with_merging(model, 0)(images()), model(images()))
+
+
+def test_merging_equal_tokens_changes_no_logit():
+    model = drawn(VisionTransformer(**SMALL, pos_embed="none"))
+    grey = torch.full((1, 3, 16, 16), 0.5)  # all patch tokens are one vector, so a token of size s is exact
+    torch.testing.assert_close(modern.with_merging(model, 3)(grey), model(grey), atol=1e-4, rtol=1e-4)
+
+
+def test_resized_kernel_gives_the_same_tokens_on_enlarged_pictures():
+    model = drawn(VisionTransformer(**SMALL)).patch_embed
+    patches = torch.randn(16, 3, 4, 4)
+    larger = (patches.flatten(2) @ modern.resize_matrix(4, 8).T).unflatten(-1, (8, 8))
+    kernel = modern.resize_patch_kernel(model.proj.weight, 8)
+    torch.testing.assert_close(
+        F.conv2d(larger, kernel), F.conv2d(patches, model.proj.weight), atol=1e-3, rtol=1e-3
+    )
+
+
+def test_model_with_larger_patches_reads_larger_pictures_on_the_same_grid():
+    model = modern.with_patch_size(VisionTransformer(**SMALL), 8)
+    assert model.embed(images(32)).shape == (2, 17, 24)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_changes_the_model_learns_and_is_whole_in_a_copy(part):
+    plain = VisionTransformer(**SMALL)
+    model = drawn(modern.modernize(copy.deepcopy(plain), **{part: PARTS[part]}))
+    names = set(dict(model.named_parameters())) ^ set(dict(plain.named_parameters()))
+    assert names or part in ("rope", "registers")
+    model(images()).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    twin = modern.modernize(VisionTransformer(**SMALL), **{part: PARTS[part]}).eval()
+    twin.load_state_dict(model.state_dict())
+    torch.testing.assert_close(twin(images()), model(images()))
+    torch.testing.assert_close(copy.deepcopy(model)(images()), model(images()))
+
+
+def test_a_model_with_all_parts_returns_the_attention_that_it_used():
+    model = drawn(modern.modernize(VisionTransformer(**SMALL, pos_embed="none"), **PARTS))
+    logits, attentions = model(images(), return_attention=True)
+    torch.testing.assert_close(logits, model(images()), atol=1e-4, rtol=1e-4)
+    assert [a.shape for a in attentions] == [(2, 3, 21, 21)] * 3
+
+
+def test_rotation_sees_the_order_of_patches_and_goes_on_at_another_resolution():
+    model = drawn(modern.modernize(VisionTransformer(**SMALL, pos_embed="none"), rope=True))
+    assert not torch.allclose(model(images()), model(images().flip(-1)), atol=1e-3)
+    assert modern.at_resolution(model, (24, 16))(torch.randn(1, 3, 24, 16)).shape == (1, 10)
+    assert model.blocks[0].attn.qkv.grid_size == (4, 4)
+
+
+def test_positions_with_registers_follow_to_another_resolution():
+    model = drawn(modern.modernize(VisionTransformer(**SMALL), registers=2))
+    assert modern.at_resolution(model, 32)(images(32)).shape == (2, 10)
+
+
+def test_attention_pool_reads_no_prefix_token():
+    pool = drawn(modern.AttentionPool(24, 3))
+    tokens = torch.randn(1, 5, 24)
+    changed = tokens.clone()
+    changed[:, 0] += 1
+    assert torch.equal(pool(tokens), pool(changed))
+
+
+def test_largest_logit_is_that_of_the_attention():
+    model = drawn(VisionTransformer(**SMALL))
+    x = model.blocks[0].norm1(model.embed(images()))
+    q, k, _ = (split_heads(part, 3) for part in model.blocks[0].attn.qkv(x).chunk(3, dim=-1))
+    want = (q @ k.mT).abs().max().item() * 8**-0.5
+    assert modern.largest_logits(model, images())[0] == pytest.approx(want)
+
+
+def test_small_plus_model_of_dinov3_has_as_many_weights_as_timms():
+    timm = pytest.importorskip("timm")
+    ours = modern.modernize(
+        create_vit("S/16", img_size=224, pos_embed="none", num_classes=1000),
+        rope=True,
+        layer_scale=1e-5,
+        gated_mlp=True,
+        registers=4,
+        qkv_bias=False,
+    )
+    theirs = timm.create_model("vit_small_plus_patch16_dinov3", num_classes=1000)
+    count = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
+    assert count[0] == count[1]

@@ -230,9 +230,9 @@ def test_to_return_the_attention_costs_no_operation_more_than_the_model_has(smal
 
 
 def test_in_evaluation_the_result_is_the_same_with_the_attention_and_without(small_model):
-    images = torch.randn(2, 3, 16, 16)
-    logits, _ = small_model.eval()(images, return_attention=True)
-    torch.testing.assert_close(logits, small_model(images), rtol=1e-4, atol=1e-4)
+    images = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    logits, _ = small_model.double().eval()(images, return_attention=True)
+    torch.testing.assert_close(logits, small_model(images), rtol=0, atol=1e-12)
 
 
 def test_in_training_the_attention_is_that_before_dropout(small_model):

@@ -41,6 +41,7 @@ from vit_course.data import load_dataset, shapes10
 from vit_course.experiments.records import caption, load_records
 from vit_course.experiments.statistics import (
     PAPER_TABLE_8,
+    best_rate,
     by_step,
     difference_in_words,
     result_table,
@@ -466,12 +467,6 @@ for rate in (2.5e-4, 1e-3, 4e-3):
         history = run(replace(recipe, lr=rate), global_pool=pool)
         held_out[pool][rate] = [100 * history.val_accuracy[-1]]
         tested[pool][rate] = [100 * history.test_accuracy]
-
-
-def best_rate(results):
-    """Return the rate with the highest mean, and whether it is an end of the sweep."""
-    best = max(sorted(results), key=lambda rate: fmean(results[rate]))
-    return best, best in (min(results), max(results))
 
 
 def read_sweep(held_out, tested):

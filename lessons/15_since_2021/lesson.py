@@ -53,7 +53,7 @@ from vit_course.classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.records import caption, load_records
 from vit_course.experiments.released import load_trained
-from vit_course.experiments.statistics import best_learning_rate, by_step, difference, undecided
+from vit_course.experiments.statistics import best_rate, by_step, difference, undecided
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import evaluate, train
@@ -341,7 +341,7 @@ if runs and others:
         held_out = {}
         for run in own:
             held_out.setdefault(run["config"]["lr"], []).append(100 * run["val_accuracy"][-1])
-        best, at_edge = best_learning_rate(held_out)
+        best, at_edge = best_rate(held_out)
         edge = ", at the edge of the sweep" if at_edge else ""
         results[reader] = [100 * run["test_accuracy"] for run in own if run["config"]["lr"] == best]
         print(f"{reader}: best rate {best:g}{edge}")

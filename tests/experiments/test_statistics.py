@@ -7,6 +7,7 @@ import pytest
 
 from vit_course.experiments.statistics import (
     PAPER_TABLE_8,
+    best_rate,
     by_step,
     difference,
     difference_in_words,
@@ -194,3 +195,9 @@ def test_the_papers_table_gives_any_position_more_than_two_points_over_none():
     others = [value for kind, row in PAPER_TABLE_8.items() if kind != "none" for value in row.values()]
     assert len(others) == 7
     assert 2.5 < min(others) - none < max(others) - none < 3
+
+
+def test_the_best_rate_is_that_of_the_highest_mean_and_says_where_the_sweep_is_too_narrow():
+    assert best_rate({0.1: [50, 70], 0.2: [61, 61], 0.4: [90, 10]}) == (0.2, False)
+    assert best_rate({0.2: [61], 0.1: [62]}) == (0.1, True)
+    assert best_rate({0.4: [62], 0.2: [62], 0.1: [60]}) == (0.2, False)

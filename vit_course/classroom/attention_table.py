@@ -3,7 +3,6 @@
 `one_query` and `all_queries` compute what is shown, as texts; `edit_attention` puts controls around them in a notebook.
 """
 
-import os
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING

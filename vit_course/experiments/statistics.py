@@ -160,6 +160,16 @@ def by_step(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     return found
 
 
+def best_rate(results: Mapping[float, Sequence[float]]) -> tuple[float, bool]:
+    """Return the learning rate with the highest mean accuracy, and whether it is an end of the sweep.
+
+    Args:
+        results: accuracies on held-out pictures for each rate; of equal means the lowest rate wins.
+    """
+    best = max(sorted(results), key=lambda rate: fmean(results[rate]))
+    return best, best in (min(results), max(results))
+
+
 def result_table(
     results: Mapping[str, Sequence[float]], base: str, notes: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[list[list], list[str]]:

@@ -18,7 +18,7 @@ CAUSES = [
     (r"missing \d+ required \w+ arguments?: (.+)", "a call leaves out {0}"),
     (r"unexpected keyword argument '(\w+)'", "what is called there has no argument `{0}`"),
     (r"(\w+)\(\) takes (.+) positional arguments? but (\d+)", "`{0}` takes {1} arguments, and {2} are given"),
-    (r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w+)'", "`{0}` stands between a {1} and a {2}"),
+    (r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w+)'", "`{0}` cannot work on the types {1} and {2}"),
     (r"'(\w+)' object is not callable", "a {0} is called as if it were a function"),
     (r"'(\w+)' object is not subscriptable", "a {0} has no entries to choose with `[...]`"),
     (r"(?:too many|not enough) values to unpack \(expected (.+)\)", "what is unpacked does not hold {0} values"),

@@ -7,45 +7,57 @@ from statistics import mean, stdev
 from vit_course.experiments.records import load_records
 
 TABLE = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
-NAMES = {"vit": "ViT", "resnet": "ResNet"}
+ROWS = {
+    "linear classifier": ("comparison", "linear"),
+    "ViT": ("comparison", "vit"),
+    "ResNet": ("comparison", "resnet"),
+    "ViT, larger and longer": ("headline", "vit"),
+    "ViT, larger, a minute": ("headline", "vit-minute"),
+    "ResNet, longer": ("headline", "resnet-minutes"),
+}
+"""What the table shows, where it is recorded: the group of each row, and its name there."""
 
 
 def results_text(root: Path) -> str:
-    """Return the table of the comparison of lesson 08 in Markdown, with all that is needed to read it."""
-    runs = load_records("comparison", runs=root / "data" / "runs")
-    if not runs:
+    """Return the table in Markdown, with all that is needed to read it."""
+    runs = {group: load_records(group, runs=root / "data" / "runs") for group, _ in ROWS.values()}
+    found = {
+        name: [run for run in runs[group] if run["step"] == step] for name, (group, step) in ROWS.items()
+    }
+    shown = {name: some for name, some in found.items() if some}
+    if not shown:
         return "No comparison is recorded yet, so there is no number here.\n"
-    lines = ["| model | parameters | GFLOP a picture | TFLOP of training | minutes | test accuracy |"]
-    lines.append("|---|---|---|---|---|---|")
-    for step, name in NAMES.items():
-        found = [run for run in runs if run["step"] == step]
-        if found:
-            lines.append(row(name, found))
-    first = runs[0]
-    machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in runs})
+    columns = "model", "parameters", "epochs", "batch", "TFLOP of training", "minutes of a run", "test accuracy"
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [row(name, some) for name, some in shown.items()]
+    every = [run for some in shown.values() for run in some]
+    machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in every})
+    data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
     notes = (
-        f"Data: {first['data']}. {first['config']['epochs']} epochs, batches of {first['config']['batch_size']}, "
-        f"the last epoch counts. Machine: {'; '.join(machines)}, torch {first['versions']['torch']}. Accuracy: mean of "
-        "the seeds, and their sample standard deviation. How it was made, and what is not equal: "
-        "[lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full: [data/runs](data/runs)."
+        f"Data: {' / '.join(data)}. No model has seen other pictures, and of each the last epoch counts. "
+        f"Machine: {'; '.join(machines)}. Minutes are those of the clock, also where other work ran beside. "
+        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is not "
+        "equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the commit "
+        "that made it: [data/runs](data/runs)."
     )
-    if first["size"] == "cpu":
-        notes += (
-            " These runs are small on purpose, a fifth of the pictures and a few minutes on one core: they show how a "
-            "comparison is made, and not which kind of model is better."
-        )
     return "\n".join([*lines, "", notes]) + "\n"
 
 
 def row(name: str, runs: list[dict]) -> str:
     """Return one row: the mean over the seeds of a model."""
     first, scores = runs[0], [100 * run["test_accuracy"] for run in runs]
-    spread = f" ± {stdev(scores):.1f}" if len(scores) > 1 else ""
-    minutes = mean(run["seconds"] for run in runs) / 60
-    return (
-        f"| {name} ({first['model']}) | {first['parameters']:,} | {first['forward_flops'] / 1e9:.4f} | "
-        f"{first['training_flops'] / 1e12:,.1f} | {minutes:.1f} | {mean(scores):.1f} %{spread} ({len(scores)} seeds) |"
+    spread = f" ± {stdev(scores):.1f} ({len(scores)} seeds)" if len(scores) > 1 else " (1 seed)"
+    size = "" if first["model"] == "linear" else f" ({first['model']})"
+    cells = (
+        f"{name}{size}",
+        f"{first['parameters']:,}",
+        f"{first['config']['epochs']}",
+        f"{first['config']['batch_size']}",
+        f"{first['training_flops'] / 1e12:,.1f}",
+        f"{mean(run['seconds'] for run in runs) / 60:.1f}",
+        f"{mean(scores):.1f} %{spread}",
     )
+    return f"| {' | '.join(cells)} |"
 
 
 def with_results(text: str, root: Path) -> str:

@@ -1043,7 +1043,7 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
     course.write("README.md", marks)
     course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
-    assert "| ViT (Nano/8) | 1,000 | 0.0020 | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
+    assert "| ViT (Nano/8) | 1,000 | 2 | 64 | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
     assert "some pictures" in text and "old" not in text
     course.write(
         "data/runs/cpu-comparison-vit-seed0.json", json.dumps({**record, "step": "vit", "test_accuracy": 0.9})

@@ -135,11 +135,11 @@ def test_an_old_python_is_told_which_one_is_needed_by_code_that_it_can_read(comm
             assert getattr(node, "module", "") != "__future__"
 
 
-@pytest.mark.parametrize("command", ["--help", "doctor"])
+@pytest.mark.parametrize("command", ["--help", "train --help"])
 def test_a_reader_that_has_seen_enough_is_no_error(command):
     reading, writing = os.pipe()
     os.close(reading)  # as `head` does, once it has its lines
-    line = [sys.executable, "-m", "vit_course", command]
+    line = [sys.executable, "-m", "vit_course", *command.split()]
     done = subprocess.run(line, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")

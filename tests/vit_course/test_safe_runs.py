@@ -286,9 +286,8 @@ WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}
 
 @pytest.mark.slow
 def test_two_processes_under_torchrun_give_the_losses_of_one(tmp_path):
-    command = [sys.executable, "-m", "vit_course", "train", *LAUNCH]
     several = [*SEVERAL, *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
-    subprocess.run([*command, f"--out={tmp_path / 'one'}", "--device=cpu"], check=True, timeout=240)
+    assert main([*LAUNCH, f"--out={tmp_path / 'one'}", "--device=cpu"]) == 0
     subprocess.run(several, check=True, timeout=240, env=os.environ | WINDOWS)
     one, two = (load_checkpoint(tmp_path / name / "checkpoint.pt") for name in ("one", "two"))
     assert two["history"]["step_loss"] == pytest.approx(one["history"]["step_loss"], rel=1e-4)
@@ -413,6 +412,7 @@ def test_a_run_killed_between_its_log_and_its_checkpoint_logs_every_epoch_once(t
 
 
 @pytest.mark.slow
+@pytest.mark.weekly  # two processes that wait for each other, three times: a signal to one process is tested above
 @pytest.mark.skipif(sys.platform == "win32", reason="a process on Windows cannot note that it should end")
 def test_sigterm_to_torchrun_stops_both_processes_at_one_step_and_the_run_goes_on_from_there(tmp_path):
     options = [*LAUNCH, "--epochs=40", f"--out={tmp_path}", "--device=cpu"]

@@ -54,7 +54,7 @@ def cause_of_error(trial: Trial) -> str:
     error = trial.got[trial.wrong[0]]
     if not isinstance(error, Exception):
         return ""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error)[:2000].split())  # some patterns take minutes on a message of a whole tensor
     for pattern, words in CAUSES:
         if found := re.search(pattern, text):
             return words.format(*found.groups())

@@ -284,33 +284,6 @@ def embed_with(**changed: Callable) -> type:
     return type("PatchEmbed", (PatchEmbed,), {"__init__": init})
 
 
-class TokensOfPatchify(nn.Module):
-    """`patchify` and a linear layer: right, if the order is that of `patchify`."""
-
-    pattern = "b c (h p1) (w p2) -> b (h w) (c p1 p2)"
-
-    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
-        super().__init__()
-        self.img_size, self.patch_size, self.in_chans = as_pair(img_size), as_pair(patch_size), in_chans
-        self.grid_size, self.num_patches = (
-            grid_size(img_size, patch_size),
-            count_patches(img_size, patch_size),
-        )
-        self.proj = nn.Linear(math.prod(self.patch_size) * in_chans, embed_dim)
-
-    def forward(self, images):
-        check_images(images, self.in_chans, self.img_size)
-        return self.proj(cut(self.pattern)(images, self.patch_size))
-
-
-class WithoutBias(TokensOfPatchify):
-    pattern = "b c (h p1) (w p2) -> b (h w) (p1 p2 c)"
-
-    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
-        super().__init__(img_size, patch_size, in_chans, embed_dim)
-        self.proj = nn.Linear(self.proj.in_features, embed_dim, bias=False)
-
-
 class WithoutSuper(nn.Module):
     def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
         self.proj = nn.Conv2d(in_chans, embed_dim, patch_size, patch_size)
@@ -350,18 +323,17 @@ def checks_the_size_alone(self, images):
 
 
 def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
-    """Copy the convolution's weights; a student may also have written patchify and a linear layer."""
+    """Copy the convolution's weights, and say what is wrong with its settings."""
     weights, proj = answer.state_dict().get("proj.weight"), getattr(answer, "proj", None)
+    if weights is not None and weights.ndim == 2:
+        raise Mistake(
+            "`self.proj` is a linear layer: it can compute the same, but the docstring asks for the `nn.Conv2d`, whose "
+            f"weights (D, C, P, P) trained models hold and the lesson shows; yours are {tuple(weights.shape)}"
+        )
     if weights is not None and "proj.bias" not in answer.state_dict():
         raise Mistake(
             "`self.proj` has no bias: keep the one that the layer has by default; trained weights hold it"
         )
-    if weights is not None and weights.ndim == 2:
-        flat = rearrange(reference.proj.weight.detach(), "d c p1 p2 -> d (p1 p2 c)")
-        if weights.shape != flat.shape:
-            raise Mistake(f"proj.weight should be {tuple(flat.shape)}, yours is {tuple(weights.shape)}")
-        answer.load_state_dict({"proj.weight": flat, "proj.bias": reference.proj.bias.detach()})
-        return answer
     if getattr(proj, "padding", (0, 0)) != (0, 0):
         raise Mistake(
             f"your convolution pads the image by {proj.padding}: the first patch begins at the first pixel, so leave "
@@ -461,8 +433,7 @@ exercise(
             "your result is still a grid: make one axis N of rows and columns": embed(
                 lambda self, images: rearrange(self.proj(images), "b d h w -> b h w d")
             ),
-            "your linear layer gets the numbers of a patch in the order (channel, row, column), so trained weights "
-            "would not fit: the order is that of `patchify`, (row, column, channel)": TokensOfPatchify,
+            "`self.proj` is a linear layer": embed_with(proj=lambda m: nn.Linear(12, m.proj.out_channels)),
             "negative values are gone: the projection is linear, nothing follows it": embed(
                 lambda self, images: F.relu(PatchEmbed.forward(self, images))
             ),
@@ -473,10 +444,9 @@ exercise(
             "your convolution pads the image": convolves(
                 lambda patch: {"kernel_size": patch, "stride": patch, "padding": 1}
             ),
-            "`self.proj` has no bias": [
-                convolves(lambda patch: {"kernel_size": patch, "stride": patch, "bias": False}),
-                WithoutBias,
-            ],
+            "`self.proj` has no bias": convolves(
+                lambda patch: {"kernel_size": patch, "stride": patch, "bias": False}
+            ),
             "`super().__init__()` is missing": WithoutSuper,
         },
         prepare=copy_patch_weights,

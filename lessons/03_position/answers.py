@@ -28,7 +28,11 @@ def gap_undone(encoder, tokens, permutation):
 
 def gap_index_select(encoder, tokens, permutation):
     shuffled = torch.index_select(tokens, 1, permutation)
-    return torch.dist(encoder(shuffled), encoder(tokens).index_select(1, permutation), p=math.inf)
+    return float(torch.dist(encoder(shuffled), encoder(tokens).index_select(1, permutation), p=math.inf))
+
+
+def gap_stays_a_tensor(encoder, tokens, permutation):
+    return (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).abs().max()
 
 
 def gap_loops(encoder, tokens, permutation):
@@ -167,7 +171,8 @@ def resample_by_matrices(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mod
 
 WRONG = {
     "equivariance_gap": [
-        ("expected", gap_yes_or_no),
+        ("your result is 0 or 1, whatever is given", gap_yes_or_no),
+        ("yours is still a tensor", gap_stays_a_tensor),
         ("expected", gap_tensor),
     ],
     "sincos_2d": [

@@ -127,8 +127,8 @@ def shows_sums(answer, reference):
     try:
         attended.verify(answer, reference)
     except Mistake as mistake:
-        named = str(mistake) in attended.known
-        raise mistake if named else Mistake(f"{mistake}{rows_astray(answer)}") from None
+        astray = "" if str(mistake) in attended.known else rows_astray(answer)
+        raise Mistake(f"{mistake}{astray}", mistake.named or bool(astray)) from None
 
 
 def rows_astray(answer: Callable) -> str:

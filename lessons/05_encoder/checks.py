@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from vit_course.attention import MultiHeadAttention
 from vit_course.classroom.checks.compare import compare_gradients
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, build, outcome
 from vit_course.classroom.checks.parts import check_keyword, shared_draw
 from vit_course.classroom.checks.task import demand, exercise, results
@@ -331,7 +332,7 @@ def run(answer: Callable, *case) -> Tensor:
     value = outcome(lambda function, *arguments: function(*arguments), answer, case)
     where = f"on {describe(drop_path, case)}"
     if isinstance(value, Exception):
-        raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
+        raise stopped(value, f"{where}, ")
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
         raise Mistake(f"{where}: {difference(value, case[0])}")
     if not value.isfinite().all():

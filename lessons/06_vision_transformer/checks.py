@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights, spread_weights
 from vit_course.classroom.checks.task import demand, exercise, results
 from vit_course.classroom.checks.words import difference, explain_error
@@ -936,7 +937,7 @@ def measures_without_training(answer):
             "loop into `with torch.no_grad():`"
         )
     if isinstance(result, Exception):
-        raise Mistake(f"your code stopped with {explain_error(result)}")
+        raise stopped(result)
     if max((size for size, _, _ in model.calls), default=0) > batch_size:
         raise Mistake(
             f"all {len(images)} pictures go through the model at once: with `batch_size` at a time, 10,000 fit into "

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vit_course.augment import mixup, random_crop_flip
 from vit_course.beyond.positions import with_positions
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import describe, difference, explain_error
@@ -83,7 +84,7 @@ def cropped(answer: Callable, *case) -> Tensor:
     value = outcome(lambda function, *arguments: function(*arguments), answer, case)
     where = f"on {describe(random_crop_flip, case)}"
     if isinstance(value, Exception):
-        raise Mistake(f"{where}, your code stopped with {explain_error(value)}")
+        raise stopped(value, f"{where}, ")
     if not isinstance(value, Tensor) or value.shape != case[0].shape or value.dtype != case[0].dtype:
         raise Mistake(f"{where}: {difference(value, case[0])}")
     return value
@@ -575,7 +576,7 @@ def splits_the_models(answer):
             except NotImplementedError as error:
                 raise Unfinished from error
             except Exception as error:
-                raise Mistake(f"on {described} your code stopped with {explain_error(error)}") from error
+                raise stopped(error, f"on {described} ") from error
             for name, p in model.named_parameters():
                 if p.requires_grad != before[name][1] or not torch.equal(p, before[name][0]):
                     raise Mistake(
@@ -840,7 +841,7 @@ WHY_NOT = {
 def names_every_run(answer):
     given, want = outcome(lambda f: f(), answer, ()), read_curves()
     if isinstance(given, Exception):
-        raise Mistake(f"your code stopped with {explain_error(given)}")
+        raise stopped(given)
     if not isinstance(given, dict) or set(given) != set(want):
         raise Mistake(
             f"return a dict with one number for each plot, {{'A': ..., ..., 'F': ...}}; you returned {given!r:.200}"

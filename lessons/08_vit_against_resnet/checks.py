@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import Demand, demand, exercise, results
-from vit_course.classroom.checks.words import explain_error
 from vit_course.data import normalize
 from vit_course.experiments.probes import (
     COST,
@@ -54,7 +54,7 @@ FAIR = {
 def accuses_the_unfair_alone(answer):
     got = outcome(lambda f: f(), answer, ())
     if isinstance(got, Exception):
-        raise Mistake(f"your code stopped with {explain_error(got)}")
+        raise stopped(got)
     kinds = set | frozenset | list | tuple | dict | str
     if not isinstance(got, kinds) or not all(isinstance(letter, str) for letter in got):
         raise Mistake(f'return the letters as a set, for example {{"a", "z"}}; you returned {got!r:.200}')
@@ -189,7 +189,7 @@ def changes_the_stem_alone(answer):
         asked = f"in_chans={channels}" if given else "in_chans left to its default, 3"
         where = f"for a ResNet whose conv1 has {width} output channels, and {asked}: "
         if isinstance(result, Exception):
-            raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+            raise stopped(result, where)
         if result is None:
             raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
         if result is not model:

@@ -7,6 +7,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course import interpret
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import difference, explain_error
@@ -705,7 +706,7 @@ def hides_as_many_where_scores_are_equal(answer):
     case = (torch.rand(2, 3, 4, 6) + 1, torch.ones(2, 6), 2, 2, 0.0)
     equal = outcome(call, answer, case)
     if isinstance(equal, Exception):
-        raise Mistake(f"where scores are equal your code stopped with {explain_error(equal)}")
+        raise stopped(equal, "where scores are equal ")
     hidden = patchify(equal, 2).eq(0).all(dim=-1).sum(dim=1).tolist()
     if hidden != [2, 2]:
         raise Mistake(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vit_course.beyond.positions import with_positions
 from vit_course.beyond.transfer import change_resolution, freeze, position_tables, replace_head
 from vit_course.classroom.checks.compare import demand_error
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import Demand, demand, exercise, results
 from vit_course.classroom.checks.words import explain_error
@@ -85,7 +86,7 @@ def changed(answer, model: nn.Module, *arguments, where: str = "") -> nn.Module:
     where = where or f"with {', '.join(map(repr, arguments))}: "
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
     if isinstance(result, Exception):
-        raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+        raise stopped(result, where)
     if result is None:
         raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
     if result is not model:
@@ -883,7 +884,7 @@ def changes_every_table(answer):
         where = f"in a model with positions at {at!r} (lesson 10), "
         result = outcome(lambda f, m: f(m, 16), answer, (model,))
         if isinstance(result, Exception):
-            raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+            raise stopped(result, where)
         tables = dict(model.named_parameters())
         for name, want in finished.named_parameters():
             if tables[name].shape != want.shape or not torch.allclose(tables[name], want, atol=1e-5):

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from vit_course.beyond.masked import corrupt, keep_visible, masked_loss
 from vit_course.classroom.checks.compare import compare_gradients
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import explain_error
 
 # -- corrupt: a random function is right if all that may happen does, as often as it should
 
@@ -191,7 +191,7 @@ def corrupted_by(
     """Run an answer once and demand two tensors of the right shapes and types."""
     result = outcome(lambda f, *case: f(*case), answer, (tokens, mask_token, share))
     if isinstance(result, Exception):
-        raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+        raise stopped(result, where)
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise Mistake("return two tensors, the corrupted tokens and `chosen`")
     if not all(isinstance(part, Tensor) for part in result):
@@ -374,8 +374,10 @@ KNOWN = {
     "some are drawn twice": corrupt_by(with_repeats),
     "round, do not cut off": counting(int),
     "do not always round up": counting(math.ceil),
+    "not the part that stays": corrupt_by(lambda b, n, share: some(b, n, 1 - share)),
+    "True is for the corrupted ones": corrupt_by(tell=lambda chosen, to_mask, to_swap: ~chosen),
     "share 0: you corrupt 1 patches": counting(lambda number: max(1, round(number))),
-    "you corrupt 15 patches of a picture": corrupt_by(lambda b, n, share: some(b, n, 0.5)),
+    "half of them, whatever `share` is": corrupt_by(lambda b, n, share: some(b, n, 0.5)),
     "the same patches in all pictures": [
         corrupt_by(lambda b, n, share: some(1, n, share)),
         corrupt_by(lambda b, n, share: torch.arange(n) < round(share * n)),
@@ -410,6 +412,7 @@ KNOWN = {
 @demand(KNOWN)
 def corrupts_as_bert_does(answer):
     for batch, count, dim, share in [
+        (60, 10, 2, 0.3),
         (120, 30, 2, 1.0),
         (3, 6, 3, 0.3),
         (5, 7, 3, 0.3),
@@ -426,7 +429,8 @@ def corrupts_as_bert_does(answer):
         wanted = round(share * count)
         demand_all_told(chosen, is_mask, changed, share)
         hints = {
-            count - wanted: ": `chosen` marks the patches that are left alone",
+            count // 2: ": half of them, whatever `share` is",
+            count - wanted: ": `share` is the part that is corrupted, not the part that stays",
             int(share * count): f": {share:g}·{count} is nearer to {wanted}, so round, do not cut off",
             math.ceil(share * count): ": round to the nearest whole number, do not always round up",
         }
@@ -450,8 +454,11 @@ def demand_all_told(chosen: Tensor, is_mask: Tensor, changed: Tensor, share: flo
                 "`chosen` holds only the patches that became the mask token: those that became another patch and "
                 "those that stayed are corrupted too, and the loss should count them"
             )
+        if not (changed & chosen).any():
+            raise Mistake("`chosen` marks the patches that are left alone: True is for the corrupted ones")
         raise Mistake("a patch has changed although `chosen` is False for it")
-    if share == 1 and not chosen.all() and (chosen == changed).all():
+    told, wanted = int(chosen.sum()), round(share * chosen.shape[1]) * len(chosen)
+    if 100 < told < wanted and (chosen == changed).all():  # of so many some have stayed
         raise Mistake(
             "`chosen` leaves out the corrupted patches that stayed as they are: the loss should count them, or the "
             "model learns that a patch which is shown is right"
@@ -534,7 +541,7 @@ def kept_by(answer, tokens: Tensor, share: float, where: str) -> tuple[Tensor, T
     """Run an answer once and demand two tensors of the right shapes and types."""
     result = outcome(lambda f, *case: f(*case), answer, (tokens, share))
     if isinstance(result, Exception):
-        raise Mistake(f"{where}your code stopped with {explain_error(result)}")
+        raise stopped(result, where)
     if not isinstance(result, tuple | list) or [isinstance(x, Tensor) for x in result] != [True, True]:
         raise Mistake("return two tensors, the visible tokens and `restore`")
     visible, restore = result

@@ -183,7 +183,7 @@ def score_one_tensor(model, images, labels, batch_size=500):
             model(x).argmax(1) == y
             for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True)
         ]
-    return torch.cat(hits).double().mean()
+    return torch.cat(hits).double().mean().item()
 
 
 def score_other_default(model, images, labels, batch_size=10):

@@ -15,10 +15,11 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.compare import compare_gradients
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
 from vit_course.classroom.checks.registry import EXERCISES
 from vit_course.classroom.checks.task import Demand, Known, demand, exercise, results
-from vit_course.classroom.checks.words import difference, explain_error
+from vit_course.classroom.checks.words import apart, difference
 from vit_course.classroom.clinic import bugs, healthy
 from vit_course.classroom.clinic.chart import note
 from vit_course.classroom.clinic.measurements import Finding, examine
@@ -48,7 +49,7 @@ def run(answer: Callable, *case: object) -> object:
     """Call an answer; an error becomes a verdict."""
     value = outcome(lambda function, *arguments: function(*arguments), answer, case)
     if isinstance(value, Exception):
-        raise Mistake(f"your code stopped with {explain_error(value)}")
+        raise stopped(value)
     if value is None:
         raise Mistake("your function returned nothing; is the `return` missing?")
     return value
@@ -365,6 +366,9 @@ compared(
             attention("(h d three)")
         ),
         "a head takes every h-th number; it should take d neighbours": attention("(three d h)", "(d h)"),
+        "q, k and v are read head by head: first come all heads of q, then those of k, then those of v": attention(
+            "(h three d)"
+        ),
         "queries and keys are swapped": attention(order=(1, 0, 2)),
         "queries and values are swapped": attention(order=(2, 1, 0)),
         "the second value should be the weights, after the softmax": attention(
@@ -683,6 +687,12 @@ def blends_in_place(images, targets, share):
     return share * images + (1 - share) * images[rows], targets
 
 
+def larger_of_both(images, targets, share):
+    rows = torch.randperm(len(images))
+    mixed = share * images + (1 - share) * images[rows]
+    return mixed, torch.maximum(share * targets, (1 - share) * targets[rows])
+
+
 def cuts_a_corner(images, targets, share):
     rows, mixed = torch.randperm(len(images)), images.clone()
     down, across = (round(side * (1 - share) ** 0.5) for side in images.shape[2:])
@@ -690,9 +700,11 @@ def cuts_a_corner(images, targets, share):
     return mixed, share * targets + (1 - share) * targets[rows]
 
 
-def blended(answer: Callable, share: float, size: tuple[int, int]) -> tuple[Tensor, ...]:
+def blended(
+    answer: Callable, share: float, size: tuple[int, int], targets: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """Blend pictures that show their class: return them, what is to be seen in them, and what the targets say."""
-    targets = torch.eye(24)
+    targets = torch.eye(24) if targets is None else targets
     images = targets[:, :, None, None].expand(-1, -1, *size) * 4 - 1
     result = run(answer, images, targets, share)
     if not isinstance(result, tuple | list) or len(result) != 2:
@@ -707,10 +719,21 @@ def near(a: Tensor, b: Tensor) -> bool:
     return torch.allclose(a, b, atol=1e-5)
 
 
+def demand_whole(targets: Tensor) -> None:
+    """Demand targets that sum to 1, and show the one that is furthest from it."""
+    sums = targets.sum(dim=1).tolist()
+    if not near(torch.tensor(sums), torch.ones(len(sums))):
+        astray, _ = apart(max(sums, key=lambda total: abs(total - 1)), 1.0, 3)
+        raise Mistake(
+            f"some targets sum to {astray}, not to 1: the partner gives 1 - share, also where it has the same class"
+        )
+
+
 @demand(
     {
         "return two things": lambda images, targets, share: blend_with()(images, targets, share)[0],
-        "targets sum to 1.75": blend_with(other=lambda share: 1.0),
+        "some targets sum to 1.75": blend_with(other=lambda share: 1.0),
+        "some targets sum to 0.75": larger_of_both,
         f"{NAMED}the target names the picture alone": blend_with(targets=lambda y, partners, share: y),
         f"{NAMED}the shares of the target are swapped": blend_with(
             targets=lambda y, partners, share: (1 - share) * y + share * partners
@@ -725,6 +748,8 @@ def near(a: Tensor, b: Tensor) -> bool:
     }
 )
 def targets_say_what_is_seen(answer):
+    one_class = torch.eye(2)[[0] * 24]
+    demand_whole(blended(answer, 0.75, (2, 2), one_class)[2])
     for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3))):
         images, seen, said = blended(answer, share, size)
         targets = torch.eye(len(images))
@@ -733,20 +758,20 @@ def targets_say_what_is_seen(answer):
                 "a picture of one colour is not of one colour any more. If you paste a piece of the partner, this is "
                 "CutMix: blend whole pictures"
             )
-        if not near(said.sum(dim=1), torch.ones(len(said))):
-            raise Mistake(f"targets sum to {said.sum(dim=1)[0]:.2f}, not to 1: the partner gives 1 - share")
+        demand_whole(said)
         if not near(seen, said):
             if near(said, targets):
                 raise Mistake(f"{NAMED}the target names the picture alone, and not its partner")
-            if near(seen.diagonal(), 1 - said.diagonal()):
+            mixed = said.diagonal() < 1  # a picture may be its own partner
+            if near(seen.diagonal()[mixed], 1 - said.diagonal()[mixed]):
                 raise Mistake(
                     f"{NAMED}the shares of the target are swapped: they should be those of the picture"
                 )
             raise Mistake("pictures and targets do not agree")
         partner = (said - share * targets).argmax(dim=1)
         if not near(said, share * targets + (1 - share) * targets[partner]):
-            kept = said.diagonal().min()
-            raise Mistake(f"with share = {share} a picture keeps {kept:.2f}: it should keep `share`")
+            kept, _ = apart(said.diagonal().min().item(), share, 2)
+            raise Mistake(f"with share = {share} a picture keeps {kept}: it should keep `share`")
         if share < 1 and len(set(partner.tolist())) < len(partner):
             raise Mistake("some pictures are partner of several, others of none: draw a permutation")
 
@@ -798,8 +823,10 @@ class Scores(nn.Module):
 def score_cases():
     images = torch.stack([torch.randperm(7) for _ in range(14)])[:, :, None, None].float()
     labels = images.flatten(1).argmax(dim=1)
-    labels[-3:] = images[-3:].flatten(1).argsort(dim=1)[:, 3]
-    return [(Scores().train(), images, labels, batch_size) for batch_size in (5, 4, 14, 500)]
+    ranks = images[-3:].flatten(1).argsort(dim=1)
+    labels[-3:-1], labels[-1] = ranks[:-1, 3], ranks[-1, 0]  # for one picture the lowest score is right
+    sizes = ((14, 5), (13, 4), (14, 14), (12, 500))
+    return [(Scores().train(), images[:n], labels[:n], batch_size) for n, batch_size in sizes]
 
 
 def scoring(finish: Callable, pick: Callable = lambda logits: logits.argmax(1)) -> Callable:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
 from vit_course.classroom.checks.compare import compare_gradients
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import explain_error
 
 
 def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -129,7 +129,7 @@ def triple(answer: Callable, inputs: tuple, *options) -> tuple[Tensor, Tensor, T
     got = outcome(lambda f, *case: f(*case), answer, (*inputs, *options))
     where = f"with q, k, v of shape {tuple(inputs[0].shape)} and a grid of {options[0]}"
     if isinstance(got, Exception):
-        raise Mistake(f"{where}, your code stopped with {explain_error(got)}")
+        raise stopped(got, f"{where}, ")
     if not isinstance(got, tuple | list) or len(got) != 3 or not all(isinstance(x, Tensor) for x in got):
         raise Mistake(f"{where}: return three tensors, queries, keys and values")
     for name, mine, given in zip("qkv", got, inputs, strict=True):

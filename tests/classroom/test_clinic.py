@@ -15,7 +15,7 @@ from einops import rearrange
 from vit_course import augment, optim, train
 from vit_course.classroom.checks import EXERCISES, diagnose
 from vit_course.classroom.clinic import bugs, chart, healthy
-from vit_course.classroom.clinic.measurements import PROTOCOL, examine
+from vit_course.classroom.clinic.measurements import PROTOCOL, examine, shown, spread_of_scores
 from vit_course.classroom.clinic.patient import Parts, Patient, train_patient
 from vit_course.data import normalize, shapes10
 from vit_course.vit import VisionTransformer
@@ -116,6 +116,20 @@ def test_a_healthy_patient_has_no_symptom():
         {"img_size": 32, "patch_size": 8, "dim": 96},
     ):
         assert measurements_that_fail(patient(**options)) == set()
+
+
+def test_a_measurement_that_is_not_healthy_never_looks_as_if_it_were():
+    assert shown(0.9997, 1, 1e-6) == "0.9997"
+    assert shown(2.3046, 2.3026, 1e-3, 3) == "2.305"
+    assert shown(1 + 1e-9, 1, 1e-6) == "1.00"
+
+
+def test_scores_that_are_not_those_of_queries_and_keys_are_not_called_scaled():
+    def attend(tokens, block):
+        return None, torch.randn(2, 3, 5, 5).softmax(dim=-1)
+
+    found = spread_of_scores(patient(replace(Parts(), attend=attend), img_size=8))
+    assert found.measured.startswith("not that of q·k")
 
 
 def test_an_examination_leaves_patient_and_random_state_as_they_were():

@@ -419,6 +419,49 @@ def test_weights_without_effect_are_named(module, words):
     assert explanation(module, Layer, cases, compared=compare_modules) == words
 
 
+class Wide(nn.Module):
+    """Two layers, with a width between them.
+
+    Args:
+        dim: width D.
+        hidden_dim: width between the layers.
+    """
+
+    def __init__(self, dim, hidden_dim):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(dim, hidden_dim), nn.Linear(hidden_dim, dim)
+
+    def forward(self, x):
+        return self.fc2(self.fc1(x).relu())
+
+
+class FourTimes(Wide):
+    def __init__(self, dim, hidden_dim):
+        super().__init__(dim, 4 * dim)
+
+
+class InAList(nn.Module):
+    def __init__(self, dim, hidden_dim):
+        super().__init__()
+        self.layers = [nn.Linear(dim, hidden_dim), nn.Linear(hidden_dim, dim)]
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x).relu())
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (FourTimes, "`hidden_dim` should change it, and does not (built with dim=2, hidden_dim=3)"),
+        (InAList, "your layers lie in a plain list or dict, `self.layers`, where PyTorch finds no weights"),
+    ],
+)
+def test_weights_that_do_not_fit_are_explained(module, words):
+    with pytest.raises(Mistake) as caught:
+        compare_modules(module, Wide, [({"dim": 2, "hidden_dim": 3}, torch.randn(1, 2))])
+    assert words in str(caught.value)
+
+
 def test_a_module_that_draws_in_evaluation_is_told_so():
     with pytest.raises(Mistake, match="^two calls"):
         compare_modules(Random, Layer, [({"dim": 4}, torch.randn(1, 3, 4))])
@@ -530,6 +573,80 @@ def refuses(*_):
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+def test_an_error_raised_for_what_is_allowed_is_called_a_refusal():
+    def strict(x, scale=2.0, mode="mean"):
+        if mode != "mean":
+            raise ValueError("unknown mode")
+        return pooled(x, scale)
+
+    assert stopped(strict, pooled, [*POOLED, (TOKENS[0][0], 0.5)]) == (
+        "your code refuses `mode` = 'max', but that is allowed: a result is wanted, and no error"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda x: torch.cat([tokens(x)[:, :1] * 0, tokens(x)[:, 1:]], 1),
+            "only the first token is wrong; there every number is 0, whatever is given",
+        ),
+        (
+            lambda x: torch.where(torch.arange(x.shape[2]) % 3 == 0, x, tokens(x)),
+            "wherever your result is wrong it is still `x`: nothing is written there",
+        ),
+        (
+            lambda x: torch.where(torch.arange(x.shape[2]) % 3 == 0, 0.0, tokens(x)),
+            "wherever your result is wrong it is 0: nothing is written there",
+        ),
+        (lambda x: tokens(x)[:, ::2], "your result has too few tokens, 2 and not 3"),
+    ],
+)
+def test_what_was_never_computed_is_noticed(answer, words):
+    assert explanation(answer, tokens, TOKENS) == words
+
+
+def test_a_result_that_never_changes_is_noticed():
+    cases = [*TOKENS, *drawn((1, 2, 3))]
+    assert explanation(lambda x: 0.0, lambda x: x.sum().item(), cases) == "your result is 0, whatever is given"
+
+
+def test_an_axis_too_many_is_told_where_it_comes_from_other_inputs():
+    cases = [(torch.randn(2, 3),), (torch.randn(3, 5),), (torch.randn(2, 3, 4),)]
+    batched = lambda x: x.sin() if x.ndim == 3 else x.sin()[None]  # noqa: E731
+    assert explanation(batched, lambda x: x.sin(), cases) == (
+        "where the result should have 2 axes: there is one axis too many, of length 1 (axis 0)"
+    )
+
+
+def test_a_known_mistake_and_its_undoing_are_not_called_two_mistakes():
+    without_first = lambda x: tokens(x)[:, 1:]  # noqa: E731
+    zeros_first = lambda x: torch.cat([x[:, :1] * 0, tokens(x)[:, 1:]], 1)  # noqa: E731
+    assert "two things" not in explanation(
+        zeros_first, tokens, TOKENS, [(without_first, "the first is lost")]
+    )
+
+
+def test_another_argument_that_splits_right_from_wrong_keeps_squares_unsaid():
+    def weighed(x, size, skip=1):
+        return x.sin() * skip
+
+    cases = [(torch.randn(2, n), (n, n)) for n in (3, 4)] + [(torch.randn(2, 3), (2, 3), 0)]
+    assert "square" not in explanation(lambda x, size, skip=1: x.sin() + 0.3 * (skip == 0), weighed, cases)
+
+
+def test_a_tensor_where_a_number_is_promised_is_refused():
+    with pytest.raises(Mistake, match="yours is still a tensor"):
+        compare(lambda x: x.max(), lambda x: x.max().item(), TOKENS)
+
+
+def test_numbers_that_differ_are_written_so_that_they_differ():
+    with pytest.raises(Mistake) as caught:
+        compare(lambda x: x + 2e-4, lambda x: x, [(torch.tensor([1.0, 2.0]),)])
+    assert "1 2" in str(caught.value)
+    assert "1.0002 2.0002" in str(caught.value)
 
 
 def test_a_right_answer_keeps_the_defaults():

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain import explain
 from vit_course.classroom.checks.explain.defaults import demand_defaults
-from vit_course.classroom.checks.explain.probes import varies
+from vit_course.classroom.checks.explain.probes import options_without_effect, varies
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.outcome import (
     Mistake,
+    WrongShape,
     build,
     copy,
     first_of,
@@ -25,7 +26,13 @@ from vit_course.classroom.checks.outcome import (
     same_weights,
     spread_weights,
 )
-from vit_course.classroom.checks.words import argument_names, describe, difference, explain_error
+from vit_course.classroom.checks.words import (
+    argument_names,
+    describe,
+    difference,
+    explain_error,
+    named_options,
+)
 
 Mistakes = Sequence[tuple[Callable, str]]
 """Wrong implementations that are known by name, each with the words for a student; the likeliest first."""
@@ -60,7 +67,7 @@ def compare(
     want = [run(reference, *copy(case)) for case in cases]
     wrong = [i for i in range(len(cases)) if difference(got[i], want[i], same_dtype)]
     if not wrong:
-        return
+        return demand_plain_numbers(got, want)
     trial = Trial(run, answer, reference, cases, got, want, wrong, ready)
     if words := varies(trial):
         raise Mistake(words)
@@ -76,6 +83,18 @@ def compare(
     if isinstance(got[first], Exception):
         raise Mistake(f"{where}, your code stopped with {explain_error(got[first])}", named)
     raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}", named)
+
+
+def demand_plain_numbers(got: list, want: list) -> None:
+    """Demand numbers of Python where the finished version returns them: a tensor cannot be rounded."""
+    if any(
+        type(right) in (int, float) and isinstance(mine, Tensor)
+        for mine, right in zip(got, want, strict=True)
+    ):
+        raise Mistake(
+            "the number is right, but yours is still a tensor, which `round` and tables do not take: return a plain "
+            "number, with `.item()`"
+        )
 
 
 def explains(mistaken: Callable, run: Callable, cases: Sequence, got: list, want: list) -> bool:
@@ -125,7 +144,11 @@ def compare_modules(
         finished = spread_weights(reference(**options))
         if module_class is reference:
             return finished
-        return (prepare or same_weights)(build(module_class, **options), finished)
+        try:
+            return (prepare or same_weights)(build(module_class, **options), finished)
+        except WrongShape as wrong:
+            ignored = options_without_effect(module_class, reference, options, wrong.weight)
+            raise Mistake(f"{wrong}{ignored} (built with {named_options(options)})") from None
 
     def run(module_class: type, options: dict, *inputs: Any) -> Any:
         return ready(module_class, options).eval()(*inputs)
@@ -225,5 +248,8 @@ def demand_error(answer: Callable, case: tuple, why: str, kind: type[Exception] 
     if isinstance(result, kind):
         return
     stopped = isinstance(result, Exception)
-    got = f"stopped with {explain_error(result)}" if stopped else "went on without a word"
+    returned = (
+        f"returned {result!r}" if isinstance(result, int | float | str | None) else "went on without a word"
+    )
+    got = f"stopped with {explain_error(result)}" if stopped else returned
     raise Mistake(f"{why}: raise a ValueError that says so (your code {got})")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.guard import restart_clock
-from vit_course.classroom.checks.words import explain_error
+from vit_course.classroom.checks.words import explain_error, named_options
 
 
 class Mistake(Exception):
@@ -20,6 +20,18 @@ class Mistake(Exception):
     def __init__(self, words: str, named: bool = True):
         super().__init__(words)
         self.named = named
+
+
+class WrongShape(Mistake):
+    """A weight has another shape than the docstring asks for.
+
+    Attributes:
+        weight: its name.
+    """
+
+    def __init__(self, weight: str, want: torch.Size, got: torch.Size):
+        super().__init__(f"{weight} should be {tuple(want)}, yours is {tuple(got)}")
+        self.weight = weight
 
 
 class Unfinished(Exception):
@@ -68,8 +80,8 @@ def build(answer: type, **options) -> nn.Module:
                 "`super().__init__()` is missing: it is the first line of `__init__`, and without it a module cannot "
                 "keep its layers"
             ) from error
-        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise Mistake(f"building it with {shown} stopped with {explain_error(error)}", named=False) from error
+        shown, reason = named_options(options), explain_error(error)
+        raise Mistake(f"building it with {shown} stopped with {reason}", named=False) from error
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     return module
@@ -79,6 +91,11 @@ def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
     """Give a student's module the weights of the finished one, by the names that the docstring fixes."""
     mine, theirs = answer.state_dict(), reference.state_dict()
     if missing := [name for name in theirs if name not in mine]:
+        if lists := [f"`self.{name}`" for name, value in vars(answer).items() if hides_layers(name, value)]:
+            raise Mistake(
+                f"your layers lie in a plain list or dict, {', '.join(lists)}, where PyTorch finds no weights: give "
+                "each an attribute of its own, by the names of the docstring"
+            )
         raise Mistake(
             f"your module has no weights named {', '.join(missing)} (it has {', '.join(mine) or 'none'}): "
             "the docstring fixes the names so that trained weights can be loaded"
@@ -87,9 +104,16 @@ def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
         raise Mistake(f"your module has weights that should not be there: {', '.join(extra)}")
     for name, value in theirs.items():
         if mine[name].shape != value.shape:
-            raise Mistake(f"{name} should be {tuple(value.shape)}, yours is {tuple(mine[name].shape)}")
+            raise WrongShape(name, value.shape, mine[name].shape)
     answer.load_state_dict(theirs)
     return answer
+
+
+def hides_layers(name: str, value: Any) -> bool:
+    """Tell whether an attribute that a student made is a list, a tuple or a dict with layers in it."""
+    parts = value.values() if isinstance(value, dict) else value
+    own = isinstance(value, list | tuple | dict) and not name.startswith("_")  # `_modules` is PyTorch's
+    return own and any(isinstance(part, nn.Module) for part in parts)
 
 
 def spread_weights(module: nn.Module) -> nn.Module:

@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
         return error_text(got)
     if got is None and want is not None:
         return "your function returned nothing; is the `return` missing?"
+    if isinstance(want, int | float) and isinstance(got, tuple | list) and len(got) != 1:
+        return f"one value was expected, {want!r}; you returned {len(got)}, {got!r:.300}"
     if isinstance(want, Tensor):
         return tensor_difference(got, want, same_dtype)
     if isinstance(want, tuple | list):
@@ -37,7 +40,7 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     if isinstance(want, float) and isinstance(got, int | float):
         same = got == want or (got != got and want != want)  # two NaN are one result
         close = same or abs(got - want) <= 1e-5 + 1e-4 * abs(want) < float("inf")
-        return "" if close else f"expected {want:.5g}, you returned {got:.5g}"
+        return "" if close else "expected {}, you returned {}".format(*apart(want, got))
     return "" if type(got) is type(want) and got == want else f"expected {want!r}, you returned {got!r:.300}"
 
 
@@ -54,32 +57,50 @@ def tensor_difference(got: Any, want: Tensor, same_dtype: bool) -> str:
     if bool(close.all()):
         return ""
     if want.numel() <= 16:
-        return f"expected\n{numbers(right)}\nyou returned\n{numbers(mine)}"
+        differ = zip(right[~close].tolist(), mine[~close].tolist(), strict=True)
+        digits = max(digits_apart(*pair, digits=4) for pair in differ)
+        return f"expected\n{numbers(right, digits)}\nyou returned\n{numbers(mine, digits)}"
     index = tuple((~close).nonzero()[0].tolist())
     place = ", ".join(map(str, index))
     share = 1 - close.double().mean().item()
+    first, yours = apart(right[index].item(), mine[index].item())
     return (
         f"the shape is right, {share:.0%} of the values differ; the first is [{place}]: "
-        f"expected {right[index].item():.5g}, you returned {mine[index].item():.5g}"
+        f"expected {first}, you returned {yours}"
     )
 
 
-def numbers(tensor: Tensor) -> str:
+def digits_apart(one: float, other: float, digits: int = 5) -> int:
+    """Return how many digits, at least so many, show that two numbers are not the same."""
+    return next((n for n in range(digits, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), digits)
+
+
+def apart(one: float, other: float, digits: int = 5) -> tuple[str, str]:
+    """Write two numbers with as many digits as it takes to show that they are not the same."""
+    digits = digits_apart(one, other, digits)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
+
+
+def numbers(tensor: Tensor, digits: int = 4) -> str:
     """Print a small tensor as rows of rounded numbers."""
     rows = torch.atleast_1d(tensor)
     return "\n".join(
-        "  " + " ".join(f"{x:.4g}" for x in row) for row in rows.reshape(-1, rows.shape[-1] or 1)
+        "  " + " ".join(f"{x:.{digits}g}" for x in row) for row in rows.reshape(-1, rows.shape[-1] or 1)
     )
 
 
 def describe(reference: Callable, case: tuple) -> str:
     """Name the arguments of a case as the docstring does: tensors by shape, other values as they are."""
     if inspect.isclass(reference):
-        options = ", ".join(f"{name}={value!r}" for name, value in case[0].items())
-        return f"{reference.__name__}({options}) and {describe(reference.forward, case[1:])}"
+        return f"{reference.__name__}({named_options(case[0])}) and {describe(reference.forward, case[1:])}"
     names = argument_names(getattr(reference, "forward", reference), len(case))
     shown = (f"of shape {tuple(v.shape)}" if isinstance(v, Tensor) else f"= {v!r}" for v in case)
     return ", ".join(f"{name} {value}" for name, value in zip(names, shown, strict=False))
+
+
+def named_options(options: dict[str, Any]) -> str:
+    """Write the options with which a module is built: dim=4, num_heads=2."""
+    return ", ".join(f"{name}={value!r}" for name, value in options.items())
 
 
 def argument_names(function: Callable, number: int) -> list[str]:
@@ -116,6 +137,12 @@ def students_line(error: BaseException) -> str:
     ]
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip() if frames else ""
     return f"\nin your line: {line}" if line else ""
+
+
+def refuses(error: BaseException) -> bool:
+    """Tell whether a student's own line raised an error on purpose."""
+    meant = isinstance(error, ValueError | AssertionError)
+    return meant and re.search(r"\nin your line: (.*: )?(raise|assert)\b", students_line(error)) is not None
 
 
 def is_ours(file: Path) -> bool:

@@ -114,8 +114,8 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
         weight_decay: decay of the weights; the others get 0.
 
     Returns:
-        Groups for an optimiser, dicts {"params": list of parameters, "weight_decay": number}. Every parameter is in
-        exactly one.
+        Groups for an optimiser, dicts {"params": list of parameters, "weight_decay": number}. Every parameter that
+        learns is in exactly one.
     """
     decayed, kept = [], []
     for name, parameter in model.named_parameters():

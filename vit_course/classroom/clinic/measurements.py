@@ -28,6 +28,14 @@ class Finding:
         return f"{self.question}: {self.measured}. Healthy: {self.healthy}"
 
 
+def shown(measured: float, healthy: float, within: float, decimals: int = 2) -> str:
+    """Write a measurement, with as many decimals as it takes to show that it is not within the healthy range."""
+    if abs(measured - healthy) <= within:
+        return f"{measured:.{decimals}f}"
+    texts = (f"{measured:.{n}f}" for n in range(decimals, 9))
+    return next((t for t in texts if abs(float(t) - healthy) > within), f"{measured:.{decimals}f}")
+
+
 def pictures(patient: Patient, count: int) -> Tensor:
     """Draw pictures of noise in the patient's size, normalised: mean 0, deviation 1."""
     return torch.randn(count, *patient.image_shape)
@@ -59,13 +67,17 @@ def loss_at_step_0(patient: Patient) -> Finding:
     loss = F.cross_entropy(patient.eval()(pictures(patient, 64)), labels).item()
     chance = math.log(patient.head.out_features)
     healthy = f"{chance:.3f} = ln {patient.head.out_features}, all classes alike"
-    return Finding("loss at step 0", f"{loss:.3f} nats", healthy, abs(loss - chance) < 1e-3)
+    return Finding(
+        "loss at step 0", f"{shown(loss, chance, 1e-3, 3)} nats", healthy, abs(loss - chance) < 1e-3
+    )
 
 
 def size_of_positions(patient: Patient) -> Finding:
     """Positions are a hint on top of the patches, so they should start small."""
     size = patient.pos_embed.std().item()
-    return Finding("deviation of the positions", f"{size:.3f}", "0.020", abs(size - 0.02) < 0.004)
+    return Finding(
+        "deviation of the positions", shown(size, 0.02, 0.004, 3), "0.020", abs(size - 0.02) < 0.004
+    )
 
 
 def weights_that_learn(patient: Patient) -> Finding:
@@ -102,21 +114,23 @@ def first_token(patient: Patient) -> Finding:
     """Token 0, which the head will read, enters the encoder alike for all pictures: it is no patch."""
     one, other = (patient.parts.embed_patches(image[None], patient) for image in pictures(patient, 2))
     gap = (one[0, 0] - other[0, 0]).abs().max().item()
-    return Finding("token 0 of two different pictures: difference", f"{gap:.2f}", "0.00", gap < 1e-5)
+    return Finding("token 0 of two different pictures: difference", shown(gap, 0, 1e-5), "0.00", gap < 1e-5)
 
 
 def entrance_alone_and_in_company(patient: Patient) -> Finding:
     """The tokens of a picture do not depend on the other pictures of the batch."""
     images, embed = pictures(patient, 4), patient.parts.embed_patches
     gap = (embed(images, patient)[:1] - embed(images[:1], patient)).abs().max().item()
-    return Finding("tokens of a picture alone or in a batch: difference", f"{gap:.2f}", "0.00", gap < 1e-4)
+    return Finding(
+        "tokens of a picture alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4
+    )
 
 
 def rows_of_attention(patient: Patient) -> Finding:
     """Every query spends a weight of 1."""
     _, weights = patient.parts.attend(tokens_of(patient, 2), alert_block(patient))
     sums = weights.sum(dim=-1)
-    measured = f"{sums.min():.2f} ... {sums.max():.2f}"
+    measured = " ... ".join(shown(end.item(), 1, 1e-4) for end in sums.aminmax())
     return Finding("rows of attention sum to", measured, "1.00", bool(((sums - 1).abs() < 1e-4).all()))
 
 
@@ -124,15 +138,25 @@ def spread_of_scores(patient: Patient) -> Finding:
     """Read the scores back from the weights: with random q and k their deviation should be that of q·k/sqrt(d).
 
     Logarithms of weights are scores up to a number for each row (or, if someone took the softmax over the queries, for
-    each column). Subtracting the means of rows and columns leaves what the scores say themselves.
+    each column). Subtracting the means of rows and columns leaves what the scores say themselves. Only where they are
+    q·k up to a factor has the factor a meaning.
     """
     tokens, block = tokens_of(patient, 2), alert_block(patient)
     _, weights = patient.parts.attend(tokens, block)
     q, k, _ = block.qkv(tokens).unflatten(2, (3, block.num_heads, -1)).permute(2, 0, 3, 1, 4)
     unit = centred(q @ k.mT * q.shape[-1] ** -0.5)
-    found = (centred(weights.log()) * unit).sum() / unit.square().sum()
-    measured, ok = f"{found:.2f} times q·k/sqrt(d)", abs(found.item() - 1) < 1e-2
-    return Finding("spread of the scores", measured, "1.00 times", ok)
+    scores = centred(weights.log())
+    factor = ((scores * unit).sum() / unit.square().sum()).item()
+    likeness = torch.corrcoef(torch.stack([scores.flatten(), unit.flatten()]))[0, 1].item()
+    measured = f"{shown(factor, 1, 1e-2)} times q·k/sqrt(d)"
+    if not likeness > 0.99:
+        measured = f"not that of q·k, with which the scores correlate by {likeness:.2f}"
+        measured = (
+            measured
+            if math.isfinite(likeness)
+            else "not to be read: a weight is below 0, or none is above it"
+        )
+    return Finding("spread of the scores", measured, "1.00 times", abs(factor - 1) < 1e-2 and likeness > 0.99)
 
 
 def centred(scores: Tensor) -> Tensor:
@@ -148,7 +172,7 @@ def shuffled_tokens(patient: Patient) -> Finding:
     gap = patient.parts.attend(tokens[:, order], block)[0] - patient.parts.attend(tokens, block)[0][:, order]
     gap = gap.abs().max().item()
     return Finding(
-        "shuffle the tokens before or after attention: difference", f"{gap:.2f}", "0.00", gap < 1e-4
+        "shuffle the tokens before or after attention: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4
     )
 
 
@@ -159,7 +183,7 @@ def alone_and_in_company(patient: Patient) -> Finding:
         tokens[:1], block, parts.attend
     )
     gap = gap.abs().max().item()
-    return Finding("a picture alone or in a batch: difference", f"{gap:.2f}", "0.00", gap < 1e-4)
+    return Finding("a picture alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4)
 
 
 def silent_branches(patient: Patient) -> Finding:
@@ -172,7 +196,7 @@ def silent_branches(patient: Patient) -> Finding:
         return torch.zeros_like(tokens), None
 
     gap = (patient.parts.encode_block(stream, mute, say_nothing) - stream).abs().max().item()
-    return Finding("both branches silent: change of the stream", f"{gap:.2f}", "0.00", gap < 1e-4)
+    return Finding("both branches silent: change of the stream", shown(gap, 0, 1e-4), "0.00", gap < 1e-4)
 
 
 def weights_of_the_block(patient: Patient) -> Finding:
@@ -186,7 +210,7 @@ def weights_of_the_block(patient: Patient) -> Finding:
 def first_learning_rate(patient: Patient) -> Finding:
     """The first step should already move the weights, and the last step of the warm-up should have the peak."""
     first, last = (patient.parts.schedule(step, 100, 10, 1.0) for step in (0, 9))
-    measured = f"{first:.2f} and {last:.2f} of the peak"
+    measured = f"{shown(first, 0.1, 1e-6)} and {shown(last, 1, 1e-6)} of the peak"
     ok = abs(first - 0.1) < 1e-6 and abs(last - 1) < 1e-6
     return Finding("learning rate at step 0, and after 10 steps of warm-up", measured, "0.10 and 1.00", ok)
 
@@ -218,7 +242,7 @@ def scored_twice(patient: Patient) -> Finding:
     images, labels = torch.randn(500, 8), torch.arange(500) % 2
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 2)).train()
     first, second = (patient.parts.score(model.train(), images, labels) for _ in range(2))
-    measured = f"{100 * first:.1f} % and {100 * second:.1f} %"
+    measured = f"{shown(100 * first, 100 * second, 0, 1)} % and {shown(100 * second, 100 * first, 0, 1)} %"
     return Finding("the same model scored twice", measured, "twice the same", first == second)
 
 

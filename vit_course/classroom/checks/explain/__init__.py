@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from vit_course.classroom.checks.explain.defaults import other_default
-from vit_course.classroom.checks.explain.errors import cause_of_error
+from vit_course.classroom.checks.explain.errors import cause_of_error, refuses_what_is_allowed
 from vit_course.classroom.checks.explain.mutants import slip
+from vit_course.classroom.checks.explain.numbers import left_as_they_were
 from vit_course.classroom.checks.explain.orders import another_order
 from vit_course.classroom.checks.explain.pairs import two_at_once, two_slips
 from vit_course.classroom.checks.explain.places import shape_alone
@@ -42,6 +43,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
     """
     looks = (
         other_default,
+        refuses_what_is_allowed,
         values_swapped,
         unused_arguments,
         partial(in_results, looks=SURE),
@@ -53,7 +55,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         two_slips,
         cause_of_error,
         one_kind_of_input,
-        partial(in_results, looks=(shape_alone, part)),
+        partial(in_results, looks=(shape_alone, part, left_as_they_were)),
         partial(in_results, looks=VAGUE),
     )
     try:

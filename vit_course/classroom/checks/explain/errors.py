@@ -1,10 +1,14 @@
 """Errors of an answer in the words of the exercise: what the usual messages of Python and torch come from."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from vit_course.classroom.checks.explain.terms import named_arguments, sizes_in
+from vit_course.classroom.checks.explain.terms import named_arguments, signature, sizes_in
 from vit_course.classroom.checks.explain.trial import Trial
+from vit_course.classroom.checks.outcome import Mistake
+from vit_course.classroom.checks.words import explain_error, refuses
 
 CAUSES = [
     (
@@ -54,16 +58,45 @@ def cause_of_error(trial: Trial) -> str:
     error = trial.got[trial.wrong[0]]
     if not isinstance(error, Exception):
         return ""
+    return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
+
+
+def cause(error: Exception, letters: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Say what an error comes from, lengths with their letters; "" if the reason is not known."""
     text = " ".join(str(error)[:2000].split())  # some patterns take minutes on a message of a whole tensor
     for pattern, words in CAUSES:
         if found := re.search(pattern, text):
             return words.format(*found.groups())
-    letters = by_length(trial.reference, trial.cases[trial.wrong[0]])
     for pattern, words in LENGTHS:
         if found := re.search(pattern, text):
             groups = [re.sub(r"\d+", lambda n: letters.get(n[0], n[0]), group) for group in found.groups()]
             return words.format(*groups)
     return ""
+
+
+def stopped(error: Exception, where: str = "", hint: str = "") -> Mistake:
+    """Word an error with which an answer stopped where a result is wanted, with its cause if that is known."""
+    allowed = "that is allowed: a result is wanted here, and no error" if refuses(error) else ""
+    reason = hint or allowed or cause(error)
+    words = f"{where}your code stopped with {explain_error(error)}"
+    return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
+
+
+def refuses_what_is_allowed(trial: Trial) -> str:
+    """Notice that the answer itself raises an error, for arguments with which the finished version has a result."""
+    errors = [trial.got[i] for i in trial.wrong]
+    if not all(isinstance(e, Exception) and refuses(e) for e in errors):
+        return ""
+    known = signature(trial.reference).items()
+    defaults = {name: p.default for name, p in known if p.default is not p.empty}
+    given = [defaults | named_arguments(trial.reference, case) for case in trial.cases]
+    told = []
+    for name, value in given[trial.wrong[0]].items():
+        if isinstance(value, int | float | str):
+            equal = [i for i, case in enumerate(given) if case.get(name) == value]
+            told += [f"`{name}` = {value!r}"] if equal == list(trial.wrong) else []
+    what = told[0] if len(told) == 1 else "what it gets here"
+    return f"your code refuses {what}, but that is allowed: a result is wanted, and no error"
 
 
 def by_length(reference: Any, case: tuple) -> dict[str, str]:

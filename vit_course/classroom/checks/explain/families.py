@@ -10,11 +10,12 @@ AXIS_METHODS = """mean sum amax amin prod std var softmax argmax argmin argsort 
     gather scatter size norm normalize log_softmax tensor_split index_select""".split()
 FAMILIES = [
     group.split()
-    for group in """mean sum amax amin median prod var std|max min mean sum|argmax argmin|any all|sort argsort|triu tril
-        |softmax log_softmax sigmoid|sin cos|zeros ones|zeros_ ones_|zeros_like ones_like|floor ceil round trunc
-        |exp log log2 log10|sqrt square abs|rand randn|gelu relu silu tanh sigmoid|GELU ReLU SiLU Tanh Sigmoid|stack cat
-        |maximum minimum|repeat repeat_interleave|int round ceil|startswith endswith|bilinear bicubic nearest|ij xy
-        |none mean sum|constant reflect replicate circular|weight bias|cross_entropy nll_loss""".split("|")
+    for group in """mean sum amax amin median prod var std|max min mean sum norm|argmax argmin|any all|
+        sort argsort|triu tril|softmax log_softmax sigmoid|sin cos|zeros ones|zeros_ ones_|
+        zeros_like ones_like|floor ceil round trunc|exp log log2 log10|sqrt square abs|rand randn|
+        gelu relu silu tanh sigmoid|GELU ReLU SiLU Tanh Sigmoid|stack cat|maximum minimum|
+        repeat repeat_interleave|int round ceil|startswith endswith|bilinear bicubic nearest|ij xy|
+        none mean sum|constant reflect replicate circular|weight bias|cross_entropy nll_loss""".split("|")
 ]
 """Names that are easily taken for each other."""
 OPERATORS = {

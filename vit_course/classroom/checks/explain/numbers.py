@@ -20,6 +20,37 @@ def undefined(given: list[Result]) -> str:
     return ""
 
 
+def constant(given: list[Result]) -> str:
+    """Notice results that are one number, or two, in all cases."""
+    if any(r.got.shape != r.want.shape for r in given):
+        return ""
+    mine, wanted = (
+        torch.cat([getattr(r, side).flatten() for r in given]).unique() for side in ("got", "want")
+    )
+    if len(mine) > 2 or len(wanted) < 4 or sum(r.got.numel() for r in given) < 4:
+        return ""
+    return f"every number is {' or '.join(f'{x:.4g}' for x in mine.tolist())}, whatever is given"
+
+
+def left_as_they_were(given: list[Result]) -> str:
+    """Notice that what is wrong was never written: it is 0, or what an argument holds at these places."""
+    wrong = [r for r in given if not r.right]
+    if any(r.got.shape != r.want.shape for r in wrong):
+        return ""
+    astray = [~torch.isclose(r.got, r.want, 1e-4, 1e-5) for r in wrong]
+    if all(bool(places.all()) for places in astray) or sum(int(places.sum()) for places in astray) < 4:
+        return ""
+    if all(bool((r.got[places] == 0).all()) for r, places in zip(wrong, astray, strict=True)):
+        return "wherever your result is wrong it is 0: nothing is written there"
+    for name in tensors_of(wrong):
+        old = [argument(r, name) for r in wrong]
+        if any(x.shape != r.got.shape for x, r in zip(old, wrong, strict=True)):
+            continue
+        if all(bool((r.got[p] == x[p]).all()) for r, p, x in zip(wrong, astray, old, strict=True)):
+            return f"wherever your result is wrong it is still `{name}`: nothing is written there"
+    return ""
+
+
 def factor(given: list[Result]) -> str:
     """Explain results that are right up to a factor: the same everywhere, or one that a size of the case gives."""
     ratios = fitted(given, lambda r: (r.got * r.want).sum() / (r.want * r.want).sum(), torch.mul)

@@ -78,6 +78,11 @@ def slip_after(trial: Trial, theirs: list) -> str:
     ]
     if len(given) < len(trial.cases) or sum(told) < 2:
         return ""
+    if any(
+        r.got.shape != r.want.shape and r.got.shape == as_tensor(w).shape
+        for r, w in zip(given, trial.want, strict=True)
+    ):
+        return ""  # what the known mistake takes away has been put back: neither claim is true of the answer
     return explain_numbers(given, (axes_moved, factor, offset, shape, elsewhere))
 
 

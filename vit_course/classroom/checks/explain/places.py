@@ -15,6 +15,10 @@ def shape(given: list[Result]) -> str:
     wrong = [r for r in given if not r.right]
     if all(r.got.shape == r.want.shape for r in wrong):
         return ""
+    axes = {r.want.ndim for r in wrong}
+    if len(axes) == 1 and len(wrong) < len(given) and not any(r.right and r.want.ndim in axes for r in given):
+        inner = shape(wrong)
+        return f"where the result should have {axes.pop()} axes: {inner}" if inner else ""
     names, most = axis_names(given), max(r.got.ndim for r in wrong)
     return first_fit(given, too_little(names)) or first_fit(given, too_much(names, most), back=True)
 
@@ -92,7 +96,21 @@ def shape_alone(given: list[Result]) -> str:
         for p in itertools.permutations(range(n))
         if all(list(r.got.shape) == [r.want.shape[i] for i in p] for r in wrong)
     ]
-    return found[0] if len(found) == 1 else in_letters(wrong)
+    return found[0] if len(found) == 1 else in_letters(wrong) or number_along(wrong, names)
+
+
+def number_along(wrong: list[Result], names: list[tuple[str, str]]) -> str:
+    """Say how many entries there are along the one axis that has another length, in the smallest result."""
+    if any(r.got.ndim != r.want.ndim for r in wrong):
+        return ""
+    other = {tuple(i for i, n in enumerate(r.got.shape) if n != r.want.shape[i]) for r in wrong}
+    axis = other.pop()[0] if len(other) == 1 and len(min(other)) == 1 else None
+    if axis is None or names[axis][0].startswith("entry of"):
+        return ""
+    more = {r.got.shape[axis] > r.want.shape[axis] for r in wrong}
+    few = "many" if all(more) else "few"
+    mine, want = wrong[0].got.shape[axis], wrong[0].want.shape[axis]
+    return f"your result has too {few} {names[axis][1]}, {mine} and not {want}" if len(more) == 1 else ""
 
 
 def in_letters(wrong: list[Result]) -> str:
@@ -111,7 +129,8 @@ def in_letters(wrong: list[Result]) -> str:
         fits = [word for word, values in forms if values == lengths]
         if not fits or (len(fits) > 1 and len(set(lengths)) < 2 and lengths[0] != 1):
             return ""
-        shown.append(fits[0])
+        same = axis < len(wrong[0].axes) and wrong[0].axes[axis] in fits
+        shown.append(wrong[0].axes[axis] if same else fits[0])
     return f"your result has the shape ({', '.join(shown)}), and ({', '.join(wrong[0].axes)}) is wanted"
 
 

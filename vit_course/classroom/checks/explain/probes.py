@@ -125,6 +125,25 @@ def other_values(trial: Trial, case: tuple, name: str) -> list[tuple]:
     return [change(v) for i, v in enumerate(found) if v not in found[:i]][: 2 if trial.ready else 5]
 
 
+def options_without_effect(answer: type, reference: type, options: dict, weight: str) -> str:
+    """Name the options that change the shape of a weight in the finished module alone; "" if there are none."""
+
+    def shape(module_class: type, **changed: Any) -> Any:
+        return outcome(
+            lambda made: made(**{**options, **changed}).state_dict()[weight].shape, module_class, ()
+        )
+
+    ignored = []
+    for name, value in options.items():
+        others = {name: 2 * value} if type(value) is int else {}
+        want = shape(reference, **others)
+        if not others or isinstance(want, Exception) or want == shape(reference):
+            continue
+        if shape(answer, **others) == shape(answer):
+            ignored.append(f"`{name}`")
+    return f": {listed(ignored)} should change it, and does not" if ignored else ""
+
+
 def unused_weights(trial: Trial) -> str:
     """Name the weights of a module that do not change its result, though they change the wanted one."""
     shapes = [tuple(getattr(first_of(v), "shape", ())) for v in (*trial.got, *trial.want)]
@@ -243,8 +262,10 @@ def one_kind_of_input(trial: Trial) -> str:
 def split_by_others(trial: Trial, right: list[bool]) -> bool:
     """Tell whether the plain numbers and words given to an argument are others in all right cases than in all wrong."""
     values: dict[str, tuple[set, set]] = {}
+    defaults = {n: p.default for n, p in signature(trial.reference).items() if p.default is not p.empty}
     for case, fine in zip(trial.cases, right, strict=True):
-        for name, value, _ in places(trial, case):
+        given = {name: value for name, value, _ in places(trial, case)}
+        for name, value in (defaults | given).items():
             if isinstance(value, int | float | str) and name not in SIDES:
                 values.setdefault(name, (set(), set()))[fine].add(value)
     return any(wrong and fine and not wrong & fine for wrong, fine in values.values())

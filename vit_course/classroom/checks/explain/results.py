@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from vit_course.classroom.checks.explain.numbers import (
+    constant,
     factor,
     made_of_arguments,
     of_arguments,
@@ -94,12 +95,13 @@ def part(given: list[Result]) -> str:
     return ""
 
 
-SCALAR = (factor, offset, term, other_function)
+SCALAR = (constant, factor, offset, term, other_function)
 """What may explain single numbers, the simplest first."""
 
 
 SURE = (
     undefined,
+    constant,
     axes_moved,
     shape,
     factor,

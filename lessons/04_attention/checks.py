@@ -98,6 +98,9 @@ attended = results(
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),
+        "you divide by 2, as in the example on paper: there d was 4. Divide by sqrt(d), d the last axis of q": attend(
+            lambda q, k, v: 0.5
+        ),
         "you divide by d; it should be the root of d": attend(lambda q, k, v: 1 / q.shape[-1]),
         "you multiply by sqrt(d); the scores are divided by it": attend(lambda q, k, v: q.shape[-1] ** 0.5),
         "you divide by the root of the number of keys; it should be the width d, the last axis of q": attend(

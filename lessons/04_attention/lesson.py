@@ -8,7 +8,7 @@
 #   - "Compute the attention of four tokens on paper, then write it for any number of tokens."
 #   - "Say why the scores are divided by sqrt(d), and show what happens without it."
 #   - "Split tokens into heads and put them together again without mixing tokens."
-#   - "Write multi-head attention, and choose its matrices so that it finds a face."
+#   - "Write multi-head attention, and see with which matrices it finds a face."
 #   - "Say what attention costs, and from which length on the square counts."
 # recall: ["01.2", "02.1", "03.1"]
 # ---
@@ -123,7 +123,7 @@ table(
 
 # %% [markdown]
 # Now change something. Choose a query and go through its steps; then edit a number of q or k. What must the sky's query
-# be, for the sky to listen to the grass alone?
+# be, for the sky to listen to hardly anything but the grass?
 
 # %% tags=["nbval-ignore-output"]
 edit_attention(queries, keys, values, names)
@@ -310,7 +310,8 @@ print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 # ## 6. What is left? One big matrix in, one matrix out
 #
 # **In.** All query, key and value matrices side by side are one matrix, D x 3D. So there is one `nn.Linear(D, 3 * D)` for
-# everything, called `qkv`; one large product is faster than 3·h small ones. The result is cut into q, k and v, in this
+# everything, called `qkv` (it keeps its weight turned, (3D, D), so columns are rows there); one large product is faster
+# than 3·h small ones. The result is cut into q, k and v, in this
 # order, D numbers each. The order is a convention, but trained weights depend on it. (Some programs keep a list of h
 # modules with three `nn.Linear(D, d)` each. With the same numbers that gives the same result.)
 
@@ -615,7 +616,7 @@ plots.show(
 # - [ ] 64 :: The root is forgotten: flatter still.
 
 # %% [markdown] quiz
-# A model of width 192 gets 6 heads instead of 3. How does the number of its weights change?
+# A model of width 192 gets 6 heads instead of 3. How does the number of its parameters change?
 #
 # - [x] not at all :: The heads share the width, d becomes 32. The matrices stay D x 3D and D x D.
 # - [ ] it doubles :: That would need heads that keep d = 64.

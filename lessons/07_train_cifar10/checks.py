@@ -119,6 +119,7 @@ def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor
         ],
         "you hand back the input itself": nothing_to_do,
         "you turn the pictures upside down": crop(axis=-2),
+        "with padding 0 there is still one place": crop(lambda b, p: torch.randint(0, 2 * p, (2, b))),
         "with padding 0 and flip 1 every picture must be mirrored": crop(
             chosen=lambda b, _: torch.zeros(b) > 0
         ),
@@ -127,6 +128,11 @@ def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor
 )
 def does_what_is_certain(answer):
     small = torch.rand(3, 1, 4, 4)
+    stopped_early = outcome(lambda function, *case: function(*case), answer, (small, 0, 0.0))
+    if isinstance(stopped_early, RuntimeError) and "random_ expects" in str(stopped_early):
+        raise Mistake(
+            "with padding 0 there is still one place: `torch.randint(0, n)` stops at n - 1, so n is 2·padding + 1"
+        )
     unmoved = cropped(answer, small, 0, 0.0)
     if difference(unmoved, small):
         if not difference(unmoved.flatten().sort().values, small.flatten().sort().values):

@@ -382,7 +382,8 @@ if linear and scores:
 # - **The training accuracy needs care.** It is counted on the pictures as they were trained on. Augmented pictures are harder
 #   than real ones, and a blend of MixUp or CutMix has no single right answer. So it may lie *below* the test accuracy, in a
 #   model that overfits and in one that does not. Only training pictures *as stored*, scored in evaluation mode, tell.
-# - **A ladder belongs to its budget.** A step that loses in ten epochs can win in three hundred.
+# - **A ladder belongs to its budget.** A step that loses in a short run can win in a long one. Compare
+#   `drop-path` with `longer`, the same recipe with more epochs.
 # - **The last epoch counts.** Whoever looks at the test accuracy after every epoch and reports the best has let the test set
 #   choose. Here choices are made on validation pictures, and the test set is used once.
 #

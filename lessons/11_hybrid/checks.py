@@ -322,9 +322,13 @@ exercise(
             "you compare with the last point alone: a curve that goes down again has reached the target before": (
                 compares_the_last
             ),
-            f"{ANSWERED}, not None": [between_two_points, reads(before=lambda *points: None)],
+            f"{ANSWERED}, not None": [
+                between_two_points,
+                reads(before=lambda *points: None),
+                lambda curve, target: None if target < min(curve.values()) else data_needed(curve, target),
+            ],
             f"{ANSWERED}: nobody measured what fewer would do": reads(before=lambda *points: 0.0),
-            "a target that a measured point reaches exactly is reached: use >= there": reads(
+            "a target that a measured point reaches exactly is reached: None is for higher targets alone": reads(
                 reached=lambda accuracy, target: accuracy > target
             ),
             "the amount is rounded: return it as it is, a float": [

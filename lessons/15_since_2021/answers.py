@@ -21,10 +21,6 @@ def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
     return q * q_scale, k * k_scale, v
 
 
-def qk_norm_of_two(q, k, v, q_scale, k_scale, eps=1e-6):
-    return qk_norm(q, k, v, q_scale, k_scale, eps)[:2]
-
-
 def qk_norm_in_place(q, k, v, q_scale, k_scale, eps=1e-6):
     q -= q.mean(dim=-1, keepdim=True)
     return qk_norm(q, k, v, q_scale, k_scale, eps)
@@ -155,7 +151,6 @@ def merge_one_too_few(tokens, k, sizes, r, num_prefix_tokens=1):
 
 WRONG = {
     "qk_norm": [
-        ("3 values were expected", qk_norm_of_two),
         ("your code changes its input in place", qk_norm_in_place),
     ],
     "rope_2d": [

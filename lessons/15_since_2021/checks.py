@@ -42,8 +42,13 @@ def norm_over(*axes: int) -> Callable:
 usual = norm_over(-1)
 
 
-def norms_values(q, k, v, q_scale, k_scale, eps=1e-6):
-    return *qk_norm(q, k, v, q_scale, k_scale, eps)[:2], usual(v, 1, eps)
+def norms_values(scale: Callable) -> Callable:
+    """Return a `qk_norm` that normalises the values too, with what this makes of the two scales."""
+
+    def answer(q, k, v, q_scale, k_scale, eps=1e-6):
+        return *qk_norm(q, k, v, q_scale, k_scale, eps)[:2], usual(v, scale(q_scale, k_scale), eps)
+
+    return answer
 
 
 def norms_queries_alone(q, k, v, q_scale, k_scale, eps=1e-6):
@@ -56,6 +61,14 @@ def swaps_the_scales(q, k, v, q_scale, k_scale, eps=1e-6):
 
 def divides_by_n_minus_1(x, scale, eps):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + eps).sqrt() * scale
+
+
+def standardises_all(x, scale, eps):
+    return (x - x.mean()) / x.std() * scale
+
+
+def adds_eps_to_std(x, scale, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) * scale
 
 
 def root_mean_square(x, scale, eps):
@@ -96,10 +109,19 @@ exercise(
             "you normalise over tokens and numbers together: each query by itself, over its d numbers": norming(
                 norm_over(-2, -1)
             ),
+            "you normalise over all numbers at once: each query by itself, over its d numbers": [
+                norming(norm_over(0, 1, 2, 3)),
+                norming(standardises_all),
+            ],
             "you normalise over heads and numbers together: each head by itself, over its d numbers": norming(
                 norm_over(1, -1)
             ),
-            "the values are normalised too: they are what is handed over, and stay as they are": norms_values,
+            "the values are normalised too: they are what is handed over, and stay as they are": [
+                norms_values(lambda q_scale, k_scale: 1),
+                norms_values(lambda q_scale, k_scale: q_scale),
+                norms_values(lambda q_scale, k_scale: k_scale),
+            ],
+            "the values are missing: return queries, keys and values": lambda *given: qk_norm(*given)[:2],
             "the keys are not normalised: a score grows with both": norms_queries_alone,
             "you also divide by sqrt(d): attention does that afterwards, after the norm": norming(
                 usual, after=lambda q: q * q.shape[-1] ** -0.5
@@ -107,12 +129,16 @@ exercise(
             "the mean is not subtracted: this is an RMS norm, the task is a layer norm without shift": norming(
                 root_mean_square
             ),
-            "your vectors have length 1: that is a cosine; with variance 1 they have length sqrt(d)": norming(
-                lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale
-            ),
+            "your vectors have length 1: that is a cosine; with variance 1 they have length sqrt(d)": [
+                norming(lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale),
+                norming(lambda x, scale, eps: F.normalize(x, dim=-1) * scale),
+            ],
             "the learned scales are not used": norming(lambda x, scale, eps: usual(x, 1, eps)),
             "the two scales are swapped: q_scale belongs to the queries": swaps_the_scales,
-            "the variance divides by d, yours by d - 1: `unbiased=False`": norming(divides_by_n_minus_1),
+            "the variance divides by d, yours by d - 1: `unbiased=False`": [
+                norming(divides_by_n_minus_1),
+                norming(adds_eps_to_std),
+            ],
             "eps is added to the variance, inside the root": norming(adds_eps_outside),
         },
     ),
@@ -207,6 +233,12 @@ def forgets_the_sign(x, table):
     return torch.cat([first * cos + second * sin, first * sin + second * cos], dim=-1)
 
 
+def mixes_up_the_terms(x, table):
+    first, second = x.chunk(2, dim=-1)
+    sin, cos = table.sin(), table.cos()
+    return torch.cat([first * cos - second * sin, first * cos + second * sin], dim=-1)
+
+
 def adds_places(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
     r, c = reading_order(*grid_size)
     place = F.pad((r + c)[:, None], (0, 0, num_prefix_tokens, 0))
@@ -214,7 +246,7 @@ def adds_places(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
 
 
 def turns_cls(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    parts = rope_2d(q, k, v, (1, q.shape[-2]), 0, temperature)
+    parts = rope_2d(q.flip(2), k.flip(2), v, (1, q.shape[-2]), 0, temperature)
     inner = rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)
     return *(
         torch.cat([x[:, :, -1:], y[:, :, 1:]], dim=2) for x, y in zip(parts[:2], inner[:2], strict=True)
@@ -260,6 +292,7 @@ def leaves_values_and_prefix(answer):
     {
         "a rotation keeps the length": [
             rotating(apply=lambda q, k, v, t: (forgets_the_sign(q, t), forgets_the_sign(k, t), v)),
+            rotating(apply=lambda q, k, v, t: (mixes_up_the_terms(q, t), mixes_up_the_terms(k, t), v)),
             adds_places,
         ]
     }
@@ -341,6 +374,7 @@ def sees_the_offset_alone(answer):
         ),
         "the angles of one step": [
             rotating(angles=lambda r, c, w: torch.cat([r * w.sqrt(), c * w.sqrt()], dim=1)),
+            rotating(angles=lambda r, c, w: torch.cat([r * w, c * w / 100], dim=1)),
             rotating(angles=lambda r, c, w: 6.2832 * torch.cat([r * w, c * w], dim=1)),
         ],
         "`temperature` is not used": other_temperature,
@@ -360,19 +394,20 @@ def turns_by_its_frequencies(answer):
                 continue
             if temperature != 100:
                 raise Mistake("right by default, but `temperature` is not used")
-            if same(mine[:8], mine[:1].expand(8)):
+            steps = mine[::2].clamp(-1, 1).acos()
+            if same(steps[:4], steps[:1].expand(4)):
                 raise Mistake("all pairs of an axis turn by the same angle: pair j has the frequency w_j")
-            found = ", ".join(f"{x:.3g}" for x in mine[::2].clamp(-1, 1).acos().tolist()[::-1])
+            found, right = (", ".join(f"{x:.3g}" for x in angles.tolist()) for angles in (steps, wanted))
             raise Mistake(
-                f"the angles of one step {what} should be {', '.join(f'{x:.3g}' for x in wanted.tolist())}, and 0 for "
-                f"the pairs of the other axis, with d = 16. Yours, the smallest first: {found}"
+                f"the angles of one step {what} should be {right}, and 0 for the four pairs of the other axis, with "
+                f"d = 16: rows and columns have the same frequencies. Yours: {found}"
             )
 
 
 exercise(
     rope_2d,
+    keeps_lengths,  # before CLS: a wrong formula changes it even at the angle 0
     leaves_values_and_prefix,
-    keeps_lengths,
     knows_rows_and_columns,
     sees_the_offset_alone,
     turns_by_its_frequencies,
@@ -466,7 +501,7 @@ class Merging:
 
     def one(self, tokens, k, sizes, r, prefix):
         places = torch.arange(self.first(prefix), len(tokens))
-        sources, targets = places[places % 2 == 0], places[places % 2 == 1]
+        sources, targets = self.roles(places)
         best, nearest = self.likeness(k, tokens)[sources][:, targets].max(dim=-1)
         chosen = self.choose(best)[:r]
         gone, into = sources[chosen], targets[nearest[chosen]]
@@ -476,6 +511,9 @@ class Merging:
 
     def first(self, prefix):
         return prefix
+
+    def roles(self, places):
+        return places[places % 2 == 0], places[places % 2 == 1]
 
     def likeness(self, k, tokens):
         unit = F.normalize(k, dim=-1)
@@ -592,6 +630,10 @@ exercise(
             ),
             "right for one prefix token alone: use `num_prefix_tokens`": merging(
                 first=lambda self, prefix: 1
+            ),
+            "your places count from the first patch: they count from the start of the sequence, where CLS has "
+            "place 0, so the patch behind it is a target": merging(
+                roles=lambda self, places: (places[::2], places[1::2])
             ),
             "you compare by the dot product, so long keys win: compare by the cosine": merging(
                 likeness=lambda self, k, tokens: k @ k.T

@@ -23,7 +23,7 @@ class MiniViT(nn.Module):
     - `self.pos_embed`, an `nn.Parameter` (1, N + 1, D) of random numbers with standard deviation .02, is added;
     - `self.blocks`, L blocks one after the other: an `Encoder`, or an `nn.Sequential` of `Block`s;
     - `self.norm`, an `nn.LayerNorm` with eps=1e-6;
-    - `self.head`, an `nn.Linear` from D to K. Its weight and its bias start at zero, so that the first loss is ln K.
+    - `self.head`, an `nn.Linear` from D to K. Its weight and its bias start at zero.
 
     Args:
         img_size: side of a square image, or (height, width), in pixels.

@@ -54,11 +54,7 @@ from vit_course.classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.records import caption, load_records
 from vit_course.experiments.released import load_trained
-<<<<<<< HEAD
-from vit_course.experiments.statistics import best_rate, by_step, difference, undecided
-=======
-from vit_course.experiments.statistics import by_step, result_table
->>>>>>> w-eyes
+from vit_course.experiments.statistics import best_rate, by_step, result_table
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import evaluate, train
@@ -335,15 +331,9 @@ if runs and others:
         own = [run for run in [*others, *runs] if run["step"].startswith(f"{name}-")]
         held_out = {}
         for run in own:
-<<<<<<< HEAD
             held_out.setdefault(run["config"]["lr"], []).append(100 * run["val_accuracy"][-1])
         best, at_edge = best_rate(held_out)
         edge = ", at the edge of the sweep" if at_edge else ""
-=======
-            held_out.setdefault(run["config"]["lr"], []).append(run["val_accuracy"][-1])
-        best = max(sorted(held_out), key=lambda rate: fmean(held_out[rate]))
-        edge = ", at the edge of the sweep" if best in (min(held_out), max(held_out)) else ""
->>>>>>> w-eyes
         results[reader] = [100 * run["test_accuracy"] for run in own if run["config"]["lr"] == best]
         print(f"{reader}: best rate {best:g}{edge}")
     display(table(*result_table(results, "CLS")))

@@ -32,7 +32,6 @@
 # %%
 import time
 from dataclasses import replace
-from statistics import fmean
 
 import torch
 import torch.nn.functional as F

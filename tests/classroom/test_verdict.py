@@ -277,3 +277,17 @@ def test_code_in_a_verdict_is_shown_as_code_and_everything_else_as_it_is_written
 def test_nan_is_the_same_result_twice_and_no_number():
     assert difference(math.nan, math.nan) == ""
     assert difference(math.nan, 1.0) and difference(1.0, math.nan)
+
+
+def test_seconds_that_others_have_the_processor_are_not_a_students(monkeypatch):
+    now = {"monotonic": 100.0, "process_time": 5.0}
+    for name in now:
+        monkeypatch.setattr(f"vit_course.classroom.checks.guard.time.{name}", lambda name=name: now[name])
+    limit = TimeLimit(20)
+    limit.restart()
+    now |= {"monotonic": 130.0, "process_time": 9.0}
+    assert limit.spent() == pytest.approx(10)  # a third: a call that sleeps ends, too
+    now |= {"monotonic": 130.0, "process_time": 24.0}
+    assert limit.spent() == pytest.approx(19)
+    now |= {"monotonic": 130.0, "process_time": 90.0}
+    assert limit.spent() == pytest.approx(30)  # several threads use no more than the time that passes

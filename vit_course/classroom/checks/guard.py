@@ -93,14 +93,17 @@ class TimeLimit:
 
     def restart(self) -> None:
         """Count the time from now: another call of the answer begins."""
-        self.start = time.monotonic()
+        self.start = time.monotonic(), time.process_time()
+
+    def spent(self) -> float:
+        """Return the seconds of the call: those of the processor, since others may use it too, or a third of the clock's."""
+        clock, processor = time.monotonic() - self.start[0], time.process_time() - self.start[1]
+        return max(min(clock, processor), clock / 3)
 
     def look_at_the_clock(self) -> None:
         """Ask the main thread to stop once the time is up, and again while it does not."""
-        while self.seconds > 0 and not self.over.wait(
-            max(0.05, self.start + self.seconds - time.monotonic())
-        ):
-            if time.monotonic() >= self.start + self.seconds and not self.asked:
+        while self.seconds > 0 and not self.over.wait(max(0.05, self.seconds - self.spent())):
+            if self.spent() >= self.seconds and not self.asked:
                 self.asked = True
                 if hasattr(signal, "pthread_kill"):  # wakes `sleep` too
                     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)

@@ -3,6 +3,7 @@
 
 PYTHON   ?= python3
 VENV     ?= .venv
+BOOKVENV ?= .venv-book
 CORES    ?= 2
 LAB_ARGS ?=
 # Set WEEKLY=1 to run also what is run once a week (CONTRIBUTING.md says what, and why).
@@ -25,7 +26,7 @@ NBVAL        = --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_san
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons lesson format constraints clean check-style check-spelling check-lessons check-code \
+.PHONY: help lab test lessons lesson format constraints book clean check-style check-spelling check-lessons check-code \
         check-notebooks
 .NOTPARALLEL:
 
@@ -52,9 +53,12 @@ format: $(READY)  ## put the code into the course's layout
 constraints: $(READY)  ## write constraints.txt: the versions of this environment, in which make test has passed
 	$(BIN)/python tools/constraints.py $(PYTHONS)
 
+book: $(if $(SKIP_INSTALL),,$(BOOKVENV)/.installed)  ## make the web book, build/book/index.html (needs Python 3.11, and npm once)
+	PYTHONPATH="$(CURDIR)" $(BOOKVENV)/bin/python tools/book.py
+
 clean:  ## remove caches and build products (never data, answers or the environment)
 	rm -rf build *.egg-info
-	find . \( -path ./.git -o -path './$(VENV)' -o -path ./data \) -prune \
+	find . \( -path ./.git -o -path './$(VENV)' -o -path './$(BOOKVENV)' -o -path ./data \) -prune \
 		-o -type d \( -name __pycache__ -o -name '.*_cache' -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # All checks run on the CPU, on small generated data, one thread a process, and write no student's answers.
@@ -101,4 +105,12 @@ $(VENV)/.installed: requirements.txt pyproject.toml $(if $(CONSTRAINTS),constrai
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -r requirements.txt $(if $(CONSTRAINTS),-c constraints.txt)
 	$(BIN)/python -m pip install --no-deps -e .
+	@touch $@
+
+# The book's environment, apart from the course's: it needs a newer Python, and no PyTorch.
+$(BOOKVENV)/.installed: requirements-book.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "The book needs Python 3.11 or newer. Name yours: make book PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(BOOKVENV)
+	$(BOOKVENV)/bin/python -m pip install -r requirements-book.txt
 	@touch $@

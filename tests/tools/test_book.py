@@ -1,0 +1,182 @@
+"""The web book holds every lesson and every page, and a fault in it is found before anybody reads it."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import book
+import book_faults
+from course import LessonError, read_course
+from outputs import is_setup
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = read_course(ROOT)
+PAGES = {"docs/glossary.md", "docs/server.md", "notebooks/01_patches.ipynb"}
+
+
+# -- pages
+
+
+@pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.number)
+def test_a_page_shows_what_students_get_with_every_output_and_each_solution_in_a_fold(lesson):
+    student, solved = (
+        nbformat.read(ROOT / home / f"{lesson.slug}.ipynb", as_version=4)
+        for home in ("notebooks", "solutions")
+    )
+    page = book.lesson_page(student, solved)
+    shown = [cell for cell in page.cells if "hide-cell" not in cell.metadata.get("tags", [])]
+    folds = [cell for cell in page.cells if cell not in shown]
+    wanted = [cell for cell in student.cells if not is_setup(cell)]
+    assert [cell.source for cell in shown if cell.cell_type == "code"] == [
+        cell.source for cell in wanted if cell.cell_type == "code"
+    ]
+    assert len(shown) == len(wanted)
+    exercises = [cell for cell in solved.cells if "exercise" in cell.metadata]
+    assert [cell.source for cell in folds] == [cell.source for cell in exercises] != []
+    assert [page.cells[page.cells.index(fold) - 1].metadata.get("exercise") for fold in folds] == [
+        cell.metadata["exercise"] for cell in exercises
+    ]
+    outputs = [cell.outputs for cell in solved.cells if cell.get("outputs") and not is_setup(cell)]
+    assert [cell.outputs for cell in page.cells if cell.get("outputs")] == outputs
+    assert not any("<summary>Solution</summary>" in cell.source for cell in page.cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("[a term](glossary.md#patch)", "[a term](glossary.md#patch)"),
+        ("[lesson](../notebooks/01_patches.ipynb)", "[lesson](../notebooks/01_patches.ipynb)"),
+        ("[here](#windows), [there](https://example.org)", "[here](#windows), [there](https://example.org)"),
+        ("[code](../vit_course/vit.py)", f"[code]({COURSE.repository}/blob/main/vit_course/vit.py)"),
+        ("[runs](../data/runs)", f"[runs]({COURSE.repository}/tree/main/data/runs)"),
+        ("[vit]: ../vit_course/vit.py", f"[vit]: {COURSE.repository}/blob/main/vit_course/vit.py"),
+        ("[![Open](https://a.org/b.svg)](https://a.org)", "[Open](https://a.org)"),
+    ],
+)
+def test_a_link_leads_to_a_page_of_the_book_or_to_the_repository(text, written):
+    assert book.with_links(COURSE, text, "docs/shape_card.md", PAGES) == written
+
+
+def test_a_link_that_leads_nowhere_is_an_error_that_names_the_page():
+    with pytest.raises(LessonError, match=r"docs/shape_card\.md: the link none\.md leads nowhere"):
+        book.with_links(COURSE, "[this](none.md)", "docs/shape_card.md", PAGES)
+
+
+def test_the_first_page_names_every_lesson_and_its_contents_hold_every_page():
+    page = book.front_page(COURSE, PAGES | {"docs/run_sheet.md"})
+    for lesson in COURSE.lessons:
+        assert page.count(f"[{lesson.number} · {lesson.title}](notebooks/{lesson.slug}.ipynb)") == 1
+        assert f"\nnotebooks/{lesson.slug}\n" in page
+    assert "\ndocs/glossary.md\n" in page and "\ndocs/run_sheet.md\ndocs/server.md\n" in page
+
+
+def test_what_is_not_the_package_that_npm_states_is_refused(tmp_path):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / book.MATHJAX).write_bytes(b"something else")
+    with pytest.raises(LessonError, match="is damaged"):
+        book.write_static(tmp_path, tmp_path)
+
+
+# -- faults
+
+
+def write_book(folder, body="", style="", words=("attent", "patch")):
+    page = f'<h1 id="top">A page</h1><a href="other.html#end">on</a><img src="a.png" alt="A.">{body}'
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    (folder / "other.html").write_text('<p id="end"><a href="index.html">back</a></p>', encoding="utf-8")
+    (folder / "book.css").write_text(style, encoding="utf-8")
+    terms = ", ".join(f'"{word}": 0' for word in words)
+    (folder / "searchindex.js").write_text(f'Search.setIndex({{"terms": {{{terms}}}}})', encoding="utf-8")
+    return list(book_faults.find_faults(folder))
+
+
+def test_a_book_without_a_fault_has_none(tmp_path):
+    fine = '<a href="https://example.org">a site</a><a href="#top">up</a><a href="mailto:a@b.org">us</a>'
+    assert write_book(tmp_path, fine, "a { background: url(a.png) }") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ('<a href="none.html">x</a>', "index.html: leads nowhere: none.html"),
+        ('<a href="other.html#start">x</a>', "index.html: leads nowhere: other.html#start"),
+        ('<a href="#start">x</a>', "index.html: leads nowhere: #start"),
+        ('<img src="b.png">', "index.html: a picture without a text: b.png"),
+        ('<img src="b.png" alt=" ">', "index.html: a picture without a text: b.png"),
+        (
+            '<script src="https://a.org/b.js"></script>',
+            "index.html: loads from another host: https://a.org/b.js",
+        ),
+        ('<img src="//a.org/b.png" alt="B.">', "index.html: loads from another host: //a.org/b.png"),
+        (
+            '<link rel="stylesheet" href="http://a.org/b.css">',
+            "index.html: loads from another host: http://a.org/b.css",
+        ),
+        (
+            '<p style="background: url(https://a.org/b)">',
+            "index.html: loads from another host: https://a.org/b",
+        ),
+    ],
+)
+def test_a_fault_of_a_page_is_found_and_named(tmp_path, body, fault):
+    assert write_book(tmp_path, body) == [fault]
+
+
+def test_a_heavy_page_is_a_fault(tmp_path, monkeypatch):
+    monkeypatch.setattr(book_faults, "MAX_BYTES", 1000)
+    (fault,) = write_book(tmp_path, "x" * 1000)
+    assert fault.startswith("index.html: 1,0") and fault.endswith("bytes, over 1,000")
+
+
+@pytest.mark.parametrize("style", ["@import 'https://a.org/b.css'", "a { src: url('https://a.org/b.css') }"])
+def test_a_style_sheet_that_loads_from_another_host_is_found(tmp_path, style):
+    assert write_book(tmp_path, style=style) == ["book.css: loads from another host: https://a.org/b.css"]
+
+
+def test_a_word_that_a_search_does_not_find_is_a_fault(tmp_path):
+    assert write_book(tmp_path, words=["patch"]) == ["a search does not find 'attention'"]
+
+
+# -- the whole book
+
+NO_NETWORK = """
+import socket
+
+def refuse(*arguments):
+    raise OSError("a book is made without a network")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+"""
+
+
+def python_of_the_book():
+    """Return a Python that has what the book needs, or None."""
+    for name in ("bin/python", "Scripts/python.exe"):
+        if (path := Path(os.environ.get("BOOKVENV", ROOT / ".venv-book")) / name).is_file():
+            return path
+    return sys.executable if all(map(importlib.util.find_spec, ("sphinx", "myst_nb"))) else None
+
+
+@pytest.mark.weekly  # the workflow of the book makes it on every push
+def test_the_book_is_made_without_a_network_a_warning_or_a_fault(tmp_path):
+    python, package = python_of_the_book(), ROOT / "build" / book.MATHJAX
+    if not python or not package.is_file():
+        pytest.skip(
+            "requirements-book.txt is not installed, or MathJax is not there: `make book` brings both"
+        )
+    (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, ROOT))), "PATH": ""}
+    command = [str(python), str(ROOT / "tools" / "book.py")]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stderr == ""
+    pages = {
+        path.relative_to(ROOT / "build/book").as_posix() for path in (ROOT / "build/book").rglob("*.html")
+    }
+    assert {f"notebooks/{lesson.slug}.html" for lesson in COURSE.lessons} < pages
+    assert {f"docs/{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} < pages

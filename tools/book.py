@@ -1,0 +1,191 @@
+"""Make the web book: a page for each lesson and each page of `docs/`, in `build/book/`, by Sphinx.
+
+    python tools/book.py
+
+A lesson's page is the student's notebook with the outputs of the solved one; behind each exercise its solution is
+folded. Nothing is run, so this needs `requirements-book.txt` alone. The book needs no host but its own: equations are
+set by MathJax, which npm brings once into `build/`. From then on the book is made without a network.
+"""
+
+import base64
+import copy
+import hashlib
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from itertools import groupby
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from book_faults import find_faults
+from course import ROOT, Course, Lesson, LessonError, read_course
+from outputs import is_setup
+
+MATHJAX = "mathjax-3.2.2.tgz"
+MATHJAX_SHA512 = "Bt+SSVU8eBG27zChVewOicYs7Xsdt40qm4+UpHyX7k0/O9NliPc+x77k1/FEsPsjKPZGJvtRZM1vO+geW0OhGw=="
+"""As the npm registry states it."""
+LOOKED_UP = ("docs/glossary.md", "docs/shape_card.md", "docs/paper_map.md")
+"""Pages of `docs/` for students; all others are for teachers."""
+ABOUT = ("README.md", "CONTRIBUTING.md")
+README_TABLE = re.compile(r"<!-- lessons:begin -->.*?<!-- lessons:end -->", re.DOTALL)
+LINKED_BADGE = re.compile(r"\[!\[([^]]*)\]\([^)]*\)\](?=\()")
+SOLUTION_LINK = re.compile(r"\n*<details><summary>Solution</summary>.*?</details>", re.DOTALL)
+LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))|(?<=\]: )\S+$", re.MULTILINE)
+
+
+# -- pages
+
+
+def lesson_page(student: NotebookNode, solved: NotebookNode) -> NotebookNode:
+    """Merge the two editions of a lesson: what students get, what it shows when solved, and solutions in folds."""
+    answers, page = {cell.id: cell for cell in solved.cells}, copy.deepcopy(student)
+    page.cells = []
+    for cell in copy.deepcopy(student.cells):
+        if cell.cell_type == "markdown":
+            cell.source = SOLUTION_LINK.sub("", cell.source)
+        elif is_setup(cell):
+            continue
+        elif "exercise" in cell.metadata:
+            page.cells.append(cell)
+            cell = folded(answers[cell.id], "hide-cell", "Solution")
+        else:
+            cell.outputs = answers[cell.id].outputs
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):
+                cell = folded(cell, "hide-input", "Code")
+        page.cells.append(cell)
+    return page
+
+
+def folded(cell: NotebookNode, tag: str, title: str) -> NotebookNode:
+    """Return a cell that MyST-NB folds, all of it or its input alone, under a title."""
+    prompts = {"code_prompt_show": title, "code_prompt_hide": title}
+    metadata = {"tags": [tag], "mystnb": prompts}
+    return nbformat.v4.new_code_cell(
+        cell.source, id=f"{cell.id}-{tag}", outputs=cell.outputs, metadata=metadata
+    )
+
+
+def with_links(course: Course, text: str, home: str, pages: set[str]) -> str:
+    """Let a page's links to files that are no part of the book lead to the repository; a badge becomes a text.
+
+    Raises:
+        LessonError: if a link leads nowhere.
+    """
+
+    def target(match: re.Match) -> str:
+        link = match[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(home), link.partition("#")[0]))
+        if link.startswith("#") or "://" in link or path in pages:
+            return link
+        if not (course.root / path).exists():
+            raise LessonError(f"{home}: the link {link} leads nowhere")
+        kind = "tree" if (course.root / path).is_dir() else "blob"
+        return f"{course.repository}/{kind}/main/{path}"
+
+    return LINK.sub(target, LINKED_BADGE.sub(r"[\1]", text))
+
+
+def front_page(course: Course, pages: set[str]) -> str:
+    """Return the first page: what the course is, its lessons by parts, and the contents of the book."""
+    text = (course.root / "docs/book/index.md").read_text(encoding="utf-8")
+    chapters = {}
+    for part, group in groupby(course.lessons, key=lambda lesson: lesson.part):
+        lessons = list(group)
+        chapters[part] = [f"notebooks/{lesson.slug}" for lesson in lessons]
+        text += f"\n## {part}\n\n" + "".join(map(entry, lessons))
+    docs = sorted(page for page in pages if page.startswith("docs/") and page.endswith(".md"))
+    chapters["To look things up"] = LOOKED_UP
+    chapters["For teachers"] = [page for page in docs if page not in LOOKED_UP]
+    chapters["The course"] = ["Get the course <README>", "CONTRIBUTING"]
+    for title, entries in chapters.items():
+        text += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n" + "\n".join(entries) + "\n```\n"
+    return text
+
+
+def entry(lesson: Lesson) -> str:
+    """Return what the first page says about a lesson."""
+    link = f"[{lesson.number} · {lesson.title}](notebooks/{lesson.slug}.ipynb)"
+    return f"- **{link}** {lesson.promise} *{lesson.minutes} minutes.*\n"
+
+
+# -- building
+
+
+def write_sources(course: Course, folder: Path) -> None:
+    """Write what Sphinx reads: settings, pages and pictures, each where it lies in the repository."""
+    root = course.root
+    pictures = {path.relative_to(root).as_posix() for path in (root / "docs").rglob("*.png")}
+    texts = {path.relative_to(root).as_posix() for path in (root / "docs").glob("*.md")} | set(ABOUT)
+    pages = {f"notebooks/{lesson.slug}.ipynb" for lesson in course.lessons} | texts | pictures
+    for name in pages:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    for name in pictures:
+        shutil.copy(root / name, folder / name)
+    for name in texts:
+        text = with_links(course, (root / name).read_text(encoding="utf-8"), name, pages)
+        text = README_TABLE.sub("[The first page](index.md) lists them.", text)
+        (folder / name).write_text(text, encoding="utf-8")
+    for name in (f"{lesson.slug}.ipynb" for lesson in course.lessons):
+        editions = (nbformat.read(root / home / name, as_version=4) for home in ("notebooks", "solutions"))
+        page = lesson_page(*editions)
+        for cell in (cell for cell in page.cells if cell.cell_type == "markdown"):
+            cell.source = with_links(course, cell.source, f"notebooks/{name}", pages)
+        nbformat.write(page, folder / "notebooks" / name)
+    (folder / "index.md").write_text(front_page(course, pages), encoding="utf-8")
+    shutil.copy(root / "docs/book/conf.py", folder)
+
+
+def write_static(root: Path, folder: Path) -> None:
+    """Write the style sheet, and MathJax out of its package, which npm brings the first time.
+
+    Raises:
+        LessonError: if the package cannot be had, or is not the one that the registry states.
+    """
+    package, static = root / "build" / MATHJAX, folder / "_static"
+    command = ["npm", "pack", "--silent", MATHJAX.removesuffix(".tgz").replace("-", "@")]
+    if not package.is_file():
+        npm = shutil.which("npm")
+        if not npm or subprocess.run([npm, *command[1:]], cwd=package.parent, check=False).returncode:
+            raise LessonError(f"build/{MATHJAX} is missing: run `{' '.join(command)}` in build/, once")
+    if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != MATHJAX_SHA512:
+        raise LessonError(f"build/{MATHJAX} is damaged: delete it")
+    static.mkdir()
+    shutil.copy(root / "docs/book/book.css", static)
+    with tarfile.open(package) as archive:
+        for name, place in {"es5/tex-svg.js": "tex-svg.js", "LICENSE": "tex-svg.LICENSE.txt"}.items():
+            (static / place).write_bytes(archive.extractfile(f"package/{name}").read())
+
+
+def build(root: Path = ROOT) -> Path:
+    """Write the book, and return its folder.
+
+    Raises:
+        LessonError: if Sphinx warns of something, or a page has a fault.
+    """
+    source, book = root / "build" / "book-source", root / "build" / "book"
+    for folder in (source, book):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    course = read_course(root)
+    write_sources(course, source)
+    write_static(root, source)
+    repository = f"html_theme_options.repository_url={course.repository}"
+    options = ["-q", "-W", "--keep-going", "-j", "auto", "-D", repository, "-d", str(source / ".doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, str(source), str(book)]
+    if subprocess.run(command, check=False).returncode:
+        raise LessonError("Sphinx has warned: see above")
+    if faults := list(find_faults(book)):
+        raise LessonError("\n".join(faults))
+    return book
+
+
+if __name__ == "__main__":
+    try:
+        print(f"wrote {build().relative_to(ROOT)}")
+    except LessonError as error:
+        sys.exit(str(error))

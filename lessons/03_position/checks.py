@@ -114,6 +114,7 @@ exercise(
                 lambda encoder, x, p: (x - x[:, p]).abs().max().item()
             ),
         },
+        plain=True,
     ),
     takes_encoders_that_learn,
     keeps_small_gaps,

@@ -46,6 +46,7 @@ def compare(
     run: Callable | None = None,
     same_dtype: bool = True,
     ready: Callable | None = None,
+    plain: bool = False,
 ) -> None:
     """Compare an answer with the finished version on every case, smallest first.
 
@@ -57,6 +58,7 @@ def compare(
         run: turns (function or class, *case) into the value to compare; by default calls it.
         same_dtype: whether the type of the numbers must agree too.
         ready: where classes are compared, makes the module that `run` calls, of a class and the options of a case.
+        plain: whether a number must be one of Python, because the lesson goes on to round it.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -67,7 +69,7 @@ def compare(
     want = [run(reference, *copy(case)) for case in cases]
     wrong = [i for i in range(len(cases)) if difference(got[i], want[i], same_dtype)]
     if not wrong:
-        return demand_plain_numbers(got, want)
+        return demand_plain_numbers(got, want) if plain else None
     trial = Trial(run, answer, reference, cases, got, want, wrong, ready)
     if words := varies(trial):
         raise Mistake(words)

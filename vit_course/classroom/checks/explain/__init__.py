@@ -53,6 +53,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         simpler_input,
         partial(two_at_once, mistakes=mistakes),
         two_slips,
+        partial(refuses_what_is_allowed, clear=False),
         cause_of_error,
         one_kind_of_input,
         partial(in_results, looks=(shape_alone, part, left_as_they_were)),

@@ -76,14 +76,23 @@ def cause(error: Exception, letters: Mapping[str, str] = MappingProxyType({})) -
 
 def stopped(error: Exception, where: str = "", hint: str = "") -> Mistake:
     """Word an error with which an answer stopped where a result is wanted, with its cause if that is known."""
-    allowed = "that is allowed: a result is wanted here, and no error" if refuses(error) else ""
+    allowed = (
+        "your code refuses this, but it is allowed: a result is wanted, and no error"
+        if refuses(error)
+        else ""
+    )
     reason = hint or allowed or cause(error)
     words = f"{where}your code stopped with {explain_error(error)}"
     return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
 
 
-def refuses_what_is_allowed(trial: Trial) -> str:
-    """Notice that the answer itself raises an error, for arguments with which the finished version has a result."""
+def refuses_what_is_allowed(trial: Trial, clear: bool = True) -> str:
+    """Notice that the answer itself raises an error, where the finished version has a result.
+
+    Args:
+        trial: a wrong answer.
+        clear: whether to speak only if exactly one argument tells what is refused.
+    """
     errors = [trial.got[i] for i in trial.wrong]
     if not all(isinstance(e, Exception) and refuses(e) for e in errors):
         return ""
@@ -95,6 +104,8 @@ def refuses_what_is_allowed(trial: Trial) -> str:
         if isinstance(value, int | float | str):
             equal = [i for i, case in enumerate(given) if case.get(name) == value]
             told += [f"`{name}` = {value!r}"] if equal == list(trial.wrong) else []
+    if clear and len(told) != 1:
+        return ""
     what = told[0] if len(told) == 1 else "what it gets here"
     return f"your code refuses {what}, but that is allowed: a result is wanted, and no error"
 

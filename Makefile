@@ -101,7 +101,8 @@ $(VENV)/.installed: requirements.txt pyproject.toml tools/jupyterlab/overrides.j
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -r requirements.txt $(if $(CONSTRAINTS),-c constraints.txt)
 	$(BIN)/python -m pip install --no-deps -e .
-# JupyterLab asks nothing before the first cell, and wraps long lines. These are defaults: the menu Settings changes them.
+# JupyterLab asks nothing before the first cell, wraps long lines, and holds whole notebooks, so that links find their
+# place. These are defaults: the menu Settings changes them.
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@cp tools/jupyterlab/overrides.json $(VENV)/share/jupyter/lab/settings/
 	@touch $@

@@ -230,7 +230,7 @@ def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
             f"# {lesson.number} · {lesson.title}",
             lesson.promise,
             f"{lesson.minutes} minutes · {other} · {colab}",
-            *([links_to_exercises(lesson)] if solved else []),
+            *filter(None, [links_to_exercises(lesson) if solved else ""]),
             *([] if lesson.map is None else [map_text(course, lesson)]),
             "**After this lesson you can**",
             "\n".join(f"- {goal}" for goal in lesson.goals),
@@ -279,7 +279,8 @@ def links_to_exercises(lesson: Lesson) -> str:
     """Return a line of links to the exercises of a solved notebook, which JupyterLab opens at its top."""
     exercises = [cell for cell in lesson.cells if cell.references]
     titles = [title_of(lesson, cell, number) for number, cell in enumerate(exercises, 1)]
-    return " · ".join(f"[{title.removeprefix('Exercise ')}](#{anchor(title)})" for title in titles)
+    links = [f"[{title.removeprefix('Exercise ')}](#{anchor(title)})" for title in titles]
+    return f"Exercises {' · '.join(links)}" if links else ""
 
 
 def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solution: str) -> str:

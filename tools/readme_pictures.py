@@ -39,7 +39,9 @@ def looked_at() -> list[tuple[Tensor, Tensor, str]]:
     firsts = [shapes.test_labels.tolist().index(shapes.classes.index(kind)) for kind in KINDS]
     images = shapes.test_images[firsts]
     logits, attentions = model.eval()(normalize(images, info["mean"], info["std"]), return_attention=True)
-    maps = rearrange(attentions[-1].mean(dim=1)[:, 0, 1:], "b (r c) -> b 1 r c", r=model.patch_embed.grid_size[0])
+    maps = rearrange(
+        attentions[-1].mean(dim=1)[:, 0, 1:], "b (r c) -> b 1 r c", r=model.patch_embed.grid_size[0]
+    )
     maps = torch.nn.functional.interpolate(maps, images.shape[-2:], mode="bilinear")[:, 0]
     shares, answers = logits.softmax(dim=-1).max(dim=-1)
     said = [f"{shapes.classes[a]}, {100 * s:.0f} %" for a, s in zip(answers, shares.tolist(), strict=True)]
@@ -66,7 +68,9 @@ def hero():
         below.imshow(plots.to_picture((image * (0.15 + 0.85 * weights)).clamp(0, 1)), interpolation="nearest")
     for axis in axes.flat:
         axis.set_axis_off()
-    right.suptitle("... and the model that you build says what it sees, and shows where it looks", fontsize=13)
+    right.suptitle(
+        "... and the model that you build says what it sees, and shows where it looks", fontsize=13
+    )
     return figure
 
 

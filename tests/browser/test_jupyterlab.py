@@ -38,13 +38,16 @@ def test_the_solution_of_an_exercise_is_two_clicks_away(desk):
     fold.locator("summary").click()
     fold.get_by_role("link").click()
     desk.wait_for_front("solutions/04_attention.ipynb")  # at its top: JupyterLab jumps only in what is open
+    heading = desk.front.locator("h3", has_text="Exercise 4.2")
+    heading.wait_for(state="attached")
     desk.front.get_by_role("link", name="4.2: ").click()
-    expect(desk.front.locator("h3", has_text="Exercise 4.2")).to_be_in_viewport()
+    expect(heading).to_be_in_viewport()
 
 
 @small_screen
 def test_a_solved_notebook_that_is_open_is_shown_at_the_exercise_that_links_to_it(desk):
     desk.open("solutions/04_attention.ipynb")
+    desk.front.locator("h3", has_text="Exercise 4.2").wait_for(state="attached")
     desk.open_beside("notebooks/04_attention.ipynb")
     fold = desk.cell("Exercise 4.2").locator("details", has_text="Solution")
     fold.locator("summary").click()

@@ -94,7 +94,7 @@ check-notebooks: $(READY)
 	$(BIN)/python -m pytest -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
 
 # The environment: made again only when what it holds has changed.
-$(VENV)/.installed: requirements.txt pyproject.toml $(if $(CONSTRAINTS),constraints.txt)
+$(VENV)/.installed: requirements.txt pyproject.toml tools/jupyterlab/overrides.json $(if $(CONSTRAINTS),constraints.txt)
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "$(PYTHON) was not found. Install Python 3.10 or newer, or name yours: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
@@ -105,6 +105,10 @@ $(VENV)/.installed: requirements.txt pyproject.toml $(if $(CONSTRAINTS),constrai
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -r requirements.txt $(if $(CONSTRAINTS),-c constraints.txt)
 	$(BIN)/python -m pip install --no-deps -e .
+# JupyterLab asks nothing before the first cell, wraps long lines, and holds whole notebooks, so that links find their
+# place. These are defaults: the menu Settings changes them.
+	@mkdir -p $(VENV)/share/jupyter/lab/settings
+	@cp tools/jupyterlab/overrides.json $(VENV)/share/jupyter/lab/settings/
 	@touch $@
 
 # The book's environment, apart from the course's: it needs a newer Python, and no PyTorch.

@@ -47,5 +47,5 @@ def exercise_title(lesson: str, number: int, names: Sequence[str]) -> str:
 
 
 def anchor(title: str) -> str:
-    """Return the anchor that JupyterLab, GitHub and nbconvert give to a heading of a notebook."""
+    """Return the anchor that JupyterLab and exports give to a heading, for links within a notebook."""
     return title.replace(" ", "-")

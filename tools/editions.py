@@ -30,16 +30,26 @@ SETUP = """\
 # @title Set up: run this cell first. On Colab it installs the course; elsewhere it does nothing.
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 
 if "google.colab" in sys.modules:
-    course = "/content/{name}"
-    if not os.path.isdir(course):
-        subprocess.run(["git", "clone", "--quiet", "--depth=1", "{repository}", course], check=True)
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", course], check=True)
+    course, drive = "/content/{name}", "/content/drive/MyDrive"
+    try:
+        if not os.path.isdir(course):
+            subprocess.run(["git", "clone", "--quiet", "--depth=1", "{repository}", course], check=True)
+            subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", course], check=True)
+    except subprocess.CalledProcessError as error:
+        shutil.rmtree(course, ignore_errors=True)  # so that the next try starts from nothing
+        raise SystemExit("The course could not be installed. Is there a network? Run this cell again.") from error
     sys.path.insert(0, course)
     os.chdir(f"{{course}}/notebooks")
+    if os.path.isdir(drive):
+        os.environ["VIT_COURSE_ANSWERS"] = f"{{drive}}/vit-course-answers"
+    else:
+        print("Your answers are lost when this machine stops. To keep them for the next lesson: mount your Drive")
+        print("(folder icon at the left, then the Drive icon), and run this cell again.")
 elif not all(map(importlib.util.find_spec, ("vit_course", "torch", "einops"))):
     print(f"This kernel runs {{sys.executable}}, where the course is not installed.")
     print("Open the notebooks with `make lab`, or choose the kernel of the course's environment (Kernel menu),")
@@ -55,9 +65,8 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
     def add(kind: str, role: str, origin: str, source: str, **metadata) -> None:
         """Append a cell; its id depends on its role and on the lesson's own text of it, and on nothing else."""
         seen[role, kind, origin] += 1
-        key = json.dumps([lesson.slug, role, kind, origin, seen[role, kind, origin]])
-        make = getattr(nbformat.v4, f"new_{kind}_cell")
-        cells.append(make(source, id=hashlib.sha256(key.encode()).hexdigest()[:12], metadata=metadata))
+        name = cell_id(lesson, role, kind, origin, seen[role, kind, origin])
+        cells.append(getattr(nbformat.v4, f"new_{kind}_cell")(source, id=name, metadata=metadata))
 
     add("markdown", "title", "", title_text(course, lesson, solved))
     setup = SETUP.format(name=course.repository.rpartition("/")[2], repository=course.repository).strip()
@@ -79,13 +88,21 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
         if cell.references:
             exercises += 1
             known |= {reference.name for reference in cell.references}
-            add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solved))
+            key = "exercise", "markdown", cell.source
+            solution = "" if solved else f"{lesson.slug}.ipynb#cell-id={cell_id(lesson, *key, seen[key] + 1)}"
+            add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solution))
             source, task = with_excerpts(course, lesson, replace(cell, source=source), known, solved), ""
         if source or cell.kind == "code":
             add(cell.kind, "lesson", cell.source, source, **kept_metadata(cell))
     add("markdown", "next", "", next_text(course, lesson))
     metadata = {**NOTEBOOK_METADATA, PACKAGE: {"lesson": lesson.slug}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
+
+
+def cell_id(lesson: Lesson, role: str, kind: str, origin: str, count: int) -> str:
+    """Return the id of a cell, the same in both editions: JupyterLab and exports go to it by `#cell-id=...`."""
+    key = json.dumps([lesson.slug, role, kind, origin, count])
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def kept_metadata(cell: LessonCell) -> dict:
@@ -190,13 +207,21 @@ def solution_runs(lines: list[str]) -> list[tuple[int, int]]:
 
 def badge(course: Course, lesson: Lesson) -> str:
     """Return the badge that opens the student's notebook in Colab."""
+    picture = "https://colab.research.google.com/assets/colab-badge.svg"
+    return f"[![Open in Colab]({picture})]({colab_page(course, lesson)})"
+
+
+def colab_page(course: Course, lesson: Lesson) -> str:
+    """Return the address of the student's notebook in Colab."""
     repository = course.repository.removeprefix("https://github.com/")
-    page = f"https://colab.research.google.com/github/{repository}/blob/main/notebooks/{lesson.slug}.ipynb"
-    return f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({page})"
+    return f"https://colab.research.google.com/github/{repository}/blob/main/notebooks/{lesson.slug}.ipynb"
 
 
 def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
-    """Return the first cell: title, promise, badge, minutes, goals and the way through the course."""
+    """Return the first cell: title, promise, minutes, goals and the way through the course."""
+    colab = (
+        f"[open in Colab]({colab_page(course, lesson)})"  # no badge: in a room without a network it is a gap
+    )
     other = f"[the solved notebook](../solutions/{lesson.slug}.ipynb)"
     if solved:
         other = f"**solved**; [the exercises are here](../notebooks/{lesson.slug}.ipynb)"
@@ -204,7 +229,8 @@ def title_text(course: Course, lesson: Lesson, solved: bool) -> str:
         (
             f"# {lesson.number} · {lesson.title}",
             lesson.promise,
-            f"{badge(course, lesson)} · {lesson.minutes} minutes · {other}",
+            f"{lesson.minutes} minutes · {other} · {colab}",
+            *filter(None, [links_to_exercises(lesson) if solved else ""]),
             *([] if lesson.map is None else [map_text(course, lesson)]),
             "**After this lesson you can**",
             "\n".join(f"- {goal}" for goal in lesson.goals),
@@ -243,15 +269,30 @@ def recall_text(course: Course, lesson: Lesson) -> str:
     return "\n\n".join(blocks)
 
 
-def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solved: bool) -> str:
-    """Return the cell before an exercise: its heading, difficulty, minutes, task, and hints and solution folded."""
+def title_of(lesson: Lesson, cell: LessonCell, number: int) -> str:
+    """Return the heading of an exercise: its number, and all that it asks for."""
     names = [name for reference in cell.references for name in str(reference).split(", ")]
-    title = exercise_title(lesson.number, number, names)
+    return exercise_title(lesson.number, number, names)
+
+
+def links_to_exercises(lesson: Lesson) -> str:
+    """Return a line of links to the exercises of a solved notebook, which JupyterLab opens at its top."""
+    exercises = [cell for cell in lesson.cells if cell.references]
+    titles = [title_of(lesson, cell, number) for number, cell in enumerate(exercises, 1)]
+    links = [f"[{title.removeprefix('Exercise ')}](#{anchor(title)})" for title in titles]
+    return f"Exercises {' · '.join(links)}" if links else ""
+
+
+def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solution: str) -> str:
+    """Return the cell before an exercise: its heading, difficulty, minutes, task, and hints and solution folded.
+
+    `solution` is the file and cell of the solved edition, or "" in that edition itself.
+    """
+    title = title_of(lesson, cell, number)
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
     folds = {"Hint 1": cell.metadata["hint"], "Hint 2": cell.metadata["hint2"]}
-    if not solved:
-        place = f"../solutions/{lesson.slug}.ipynb#{anchor(title)}"
-        folds["Solution"] = f"[The solved notebook]({place}) has one."
+    if solution:
+        folds["Solution"] = f"[The solved notebook](../solutions/{solution}) has one."
     boxed = filter(None, (f"*Difficulty {difficulty} · {cell.metadata['minutes']} minutes*", task))
     return "\n\n".join(
         (

@@ -31,7 +31,7 @@ PARTS = {
     "head": "head",
 }
 """The parts that a lesson can own, and what the map calls them."""
-TOKENS = [("patches", 2.1), ("embed", 5.5), ("cls", 8.6), ("position", 12.2)]
+TOKENS = [("patches", 2.1), ("embed", 5.5), ("cls", 8.55), ("position", 12.35)]
 BLOCK = [
     ("norm", 0.9),
     ("attention", 2.4),
@@ -40,7 +40,7 @@ BLOCK = [
     ("mlp", 6.65),
     ("residual", 8.2),
 ]
-WIDTHS = {"patches": 1.6, "embed": 1.1, "cls": 1.9, "position": 1.8, "attention": 1.65, "residual": 0.45}
+WIDTHS = {"patches": 1.6, "embed": 1.1, "cls": 2.0, "position": 1.75, "attention": 1.65, "residual": 0.45}
 WIDTH = 1.2
 HIGH, LOW = 4.5, 1.5
 """How high the two rows of the map stand."""
@@ -109,13 +109,14 @@ def write_map(course: Course, lesson: Lesson) -> None:
 
 def draw_map(here: Sequence[str], finished: Sequence[str]) -> Any:
     """Draw the whole model from images to logits, with the shape on each arrow, as a matplotlib figure."""
-    from vit_course.classroom.plots.style import course_style
+    from vit_course.classroom.plots.style import course_style, enlarge_type
 
     with course_style():
         drawn = Map(here, finished)
         drawn.tokens()
         drawn.block()
         drawn.scores()
+    enlarge_type(drawn.diagram.figure)
     return drawn.diagram.figure
 
 
@@ -185,7 +186,7 @@ class Map:
             self.diagram.line([start, start, stop], [LOW, LOW + 1.15, LOW + 1.15])
             self.diagram.arrow(stop, LOW + 1.15, stop, LOW + 0.3)
         turn = (LOW + HIGH) / 2 + 0.3
-        self.diagram.line([14.0, 14.6, 14.6, 0.1, 0.1], [HIGH, HIGH, turn, turn, LOW])
+        self.diagram.line([14.1, 14.7, 14.7, 0.1, 0.1], [HIGH, HIGH, turn, turn, LOW])
         self.shape(7.2, turn + 0.08, "(B, N+1, D)")
 
     def scores(self) -> None:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from vit_course.classroom import plots
+from vit_course.classroom.plots import style
 from vit_course.classroom.plots.basics import picture
 from vit_course.machinery.device import get_device
 from vit_course.machinery.profiles import Profile, get_profile
@@ -195,3 +196,18 @@ def test_unknown_profile_is_refused_with_the_known_ones(monkeypatch):
 
 def test_device_is_one_that_this_machine_has():
     torch.zeros(1, device=get_device())
+
+
+def test_type_of_a_wide_figure_grows_so_that_it_is_as_large_as_that_of_a_small_one_when_both_fit_the_page():
+    sizes = []
+    for width in (style.PAGE, 2 * style.PAGE):
+        figure, axes = plt.subplots(figsize=(width, 3))
+        axes.set_title("a title", fontsize=7)
+        axes.plot([0, 1])
+        style.enlarge_type(figure)
+        figure.canvas.draw()
+        sizes.append([axes.title.get_fontsize(), axes.get_xticklabels()[0].get_fontsize()])
+        plt.close(figure)
+    (title, tick), wide = sizes
+    assert title == style.SMALLEST and tick >= style.SMALLEST
+    assert wide == [2 * title, 2 * tick]

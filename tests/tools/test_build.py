@@ -3,7 +3,9 @@
 import ast
 import hashlib
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -349,18 +351,19 @@ def test_an_exercise_is_numbered_and_says_difficulty_minutes_and_hints(course):
     assert (cell.metadata.minutes, cell.metadata.difficulty) == (10, 2)
 
 
-def test_a_students_exercise_links_the_heading_of_its_solution(course):
+def test_an_exercise_links_the_cell_of_its_solution_and_the_solved_notebook_all_its_exercises(course):
     course.lesson(EXERCISE.replace("maths:root", "maths:root, vit_course.maths:roots"))
     course.replace("lessons/01_roots/lesson.py", "import root", "import root, roots")
     course.replace("lessons/01_roots/lesson.py", "= check(root)", "= check(root)\nroots = check(roots)")
     course.build()
     student, solved = (
-        next(cell.source for cell in course.read(folder).cells if cell.source.startswith("### Exercise"))
+        next(cell for cell in course.read(folder).cells if cell.source.startswith("### Exercise"))
         for folder in ("notebooks", "solutions")
     )
-    (link,) = re.findall(r"\(\.\./solutions/01_roots\.ipynb#(.+)\)", student)
-    assert link == "Exercise-1.1:-root-and-roots"
-    assert solved.startswith(f"### {link.replace('-', ' ')}\n") and "Solution" not in solved
+    (link,) = re.findall(r"\(\.\./solutions/01_roots\.ipynb#(.+)\)", student.source)
+    assert link == f"cell-id={solved.id}" and "Solution" not in solved.source
+    assert "[1.1: root and roots](#Exercise-1.1:-root-and-roots)" in course.read("solutions").cells[0].source
+    assert solved.source.startswith("### Exercise 1.1: root and roots\n")
 
 
 def test_the_task_before_an_exercise_stands_below_its_heading_in_a_box(course):
@@ -649,7 +652,7 @@ def test_a_cell_can_belong_to_one_edition_alone(course):
 # -- cells that the builder writes
 
 
-def test_the_first_cell_has_title_promise_badge_minutes_goals_and_the_way(course):
+def test_the_first_cell_has_title_promise_minutes_colab_goals_and_the_way(course):
     course.write("lessons/02_cubes/lesson.py", LESSON.replace("Roots: what grows into a square", "Cubes"))
     course.build()
     text = course.read("notebooks").cells[0].source
@@ -691,6 +694,36 @@ def test_the_setup_cell_installs_the_course_on_colab(course, monkeypatch, tmp_pa
     ]
     assert install[1:4] == ["-m", "pip", "install"] and install[-1] == "/content/course"
     assert folder == "/content/course/notebooks" and sys.path[0] == "/content/course"
+
+
+def test_an_install_on_colab_that_fails_leaves_nothing_and_is_tried_again(course, monkeypatch):
+    course.build()
+    removed = []
+    monkeypatch.setitem(sys.modules, "google.colab", object())
+    monkeypatch.setattr("shutil.rmtree", lambda folder, ignore_errors: removed.append(folder))
+
+    def fail(command, check):
+        raise subprocess.CalledProcessError(128, command)
+
+    monkeypatch.setattr("subprocess.run", fail)
+    with pytest.raises(SystemExit, match="Run this cell again"):
+        exec(course.read("notebooks").cells[1].source, {})
+    assert removed == ["/content/course"]
+
+
+def test_answers_on_colab_go_to_the_drive_where_it_is_mounted(course, monkeypatch, capsys):
+    course.build()
+    mounted = {"/content/course"}
+    monkeypatch.setitem(sys.modules, "google.colab", object())
+    monkeypatch.setattr("os.chdir", lambda folder: None)
+    monkeypatch.setattr("os.path.isdir", mounted.__contains__)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", "elsewhere")
+    exec(course.read("notebooks").cells[1].source, {})
+    assert "mount your Drive" in capsys.readouterr().out
+    mounted.add("/content/drive/MyDrive")
+    exec(course.read("notebooks").cells[1].source, {})
+    assert os.environ["VIT_COURSE_ANSWERS"] == "/content/drive/MyDrive/vit-course-answers"
 
 
 def test_the_readme_gets_the_lesson_table(course):

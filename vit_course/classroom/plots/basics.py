@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from vit_course.classroom.notebook import in_notebook, somebody_looks
-from vit_course.classroom.plots.style import PALETTE, course_style, subplots
+from vit_course.classroom.plots.style import PALETTE, course_style, enlarge_type, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +35,7 @@ def picture(figure: "Figure", alt: str) -> dict[str, str]:
 
     from IPython.core.pylabtools import print_figure
 
+    enlarge_type(figure)
     data = print_figure(figure, fmt="png", base64=True)
     look = "max-width: 100%; background-color: #ffffff; border: 5px solid #e8eaed; border-radius: 8px"
     html = f'<img alt="{escape(alt)}" style="{look}" src="data:image/png;base64,{data}">'

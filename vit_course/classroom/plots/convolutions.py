@@ -21,7 +21,7 @@ def hybrid_diagram() -> "Figure":
     """Draw the hybrid: the stages of its backbone, the positions of their map as patches, and the ViT behind them."""
     diagram = Diagram("Where do the tokens of a hybrid come from?", (10, 3.6), (-0.2, 25.8), (-1.4, 6.2))
     diagram.axis.imshow(to_picture(sample_photo((32, 32))), extent=(0, 3, 1.5, 4.5), aspect="auto", zorder=2)
-    diagram.text(1.5, 1.2, "picture\n3x32x32", **SMALL)
+    diagram.text(1.5, 1.2, "picture\n3x\n32x32", **SMALL)
     draw_stages(diagram)
     side, left, bottom = 0.55, 14.4, 1.9
     for row in range(4):
@@ -30,7 +30,7 @@ def hybrid_diagram() -> "Figure":
             diagram.box(
                 left + column * side, bottom + (3 - row) * side, side, side, "", colour, lw=0.8, alpha=0.5
             )
-    diagram.text(15.5, 1.2, "16 patches of 1x1,\n128 numbers each", **SMALL)
+    diagram.text(15.5, 1.7, "16 patches\nof 1x1, 128\nnumbers each", **SMALL)
     diagram.arrow(16.7, 3, 17.9, 3)
     diagram.text(17.3, 3.15, "× E", va="bottom", fontsize=11)
     draw_vit(diagram)
@@ -48,11 +48,11 @@ def draw_stages(diagram: Diagram) -> None:
             corner = x + shift, 3 - side / 2 + shift
             diagram.box(*corner, side, side, "", PALE, lw=0.8, alpha=1, edgecolor=PALETTE[0])
         rows = 64 >> number
-        diagram.text(x + side / 2, 1.2, f"stage {number}\n{8 << number}x{rows}x{rows}", **SMALL)
+        diagram.text(x + side / 2, 1.2, f"stage {number}\n{8 << number}x\n{rows}x{rows}", **SMALL)
         x += side + 0.13 * sheets
     diagram.arrow(x + 0.1, 3, 14.3, 3)
     diagram.line([3.8, 3.8, x, x], [-0.3, -0.55, -0.55, -0.3])
-    diagram.text((3.8 + x) / 2, -0.75, "backbone: convolutions", va="top", fontsize=10)
+    diagram.text((3.8 + x) / 2, -0.75, "backbone: convolutions", va="top", fontsize=9)
 
 
 def draw_vit(diagram: Diagram) -> None:
@@ -67,7 +67,7 @@ def draw_vit(diagram: Diagram) -> None:
     diagram.arrow(23.5, 3, 24.1, 3)
     diagram.box(24.2, 2.5, 1.3, 1.0, "head", PALETTE[3])
     diagram.line([14.4, 14.4, 25.5, 25.5], [-0.3, -0.55, -0.55, -0.3])
-    diagram.text(20, -0.75, "a Vision Transformer whose picture is the map", va="top", fontsize=10)
+    diagram.text(20, -0.75, "a Vision Transformer whose picture is the map", va="top", fontsize=9)
 
 
 @course_style()

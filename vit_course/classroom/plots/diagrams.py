@@ -74,7 +74,7 @@ class Diagram:
 def vit_overview() -> "Figure":
     """Draw the whole Vision Transformer as one picture: image, patches, tokens, encoder, class scores."""
     title = "The Vision Transformer: an image read as a sentence of patches"
-    diagram = Diagram(title, (11, 4.6), (0, 22.5), (-0.1, 9.2))
+    diagram = Diagram(title, (11, 5), (0, 23.6), (-0.8, 9.2))
     draw_patches_and_tokens(diagram)
     draw_encoder_and_head(diagram)
     return diagram.figure
@@ -99,7 +99,7 @@ def draw_patches_and_tokens(diagram: Diagram) -> None:
     diagram.arrow(5.9, 4.7, 7.9, 4.7)
     diagram.text(6.9, 4.9, "× E", va="baseline", fontsize=10)
     diagram.caption(6.9, 4.4, "linear\nprojection")
-    diagram.caption(7.2, 0.95, "N patches become N tokens of width D\nCLS: lesson 02, position: lesson 03")
+    diagram.caption(7.2, 0.95, "N patches become\nN tokens of width D\nlessons 02 and 03")
 
 
 def draw_encoder_and_head(diagram: Diagram) -> None:
@@ -107,21 +107,21 @@ def draw_encoder_and_head(diagram: Diagram) -> None:
     diagram.text(10.1, 4.5, "+ position", rotation=90, fontsize=9)
     diagram.arrow(9.4, 3.4, 11.2, 3.4)
     for layer in range(3):
-        x = 11.4 + 1.9 * layer
-        diagram.box(x, 1.6, 1.5, 2.6, "attention\n\nlesson 04", PALETTE[0])
-        diagram.box(x, 5.0, 1.5, 2.6, "MLP\n\nlesson 05", PALETTE[2])
-        diagram.arrow(x + 0.75, 4.25, x + 0.75, 4.95)
+        x = 11.4 + 2.15 * layer
+        diagram.box(x, 1.6, 1.75, 2.6, "attention\n\nlesson\n04", PALETTE[0])
+        diagram.box(x, 5.0, 1.75, 2.6, "MLP\n\nlesson\n05", PALETTE[2])
+        diagram.arrow(x + 0.87, 4.25, x + 0.87, 4.95)
         if layer < 2:
-            diagram.line([x + 1.5, x + 1.7, x + 1.7], [6.3, 6.3, 2.9])
-            diagram.arrow(x + 1.7, 2.9, x + 1.92, 2.9)
-    diagram.caption(14.0, 1.2, "encoder: L blocks, every token looks at every token")
-    diagram.arrow(16.75, 6.3, 17.7, 6.3)
-    diagram.box(17.8, 5.9, 1.3, 0.8, "CLS", PALETTE[1])
-    diagram.arrow(19.15, 6.3, 19.6, 6.3)
+            diagram.line([x + 1.75, x + 1.95, x + 1.95], [6.3, 6.3, 2.9])
+            diagram.arrow(x + 1.95, 2.9, x + 2.17, 2.9)
+    diagram.caption(14.4, 1.2, "encoder: L blocks,\nevery token looks at every token")
+    diagram.arrow(17.5, 6.3, 18.2, 6.3)
+    diagram.box(18.3, 5.9, 1.3, 0.8, "CLS", PALETTE[1])
+    diagram.arrow(19.65, 6.3, 20.1, 6.3)
     for i, (name, share) in enumerate([("cat", 0.1), ("person", 0.75), ("ship", 0.15)]):
-        diagram.axis.barh(7.0 - 0.7 * i, 1.5 * share, left=20.9, height=0.45, color=PALETTE[4])
-        diagram.text(20.8, 7.0 - 0.7 * i, name, ha="right", fontsize=8)
-    diagram.caption(20.5, 5.0, "head: one score\nfor each class\nlesson 06")
+        diagram.axis.barh(7.0 - 0.7 * i, 1.5 * share, left=21.9, height=0.45, color=PALETTE[4])
+        diagram.text(21.8, 7.0 - 0.7 * i, name, ha="right", fontsize=8)
+    diagram.caption(21.3, 5.0, "head: one score\nfor each class\nlesson 06")
 
 
 @course_style()

@@ -24,7 +24,7 @@ VISIBLE = [1, 6]
 @course_style()
 def masking_diagram() -> "Figure":
     """Draw the two ways to hide patches side by side: corrupted in their place (the paper), or left out (MAE)."""
-    diagram = Diagram("What does the encoder read?", (9.6, 4.9), (-2.4, 18.2), (-0.9, 8.6), fontsize=9)
+    diagram = Diagram("What does the encoder read?", (9.6, 5.2), (-2.4, 18.2), (-1.5, 8.6), fontsize=9)
     diagram.text(4, 8.3, "the paper: corrupt some of the tokens", fontsize=10, weight="bold")
     diagram.text(13.7, 8.3, "MAE: leave most of them out", fontsize=10, weight="bold")
     for y, text in ((0.4, "patches"), (2.1, "the encoder\nreads"), (5.1, "then"), (7.3, "to predict")):
@@ -46,7 +46,13 @@ def draw_paper(diagram: Diagram, left: float) -> None:
     draw_arrows(diagram, left, 3.95, 4.65, places)
     draw_arrows(diagram, left, 5.55, 6.85, DRAWN)
     draw_tokens(diagram, left, 6.9, DRAWN, ["?"] * COUNT)
-    diagram.text(left + COUNT / 2, -0.5, "framed: drawn; masked, another patch, or left as it is", fontsize=9)
+    diagram.text(
+        left + COUNT / 2,
+        -0.2,
+        "framed, what was drawn: masked,\nanother patch, or left as it is",
+        va="top",
+        fontsize=9,
+    )
 
 
 def draw_autoencoder(diagram: Diagram, left: float) -> None:
@@ -59,13 +65,15 @@ def draw_autoencoder(diagram: Diagram, left: float) -> None:
         diagram.arrow(left + stop + 0.5, 3.95, left + number + 0.5, 4.35)
     draw_arrows(diagram, left, 2.6, 2.95, range(len(VISIBLE)))
     diagram.box(left, 3.0, len(VISIBLE), 0.9, "encoder", PALETTE[0])
-    diagram.text(left + 2.3, 3.45, "no mask token gets in: a quarter of the tokens", ha="left", fontsize=9)
+    diagram.text(
+        left + 2.3, 3.45, "a quarter of the tokens,\nand no mask token among them", ha="left", fontsize=9
+    )
     draw_tokens(diagram, left, 4.4, places, ["z" if n in VISIBLE else MASK for n in places])
     diagram.box(left, 5.6, COUNT, 0.8, "a small Transformer", PALETTE[4])
     draw_arrows(diagram, left, 5.25, 5.55, places)
     draw_arrows(diagram, left, 6.45, 6.85, hidden)
     draw_tokens(diagram, left, 6.9, hidden, ["?"] * COUNT)
-    diagram.text(left + COUNT / 2, -0.5, "every z goes back to the place of its patch", fontsize=9)
+    diagram.text(left + COUNT / 2, -0.2, "every z goes back\nto the place of its patch", va="top", fontsize=9)
 
 
 def draw_arrows(diagram: Diagram, left: float, low: float, high: float, places: Sequence[int]) -> None:

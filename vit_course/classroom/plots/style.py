@@ -23,6 +23,9 @@ SETTINGS = {
     "image.cmap": "cividis",
 }
 
+PAGE, SMALLEST = 7.5, 9
+"""Inches of a figure that a page shows in full size, and the smallest type in points."""
+
 
 @contextmanager
 def course_style() -> Iterator[None]:
@@ -47,3 +50,18 @@ def subplots(*args: Any, **options: Any) -> "tuple[Figure, Any]":
     import matplotlib.pyplot as plt
 
     return plt.subplots(*args, **options)
+
+
+def enlarge_type(figure: "Figure") -> None:
+    """Let type grow with the width of a figure: a wide one is made smaller to fit the page, and its type with it."""
+    from matplotlib.text import Text
+
+    growth = max(1, figure.get_figwidth() / PAGE)
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if ticks := axis.get_major_ticks():  # those that a drawing makes later are like these
+                size = growth * max(SMALLEST, ticks[0].label1.get_fontsize())
+                axis.set_tick_params(which="both", labelsize=size)
+    marks = {label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
+    for text in set(figure.findobj(Text)) - marks:
+        text.set_fontsize(growth * max(SMALLEST, text.get_fontsize()))

@@ -1,0 +1,160 @@
+"""JupyterLab on a copy of the lessons, and a page of Chromium in which a test clicks as a student would."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SECONDS = 70
+"""How long a cell may take on a busy machine before a test gives up."""
+
+
+def pytest_collection_modifyitems(items):
+    """These tests run once a week: they need a browser, and minutes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.weekly)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """Start JupyterLab, with the settings that `make lab` installs, on a copy of the lessons; yield its address."""
+    pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install playwright")
+    folder = tmp_path_factory.mktemp("lab")
+    for name in ("notebooks", "solutions", "docs"):
+        shutil.copytree(ROOT / name, folder / name)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        f"{name}_DIR": str(folder / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")
+    }
+    environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython"), "VIT_COURSE_WIDGETS": "1"}
+    token = secrets.token_hex()
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
+    command += [f"--port={port}", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
+    command += [
+        "--LabApp.expose_app_in_browser=True",
+        f"--LabApp.app_settings_dir={ROOT / 'tools/jupyterlab'}",
+    ]
+    with open(folder / "log.txt", "w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api?token={token}", server)
+        yield f"http://127.0.0.1:{port}", token
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def wait_for(address, server):
+    """Wait until a server answers."""
+    for _ in range(SECONDS):
+        assert server.poll() is None, "JupyterLab has stopped"
+        try:
+            return urllib.request.urlopen(address)
+        except OSError:
+            time.sleep(1)
+    raise TimeoutError("JupyterLab does not answer")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Start Chromium: one that is installed, or else Playwright's own."""
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install playwright")
+    api.expect.set_options(timeout=1000 * SECONDS)
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with api.sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except api.Error as error:
+            pytest.skip(f"Chromium is missing: playwright install chromium ({str(error).splitlines()[0]})")
+        yield chromium
+        chromium.close()
+
+
+class Desk:
+    """A page with JupyterLab, and what a student does there."""
+
+    def __init__(self, page, lab):
+        self.page, (self.address, self.token) = page, lab
+
+    def open(self, path):
+        """Open a notebook in a workspace of its own, and wait until it is shown."""
+        place = f"/lab/workspaces/{secrets.token_hex(4)}/tree/{path}?token={self.token}"
+        self.page.goto(self.address + place)
+        self.wait_for_front(path)
+
+    def open_beside(self, path):
+        """Open one more notebook in the same workspace, as a double click on its name does."""
+        self.page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
+        self.wait_for_front(path)
+
+    def wait_for_front(self, path):
+        """Wait until a notebook is the one in front, and its kernel waits for work."""
+        shown = """path => {
+            const panel = window.jupyterapp?.shell.currentWidget;
+            return panel?.context?.path === path && panel.sessionContext.session?.kernel?.status === "idle";
+        }"""
+        self.page.wait_for_function(shown, arg=path)
+        self.front.locator("h1").first.wait_for()
+
+    @property
+    def front(self):
+        """The notebook in front."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+
+    def cell(self, text):
+        """Return the cell of the notebook in front that shows a text."""
+        return self.front.locator(".jp-Cell").filter(has_text=text).first
+
+    def command(self, name):
+        """Carry out a command of JupyterLab's menus, and wait until all cells that it runs have ended."""
+        self.page.evaluate("name => window.jupyterapp.commands.execute(name)", name)
+
+    def choose(self, cell):
+        """Make a cell the chosen one, as a click beside it does."""
+        cell.scroll_into_view_if_needed()
+        cell.locator(".jp-InputPrompt").first.click()
+
+    def run(self, cell):
+        """Run a cell."""
+        self.choose(cell)
+        self.command("notebook:run-cell")
+
+    def run_all_before(self, cell):
+        """Run all cells before one, and let that one be chosen."""
+        self.choose(cell)
+        self.command("notebook:run-all-above")
+        self.choose(cell)
+
+    def write(self, cell, old, new):
+        """Change the code of a cell."""
+        editor = cell.locator(".cm-content")
+        self.page.evaluate(
+            """([old, new]) => {
+                const model = window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel;
+                if (!model.source.includes(old)) throw new Error(`no ${old} in ${model.source}`);
+                model.setSource(model.source.replace(old, new));
+            }""",
+            [old, new],
+        )
+        assert new.strip().splitlines()[0].strip() in editor.inner_text()
+
+
+@pytest.fixture(params=[1024, 1440])
+def desk(browser, lab, request):
+    """A page as wide as a small and as a usual screen."""
+    page = browser.new_page(viewport={"width": request.param, "height": 800})
+    page.set_default_timeout(1000 * SECONDS)
+    yield Desk(page, lab)
+    page.close()

@@ -44,7 +44,8 @@ def gap(reduce=lambda x: x.abs().max(), first=lambda x, p: x[:, p], last=None) -
 
 
 def in_float32(encoder, tokens, permutation):
-    return (encoder(tokens[:, permutation]).float() - encoder(tokens)[:, permutation].float()).abs().max()
+    gap = (encoder(tokens[:, permutation]).float() - encoder(tokens)[:, permutation].float()).abs()
+    return gap.max().item()
 
 
 def rounded(encoder, tokens, permutation):

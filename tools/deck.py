@@ -1,7 +1,7 @@
 """The slides of a lesson, all taken from the lesson, the outputs of its solution and its notes.
 
-A deck opens with the map of the model, follows the core sections of the lesson, and ends with its quiz. Every deck has the
-exercises and a wrong answer; boxes, equations, figures and small tables fill it up to `MOST` slides.
+A deck opens with the map of the model, follows the core sections of the lesson, and ends with its quiz. Every deck
+has the exercises and a wrong answer; boxes, equations, figures and small tables fill it up to `MOST` slides.
 """
 
 import ast
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import takewhile
 from pathlib import Path
 
 from boxes import QUOTE, exercise_title, split_task
@@ -48,6 +49,8 @@ LABELS = {
 BOXES = {"Predict": "predict", "Key idea": "idea", "Trap": "trap"}
 RANK = {"predict": 0, "idea": 0, "equation": 1, "figure": 2, "trap": 3, "table": 4}
 """What fills a deck up: low ranks first, and what a section shows first before what it shows later."""
+KINDS = ("figure", "table", "print", "prose")
+"""What may answer a question, the best first."""
 NO_CONTENT = ("Check yourself", "Recap", *AT_HOME)
 IMAGE = re.compile(r'<img alt="([^"]*)"[^>]* src="(data:image/[^"]+)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
@@ -132,7 +135,7 @@ def make_deck(course: Course, lesson: Lesson) -> list[Slide]:
 
 
 def title_slide(course: Course, lesson: Lesson, notes: dict) -> Slide:
-    """Return the first slide: title, promise and the map of the model; its notes are what holds for the whole lesson."""
+    """Return the first slide: title, promise and map; its notes are what holds for the whole lesson."""
     picture = ""
     if lesson.map is not None:
         data = base64.b64encode((course.root / map_file(lesson)).read_bytes()).decode()
@@ -190,7 +193,7 @@ def answer_of(lesson: Lesson, number: int, question: Question) -> tuple:
 
 
 def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple | None, list[Slide]]]:
-    """Yield what the core sections show, in order: slides that belong together, and their rank, None if every deck has them."""
+    """Yield slides that belong together, in the lesson's order, with their rank: None for those of every deck."""
     shown, wrong, exercises = shown_outputs(course, lesson), wrong_answer(course, lesson, notes["dissect"]), 0
     for place, section in enumerate(sections(lesson)):
         found = parts(section, shown)
@@ -238,20 +241,23 @@ def prediction(title: str, found: list[Part], index: int, told: Sequence[str]) -
     """Return a question to guess at and, on the next slide, the first figure after it, or else a table or a print."""
     room = WORDS - 1 - count_words(f"{LABELS['predict']} {title}")
     asked = Slide("predict", title, beginning(found[index].text, room), notes=tuple(told))
-    window = []
-    for later in found[index + 1 :]:
-        if later.kind in ("predict", "exercise"):
-            break
-        window.append(later)
-    outputs = [p for kind in ("figure", "table", "print") for p in window if p.kind == kind]
-    shown = outputs or [p for p in window if p.kind == "prose"][:1]
-    seen = next((p for p in shown if is_small(p, room)), None)
+    window = answering(found[index + 1 :])
+    best = next(
+        ([p for p in window if p.kind == kind] for kind in KINDS if kind in {p.kind for p in window}), []
+    )
+    seen = next((part for part in best if is_small(part, room)), None)
     if seen is None:
         return [asked]
     seen.used = True
-    after = [later.text for later in window[window.index(seen) + 1 :] if later.kind == "prose"][:1]
+    after = [later.text for later in found[found.index(seen) + 1 :] if later.kind == "prose"][:1]
     told = tuple(filter(None, [alt_of(seen.html), *after]))
     return [asked, Slide("look", title, seen.text, seen.html, told)]
+
+
+def answering(later: list[Part]) -> list[Part]:
+    """Return what is shown between a question and the next words on it; or those words, if nothing is shown."""
+    outputs = list(takewhile(lambda part: part.kind in ("figure", "table", "print"), later))
+    return outputs or list(takewhile(lambda part: part.kind == "prose", later))[:1]
 
 
 def is_small(part: Part, room: int) -> bool:
@@ -344,19 +350,22 @@ def shown_outputs(course: Course, lesson: Lesson) -> dict[int, list[dict]]:
         LessonError: if the stored solution has other cells than the lesson.
     """
     path = course.root / "solutions" / f"{lesson.slug}.ipynb"
-    stored = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.is_file() else []
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.is_file() else []
     stored = [
-        cell
-        for cell in stored
-        if cell["cell_type"] == "code" and SETUP_TAG not in cell["metadata"].get("tags", [])
+        cell for cell in cells if cell["cell_type"] == "code" and not has_tag(cell["metadata"], SETUP_TAG)
     ]
-    own = [cell for cell in lesson.cells if cell.kind == "code"]
-    own = [cell for cell in own if LEFT_OUT["solutions"] not in cell.metadata.get("tags", [])]
+    written = [cell for cell in lesson.cells if cell.kind == "code"]
+    own = [cell for cell in written if not has_tag(cell.metadata, LEFT_OUT["solutions"])]
     if len(own) != len(stored):
         raise LessonError(
             f"solutions/{lesson.slug}.ipynb is stale: run `python tools/build.py {lesson.number}`"
         )
     return {cell.line: old["outputs"] for cell, old in zip(own, stored, strict=True)}
+
+
+def has_tag(metadata: dict, tag: str) -> bool:
+    """Tell whether a cell has a tag."""
+    return tag in metadata.get("tags", [])
 
 
 def alt_of(html: str) -> str:
@@ -375,15 +384,9 @@ def plain_title(section: Section) -> str:
 
 def place_of(lesson: Lesson, entry: str) -> str:
     """Return the exercise that a note speaks of, or the number of the section, or ""."""
-    names = [n for cell in lesson.cells for r in cell.references for n in (str(r), r.name, *r.methods)]
-    for name in names:
-        if f"`{name}" in entry:
-            return next(
-                str(r)
-                for cell in lesson.cells
-                for r in cell.references
-                if name in (str(r), r.name, *r.methods)
-            )
+    for reference in (reference for cell in lesson.cells for reference in cell.references):
+        if any(f"`{name}" in entry for name in (reference.name, *reference.methods)):
+            return str(reference)
     number = re.search(r"\bsection (\d+)", entry)
     return number[1] if number else ""
 

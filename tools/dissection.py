@@ -1,7 +1,7 @@
 """A wrong answer for a class to take apart: its code, and what the check of its exercise says of it.
 
-`lessons/NN_slug/notes.yaml` names an answer that lies in the lesson's folder, and by some words the known mistake:
-`dissect: {answer: split_heads_asserts, of: split_heads, says: "cannot share"}`. Both are read from the text of the files.
+`lessons/NN_slug/notes.yaml` names an answer that lies in the lesson's folder, and by some of its words the mistake:
+`dissect: {answer: bare_view, of: split_heads, says: "a bare `view`"}`. Both are read from the text of the files.
 """
 
 import ast

@@ -23,18 +23,17 @@ from deck import LABELS, Slide, make_deck
 
 STYLE = Path(__file__).with_name("slides.css")
 PACKAGES = {
-    "reveal.js": (
-        "5.2.1",
-        "359b575dd51bbda32f89b2fd4c7dc46ad7389a805572158916c29252f7a27333",
-        ["dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js"],
+    ("reveal.js", "5.2.1", "359b575dd51bbda32f89b2fd4c7dc46ad7389a805572158916c29252f7a27333"): (
+        "dist/reset.css",
+        "dist/reveal.css",
+        "dist/reveal.js",
+        "plugin/notes/notes.js",
     ),
-    "mathjax": (
-        "3.2.2",
-        "1b9c0a1c44df864e915690558e72adb9cc5203360daefd385084ced3b6c64c09",
-        ["es5/tex-svg.js"],
+    ("mathjax", "3.2.2", "1b9c0a1c44df864e915690558e72adb9cc5203360daefd385084ced3b6c64c09"): (
+        "es5/tex-svg.js",
     ),
 }
-"""What lies beside the decks: packages of npm, each with its version, the SHA-256 of its archive, and the files."""
+"""What lies beside the decks: packages of npm by name, version and SHA-256 of the archive, and their files."""
 BOX_OF = {"idea": "Key idea", "trap": "Trap", "predict": "Predict", "look": "Predict", "exercise": "task"}
 PAGE = """\
 <!DOCTYPE html>
@@ -107,8 +106,12 @@ def slide_html(slide: Slide) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     label, title = LABELS[slide.kind], MARKDOWN.renderInline(slide.title)
     colour = COLOURS.get(BOX_OF.get(slide.kind), COLOURS["Key idea"])
+    style = f"--colour: rgb{colour}"
+    if slide.text.startswith("```"):
+        longest = max(map(len, slide.text.splitlines()))
+        style += f"; --code: {min(30, max(22, 1780 // longest))}px"
     lines = [
-        f'<section class="{slide.kind}" style="--colour: rgb{colour}">',
+        f'<section class="{slide.kind}" style="{style}">',
         f'<p class="label">{escape(label)}</p>' * bool(label),
         f"<{heading}>{title}</{heading}>" * bool(title),
         f'<div class="text">{MARKDOWN.render(slide.text)}</div>' * bool(slide.text),
@@ -130,13 +133,13 @@ def deck_html(lesson: Lesson, slides: Sequence[Slide]) -> str:
 
 
 def lay_beside(folder: Path, archives: Path) -> None:
-    """Put the files of the npm packages and the stylesheet into a folder; archives that are there are not fetched again.
+    """Put the files of the packages and the stylesheet into a folder; an archive that is there is not fetched again.
 
     Raises:
         LessonError: if a package cannot be fetched, or is not the one that was tested.
     """
     archives.mkdir(parents=True, exist_ok=True)
-    for package, (version, digest, names) in PACKAGES.items():
+    for (package, version, digest), names in PACKAGES.items():
         archive = archives / f"{package}-{version}.tgz"
         if not archive.is_file():
             fetch(f"{package}@{version}", archives)

@@ -56,7 +56,7 @@ IMAGE = re.compile(r'<img alt="([^"]*)"[^>]* src="(data:image/[^"]+)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z0-9`*$(\"])")
 STYLE = re.compile(r' style="[^"]*"')
-LINES, LINE, ROOM_FOR_TITLE = 9, 76, 12
+LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 """Lines of a table or a print that fit on a slide, characters of a line of a print, and words for a title."""
 
 
@@ -262,11 +262,11 @@ def answering(later: list[Part]) -> list[Part]:
 
 def is_small(part: Part, room: int) -> bool:
     """Tell whether an output fits on a slide."""
-    lines = re.findall(r"<tr|^.+$", part.html or part.text, re.MULTILINE)
+    if part.kind == "figure":
+        return True
+    lines = part.html.split("<tr")[1:] or part.text.splitlines()
     fits = part.kind != "print" or max(map(len, lines)) <= LINE
-    return (
-        part.kind == "figure" or fits and count_words(part.text + part.html) <= room and len(lines) <= LINES
-    )
+    return fits and len(lines) <= LINES and count_words(part.text + part.html) <= room
 
 
 def exercise_slide(course: Course, lesson: Lesson, cell: LessonCell, number: int, notes: dict) -> Slide:

@@ -7,6 +7,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from course import Course, Lesson, LessonError
 from excerpts import DEFINITIONS, first_line, parse
@@ -65,6 +66,7 @@ def source_of(text: str, name: str) -> str:
     return "\n".join(text.splitlines()[first_line(node) - 1 : node.end_lineno])
 
 
+@cache
 def strings(text: str) -> set[str]:
     """Return the strings of a file that may be messages, those inside f-strings too."""
     nodes = (node for node in ast.walk(parse(text)) if isinstance(node, ast.Constant))

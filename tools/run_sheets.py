@@ -176,9 +176,9 @@ def start_before(course: Course, lesson: Lesson) -> str:
         shown = shown_outputs(course, lesson)
     except LessonError:
         shown = {}
-    lines = []
+    lines, trained = [], training_cells(lesson)
     for section in sections(lesson):
-        cells = [cell for cell in training_cells(lesson) if cell.line in {own.line for own in section.cells}]
+        cells = [cell for cell in trained if cell.line in {own.line for own in section.cells}]
         texts = ["".join(out.get("text", "")) for cell in cells for out in shown.get(cell.line, [])]
         seconds, measured = training_time("\n".join(texts))
         if cells and seconds >= LONG:

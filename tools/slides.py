@@ -34,6 +34,8 @@ PACKAGES = {
     ),
 }
 """What lies beside the decks: packages of npm by name, version and SHA-256 of the archive, and their files."""
+ONE_LINE = 40
+"""Characters of a title that surely fit into one line, and leave more room for a picture."""
 BOX_OF = {"idea": "Key idea", "trap": "Trap", "predict": "Predict", "look": "Predict", "exercise": "task"}
 PAGE = """\
 <!DOCTYPE html>
@@ -106,7 +108,7 @@ def slide_html(slide: Slide) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     label, title = LABELS[slide.kind], MARKDOWN.renderInline(slide.title)
     colour = COLOURS.get(BOX_OF.get(slide.kind), COLOURS["Key idea"])
-    style = f"--colour: rgb{colour}"
+    style = f"--colour: rgb{colour}; --high: {500 if len(slide.title) <= ONE_LINE else 455}px"
     if slide.text.startswith("```"):
         longest = max(map(len, slide.text.splitlines()))
         style += f"; --code: {min(30, max(22, 1780 // longest))}px"

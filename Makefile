@@ -26,8 +26,8 @@ NBVAL        = --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_san
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons lesson format constraints book clean check-style check-spelling check-lessons check-code \
-        check-notebooks
+.PHONY: help lab test lessons lesson slides book format constraints clean check-style check-spelling check-lessons \
+        check-code check-notebooks
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -44,6 +44,9 @@ lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and 
 
 lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=16 SLUG=video
 	@$(BIN)/python tools/new_lesson.py "$(NN)" "$(SLUG)"
+
+slides: $(READY)  ## write slides of all lessons into build/slides/ (needs npm, and the network the first time)
+	$(BIN)/python tools/slides.py
 
 format: $(READY)  ## put the code into the course's layout
 	$(BIN)/ruff check --fix .

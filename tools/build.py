@@ -27,6 +27,7 @@ from model_map import is_current_map, map_file, write_map
 from outputs import NotebookFailed, carry_outputs, is_current, run
 from reckoning import core_minutes
 from results import with_results
+from run_sheets import run_sheets_page
 from teaching_notes import SOURCE as TEACHING
 from teaching_notes import teaching_notes_page
 
@@ -34,6 +35,7 @@ README_TABLE = re.compile(r"(<!-- lessons:begin -->\n).*?(<!-- lessons:end -->)"
 PAGES = {
     "docs/glossary.md": (GLOSSARY, glossary_page),
     "docs/teaching_notes.md": (TEACHING, teaching_notes_page),
+    "docs/run_sheets.md": (TEACHING, run_sheets_page),
 }
 """Pages of `docs/` that are written from the lessons, each with its source and its writer."""
 NOTICE = "<!-- Written by `python tools/build.py`: edit what it reads, not this page. -->\n\n"
@@ -172,6 +174,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if options.execute:
             for name in execute(root, options.numbers):
                 print(f"ran {name}", flush=True)
+            for name in build(root, options.numbers):  # a page may show what a run has measured
+                print(f"wrote {name}")
     except (LessonError, NotebookFailed) as error:
         print(error, file=sys.stderr)
         return 1

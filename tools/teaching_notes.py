@@ -13,7 +13,7 @@ from pages import lesson_link, read_yaml, table
 from reckoning import AT_HOME, WORDS_A_MINUTE, core_minutes, sections
 
 SOURCE = Path("docs", "teaching.yaml")
-NOTES = ("home", "questions", "skip", "trouble")
+NOTES = ("home", "questions", "skip", "trouble", "dissect")
 PAGE = """\
 # Teaching notes
 

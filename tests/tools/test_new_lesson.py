@@ -59,7 +59,13 @@ def test_a_new_lesson_changes_the_notebooks_of_its_neighbour_and_the_pages_that_
         for slug in (LAST, f"{NUMBER}_{SLUG}")
     }
     assert books <= set(changed)
-    pages = {"README.md", "docs/teaching_notes.md", "docs/glossary.md", f"docs/maps/{NUMBER}_{SLUG}.png"}
+    pages = {
+        "README.md",
+        "docs/run_sheets.md",
+        "docs/teaching_notes.md",
+        "docs/glossary.md",
+        f"docs/maps/{NUMBER}_{SLUG}.png",
+    }
     assert set(changed) - books <= pages
     assert f"{NUMBER}_{SLUG}" in (root / "README.md").read_text(encoding="utf-8")
     assert f"## {NUMBER} · Title" in (root / "docs" / "teaching_notes.md").read_text(encoding="utf-8")

@@ -18,13 +18,16 @@
 from vit_course.classroom import check
 
 # %% [markdown]
-# Ask for a guess before the next cell answers. The exercise refers to the finished code: signature, docstring and
-# solution are taken from `vit_course/beyond/SLUG.py`.
+# The exercise refers to the finished code: signature, docstring and solution are taken from
+# `vit_course/beyond/SLUG.py`.
 
 # %% exercise="vit_course.beyond.SLUG:mean_square_of_SLUG" difficulty=1 minutes=5 hint="A first step." hint2="A nearer step."
 from vit_course.beyond.SLUG import mean_square_of_SLUG
 
 mean_square_of_SLUG = check(mean_square_of_SLUG)
+
+# %% [markdown]
+# > **Predict.** Ask for a guess before the next cell answers. What is the mean square of 1, 2 and 3?
 
 # %%
 print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))

@@ -1,0 +1,269 @@
+"""Slides and run sheets fit on a screen and into 90 minutes; a lesson that they cannot be made of is named."""
+
+import inspect
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import deck
+import run_sheets
+import slides
+from build import NOTICE, check
+from course import Course, LessonError, read_course
+from deck import Slide, beginning, count_words, make_deck, text_parts
+from dissection import wrong_answer
+from quiz import Option, Question
+from reckoning import Section
+from teaching_notes import read_notes
+from vit_course.classroom.checks import diagnose, lesson_part
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = read_course(ROOT)
+LESSONS = {lesson.slug: lesson for lesson in COURSE.lessons}
+DECKS = {slug: make_deck(COURSE, lesson) for slug, lesson in LESSONS.items()}
+PAGES = {slug: slides.deck_html(LESSONS[slug], deck) for slug, deck in DECKS.items()}
+SHEETS = (ROOT / "docs" / "run_sheets.md").read_text(encoding="utf-8")
+each_lesson = pytest.mark.parametrize("slug", LESSONS)
+
+
+class Tags(HTMLParser):
+    """All tags of a page, with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+# -- decks
+
+
+@each_lesson
+def test_a_deck_has_12_to_25_slides_each_under_60_words(slug):
+    assert 12 <= len(DECKS[slug]) <= 25
+    assert {f"{slide.kind}: {slide.title}": slide.words for slide in DECKS[slug] if slide.words >= 60} == {}
+
+
+@each_lesson
+def test_a_deck_has_what_a_lesson_needs_in_its_order(slug):
+    kinds = [slide.kind for slide in DECKS[slug]]
+    exercises = sum(bool(cell.references) for cell in LESSONS[slug].cells)
+    assert kinds[:2] == ["title", "opening"] and kinds[-2:] == ["exit", "home"]
+    assert kinds.count("exercise") == exercises and kinds.count("quiz") == kinds.count("answer") == 2
+    assert kinds[kinds.index("wrong") + 1] == "says"
+    assert all(kinds[place - 1] == "predict" for place, kind in enumerate(kinds) if kind == "look")
+
+
+@each_lesson
+def test_every_picture_has_a_text_and_nothing_comes_from_another_host(slug):
+    tags = Tags(PAGES[slug]).found
+    pictures = [attributes for tag, attributes in tags if tag == "img"]
+    assert pictures and all(len(picture["alt"].split()) >= 5 for picture in pictures)
+    loaded = [a.get("src") or a.get("href") for tag, a in tags if tag in ("img", "script", "link")]
+    beside = {Path(name).name for names in slides.PACKAGES.values() for name in names} | {slides.STYLE.name}
+    assert {address for address in loaded if address and not address.startswith("data:")} <= beside
+    text = PAGES[slug] + slides.STYLE.read_text(encoding="utf-8")
+    assert not re.search(r"(?:src|href)=.?https?:|@import|url\(", text)
+
+
+@each_lesson
+def test_every_equation_reaches_mathjax_whole(slug):
+    shown = PAGES[slug]
+    assert "$$" not in re.sub(r"<pre>.*?</pre>", "", shown, flags=re.DOTALL)
+    equations = sum(slide.kind == "equation" for slide in DECKS[slug])
+    assert shown.count("\\[") - 1 >= equations and shown.count("\\[") == shown.count("\\]")
+
+
+def test_the_notes_of_a_teacher_stand_where_they_belong():
+    deck = DECKS["04_attention"]
+    notes = {
+        slide.title: " ".join(slide.notes) for slide in deck if slide.kind in ("title", "exercise", "predict")
+    }
+    assert "Why three vectors?" in notes["04 · Self-attention, many heads"]
+    assert "weights are those before dropout" in notes["Exercise 4.3: MultiHeadAttention.forward"]
+    assert "A short course skips this section." in notes["What does it cost?"]
+
+
+def test_what_a_prediction_is_about_is_on_the_next_slide():
+    deck = DECKS["04_attention"]
+    (place,) = [n for n, slide in enumerate(deck) if slide.kind == "predict" and "divide" in slide.title]
+    assert deck[place + 1].kind == "look" and "Without a scale the variance grows" in deck[place + 1].html
+
+
+# -- what slides are made of
+
+
+def test_words_are_counted_without_tags_and_an_equation_is_one():
+    assert count_words("two words") == 2
+    assert count_words("so $a + b$ is") == count_words("so $$a + b$$ is") == 3
+    assert count_words("<td>one &amp; two</td>") == 2
+    assert Slide("predict", "Why?", "Because it is.").words == 5  # with the label
+
+
+def test_a_text_is_cut_at_a_sentence():
+    assert beginning("One two. Three four. Five.", 4) == "One two. Three four."
+    assert beginning("One two three.", 2) == ""
+
+
+def test_a_lesson_is_cut_into_parts():
+    source = (
+        "## 1. Why?\n\nBecause.\n\n> **Trap.** Not\n> this.\n\n$$a$$\n\n- a list\n\n**Your task.** Write it."
+    )
+    assert [(part.kind, part.text) for part in text_parts(source)] == [
+        ("prose", "Because."),
+        ("trap", "Not this."),
+        ("equation", "$$a$$"),
+    ]
+
+
+def test_a_lesson_with_too_long_a_slide_is_named_with_the_slide_and_its_words():
+    lesson = LESSONS["04_attention"]
+    with pytest.raises(
+        LessonError, match=r"04_attention/lesson\.py:1: its slide .* has \d+ words; fewer than 60"
+    ):
+        make_deck(COURSE, replace(lesson, promise="word " * 70))
+
+
+def test_a_lesson_with_too_little_for_a_deck_is_named(monkeypatch):
+    monkeypatch.setattr(deck, "FEWEST", 30)
+    with pytest.raises(LessonError, match=r"04_attention/lesson\.py:1: its deck has 24 slides; 30 to 24"):
+        make_deck(COURSE, LESSONS["04_attention"])
+
+
+def test_a_quiz_of_long_questions_alone_is_an_error():
+    question = Question("word " * 60, (Option("a", "b", True), Option("c", "d", False)))
+    lesson = LESSONS["04_attention"]
+    cells = tuple(replace(cell, question=question) if cell.question else cell for cell in lesson.cells)
+    with pytest.raises(LessonError, match="no question of its quiz has fewer than 60 words"):
+        make_deck(COURSE, replace(lesson, cells=cells))
+
+
+def test_a_solution_with_other_cells_than_the_lesson_is_stale():
+    lesson = LESSONS["04_attention"]
+    with pytest.raises(
+        LessonError, match=r"solutions/04_attention\.ipynb is stale: run `python tools/build\.py 04`"
+    ):
+        make_deck(
+            COURSE, replace(lesson, cells=tuple(cell for cell in lesson.cells if "plots" not in cell.source))
+        )
+
+
+# -- the wrong answer
+
+
+@each_lesson
+def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
+    named = read_notes(COURSE, LESSONS[slug])["dissect"]
+    wrong = wrong_answer(COURSE, LESSONS[slug], named)
+    parts = [
+        lesson_part(slug, path.stem)
+        for path in (ROOT / "lessons" / slug).glob("*.py")
+        if path.stem != "lesson"
+    ]
+    (answer, *_) = [getattr(part, named["answer"]) for part in parts if hasattr(part, named["answer"])]
+    verdict = diagnose(answer, wrong.exercise)
+    assert verdict.kind == "wrong" and wrong.message in verdict.message
+    assert named["answer"] not in wrong.code and f" {wrong.exercise}" in wrong.code
+    assert inspect.getsource(answer).count("\n") == wrong.code.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("of", "no_such", "no exercise no_such"),
+        ("answer", "no_such", "defines no_such"),
+        ("says", "no such words", "0 messages say"),
+    ],
+)
+def test_a_wrong_answer_that_is_not_there_is_an_error(field, value, message):
+    lesson = LESSONS["04_attention"]
+    named = read_notes(COURSE, lesson)["dissect"]
+    with pytest.raises(LessonError, match=rf"04_attention/notes\.yaml: dissect: .*{message}"):
+        wrong_answer(COURSE, lesson, {**named, field: value})
+
+
+# -- run sheets
+
+
+@each_lesson
+def test_a_run_sheet_adds_up_to_90_minutes(slug):
+    part = re.search(rf"^## {slug[:2]} .*?(?=^## |\Z)", SHEETS, re.MULTILINE | re.DOTALL)[0]
+    minutes = [int(n) for n in re.findall(r"^\| (\d+) \|", part, re.MULTILINE)]
+    assert sum(minutes) == 90 and "| **90** |" in part and min(minutes) >= 5
+    assert len(minutes) == 7 and "Start before class" in part and "```python" in part
+
+
+def test_the_committed_page_is_what_the_lessons_say():
+    assert SHEETS == NOTICE + run_sheets.run_sheets_page(COURSE)
+
+
+def test_a_stale_page_is_found(tmp_path, monkeypatch):
+    for name in ("docs/teaching.yaml", "docs/run_sheets.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    page = tmp_path / "docs" / "run_sheets.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("| **90** |", "| **91** |", 1), encoding="utf-8")
+    monkeypatch.setattr("build.read_course", lambda root: Course(root, "", ()))
+    writer = {"docs/run_sheets.md": (Path("docs/teaching.yaml"), lambda course: SHEETS[len(NOTICE) :])}
+    monkeypatch.setattr("build.PAGES", writer)
+    (message,) = check(tmp_path)
+    assert message.startswith("docs/run_sheets.md is stale: run `python tools/build.py`")
+    assert "-| **91** |" in message
+
+
+def test_the_command_of_the_class_table_is_the_one_that_its_page_explains():
+    page = (ROOT / "docs" / "progress.md").read_text(encoding="utf-8")
+    command, watch = run_sheets.CLASS_TABLE.removeprefix(".venv/bin/").split(" --watch ")
+    assert command in page and f"`--watch {watch}`" in page and run_sheets.CLASS_TABLE in SHEETS
+
+
+def test_an_exercise_for_home_is_not_taken_apart_in_class():
+    with pytest.raises(LessonError, match="weight_decay_groups is for home"):
+        run_sheets.plan(LESSONS["07_train_cifar10"], "weight_decay_groups")
+
+
+def test_a_lesson_without_a_prediction_has_no_run_sheet():
+    lesson = LESSONS["04_attention"]
+    cells = tuple(
+        replace(cell, source=cell.source.replace("**Predict.**", "**Guess.**")) for cell in lesson.cells
+    )
+    with pytest.raises(LessonError, match="a run sheet needs a box"):
+        run_sheets.prediction(replace(lesson, cells=cells))
+
+
+def test_times_are_read_as_measured_before_they_are_read_as_expected():
+    assert run_sheets.training_time("about 2 min 24 s") == (144, False)
+    assert run_sheets.training_time("about 2.5 minutes\n10 epochs in 47 s: loss 1.1") == (47, True)
+    assert run_sheets.training_time("epoch 1: 6.1 s\nepoch 2: 5.9 s") == (12, True)
+    assert [run_sheets.spoken(seconds) for seconds in (28, 57, 144)] == ["30 s", "1 min", "2 min"]
+
+
+def test_cells_that_train_are_found_through_functions_of_the_lesson():
+    trained = {cell.line for cell in run_sheets.training_cells(LESSONS["07_train_cifar10"])}
+    section = next(s for s in run_sheets.sections(LESSONS["07_train_cifar10"]) if s.number == 1)
+    assert isinstance(section, Section)
+    assert [cell.line in trained for cell in section.cells if "alone = train_on_few" in cell.source] == [True]
+    assert not any("mlp.train()" in c.source for c in run_sheets.training_cells(LESSONS["05_encoder"]))
+
+
+# -- what lies beside the decks
+
+
+def test_an_archive_that_is_not_the_tested_one_is_refused(tmp_path):
+    for package, version, _ in slides.PACKAGES:
+        (tmp_path / f"{package}-{version}.tgz").write_bytes(b"something else")
+    with pytest.raises(LessonError, match=r"reveal\.js-[\d.]+\.tgz is not the package that was tested"):
+        slides.lay_beside(tmp_path, tmp_path)
+
+
+def test_without_npm_a_reader_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(slides.shutil, "which", lambda name: None)
+    with pytest.raises(LessonError, match="npm is missing: install Node.js, or put the archive"):
+        slides.lay_beside(tmp_path, tmp_path)

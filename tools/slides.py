@@ -1,0 +1,198 @@
+"""Write a deck of slides for every lesson into `build/slides/`: `python tools/slides.py [NN ...]`, or `make slides`.
+
+What a deck shows, `deck` takes from the lesson. This file makes pages of it that need nothing but their own folder:
+reveal.js and MathJax are laid beside them, from their npm packages, so a room without a network can present them.
+"""
+
+import argparse
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from boxes import COLOURS
+from course import ROOT, Course, Lesson, LessonError, read_course
+from deck import LABELS, Slide, make_deck
+
+STYLE = Path(__file__).with_name("slides.css")
+PACKAGES = {
+    ("reveal.js", "5.2.1", "359b575dd51bbda32f89b2fd4c7dc46ad7389a805572158916c29252f7a27333"): (
+        "dist/reset.css",
+        "dist/reveal.css",
+        "dist/reveal.js",
+        "plugin/notes/notes.js",
+    ),
+    ("mathjax", "3.2.2", "1b9c0a1c44df864e915690558e72adb9cc5203360daefd385084ced3b6c64c09"): (
+        "es5/tex-svg.js",
+    ),
+}
+"""What lies beside the decks: packages of npm by name, version and SHA-256 of the archive, and their files."""
+ONE_LINE = 40
+"""Characters of a title that surely fit into one line, and leave more room for a picture."""
+BOX_OF = {"idea": "Key idea", "trap": "Trap", "predict": "Predict", "look": "Predict", "exercise": "task"}
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="reset.css">
+<link rel="stylesheet" href="reveal.css">
+<link rel="stylesheet" href="slides.css">
+</head>
+<body>
+<div class="reveal"><div class="slides">
+{slides}
+</div></div>
+<script>
+window.MathJax = {{tex: {{inlineMath: [["\\\\(", "\\\\)"]], displayMath: [["\\\\[", "\\\\]"]]}},
+  svg: {{fontCache: "local"}}}};
+</script>
+<script src="reveal.js"></script>
+<script src="notes.js"></script>
+<script src="tex-svg.js"></script>
+<script>
+Reveal.initialize({{width: 1280, height: 720, margin: 0, center: false, hash: true, controls: false, slideNumber: "c/t",
+  transition: "none", plugins: [RevealNotes]}});
+</script>
+</body>
+</html>
+"""
+INDEX = """\
+<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Slides</title><link rel="stylesheet" href="slides.css"></head>
+<body class="index"><h1>Slides</h1>
+<ul>
+{links}
+</ul>
+<p>Arrows move on, S opens the notes for the speaker, ? lists the other keys. With ?print-pdf behind the address of a
+deck, the browser prints it.</p></body>
+</html>
+"""
+
+
+# -- pages
+
+
+def colour_code(code: str, language: str, _: str) -> str:
+    """Return code in colours that are part of it, so that it needs no stylesheet."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    return highlight(
+        code, get_lexer_by_name(language or "text"), HtmlFormatter(noclasses=True, nowrap=True, style="xcode")
+    )
+
+
+def delimited(tex: str, options: dict) -> str:
+    """Return an equation between the signs that MathJax looks for."""
+    return f"\\[{escape(tex)}\\]" if options["display_mode"] else f"\\({escape(tex)}\\)"
+
+
+MARKDOWN = MarkdownIt("commonmark", {"highlight": colour_code}).enable("table")
+MARKDOWN.use(dollarmath_plugin, renderer=delimited, double_inline=True)
+
+
+def slide_html(slide: Slide) -> str:
+    """Return a slide as a section of reveal.js."""
+    heading = "h1" if slide.kind == "title" else "h2"
+    label, title = LABELS[slide.kind], MARKDOWN.renderInline(slide.title)
+    colour = COLOURS.get(BOX_OF.get(slide.kind), COLOURS["Key idea"])
+    style = f"--colour: rgb{colour}; --high: {500 if len(slide.title) <= ONE_LINE else 455}px"
+    if slide.text.startswith("```"):
+        longest = max(map(len, slide.text.splitlines()))
+        style += f"; --code: {min(30, max(22, 1780 // longest))}px"
+    lines = [
+        f'<section class="{slide.kind}" style="{style}">',
+        f'<p class="label">{escape(label)}</p>' * bool(label),
+        f"<{heading}>{title}</{heading}>" * bool(title),
+        f'<div class="text">{MARKDOWN.render(slide.text)}</div>' * bool(slide.text),
+        f'<div class="shown">{slide.html}</div>' * bool(slide.html),
+    ]
+    if slide.notes:
+        lines.append(f'<aside class="notes">{"".join(map(MARKDOWN.render, slide.notes))}</aside>')
+    return "\n".join([*filter(None, lines), "</section>"])
+
+
+def deck_html(lesson: Lesson, slides: Sequence[Slide]) -> str:
+    """Return the page of a deck."""
+    return PAGE.format(
+        title=escape(f"{lesson.number} · {lesson.title}"), slides="\n".join(map(slide_html, slides))
+    )
+
+
+# -- what lies beside them
+
+
+def lay_beside(folder: Path, archives: Path) -> None:
+    """Put the files of the packages and the stylesheet into a folder; an archive that is there is not fetched again.
+
+    Raises:
+        LessonError: if a package cannot be fetched, or is not the one that was tested.
+    """
+    archives.mkdir(parents=True, exist_ok=True)
+    for (package, version, digest), names in PACKAGES.items():
+        archive = archives / f"{package}-{version}.tgz"
+        if not archive.is_file():
+            fetch(f"{package}@{version}", archives)
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
+            raise LessonError(f"{archive} is not the package that was tested: delete it, and try again")
+        with tarfile.open(archive) as packed:
+            for name in names:
+                (folder / Path(name).name).write_bytes(packed.extractfile(f"package/{name}").read())
+    shutil.copy(STYLE, folder)
+
+
+def fetch(package: str, folder: Path) -> None:
+    """Let npm bring the archive of a package."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise LessonError(f"npm is missing: install Node.js, or put the archive of {package} into {folder}")
+    done = subprocess.run([npm, "pack", "--silent", package], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise LessonError(f"npm cannot fetch {package}: {done.stderr.strip()}")
+
+
+def write_slides(course: Course, numbers: Sequence[str] = ()) -> list[str]:
+    """Write the decks of these lessons (without numbers, all) and the page that lists them; say what was written."""
+    folder, lines = course.root / "build" / "slides", []
+    folder.mkdir(parents=True, exist_ok=True)
+    lay_beside(folder, course.root / "build" / "npm")
+    for lesson in course.select(numbers):
+        slides = make_deck(course, lesson)
+        (folder / f"{lesson.slug}.html").write_text(deck_html(lesson, slides), encoding="utf-8")
+        most = max(slide.words for slide in slides)
+        lines.append(f"build/slides/{lesson.slug}.html: {len(slides)} slides, at most {most} words")
+    links = [
+        f'<li><a href="{lesson.slug}.html">{lesson.number} · {escape(lesson.title)}</a></li>'
+        for lesson in course.lessons
+    ]
+    (folder / "index.html").write_text(INDEX.format(links="\n".join(links)), encoding="utf-8")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(description="Write slides for the lessons into build/slides/.")
+    parser.add_argument("numbers", nargs="*", metavar="NN", help="lessons by number; without, all")
+    options = parser.parse_args(arguments)
+    try:
+        print("\n".join(write_slides(read_course(root), options.numbers)))
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

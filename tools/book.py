@@ -7,15 +7,12 @@ folded. Nothing is run, so this needs `requirements-book.txt` alone. The book ne
 set by MathJax, which npm brings once into `build/`. From then on the book is made without a network.
 """
 
-import base64
 import copy
-import hashlib
 import posixpath
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from itertools import groupby
 from pathlib import Path
 
@@ -24,11 +21,9 @@ from nbformat import NotebookNode
 
 from book_faults import find_faults
 from course import ROOT, Course, Lesson, LessonError, read_course
+from npm import lay_beside
 from outputs import is_setup
 
-MATHJAX = "mathjax-3.2.2.tgz"
-MATHJAX_SHA512 = "Bt+SSVU8eBG27zChVewOicYs7Xsdt40qm4+UpHyX7k0/O9NliPc+x77k1/FEsPsjKPZGJvtRZM1vO+geW0OhGw=="
-"""As the npm registry states it."""
 LOOKED_UP = ("docs/glossary.md", "docs/shape_card.md", "docs/paper_map.md")
 """Pages of `docs/` for students; all others are for teachers."""
 ABOUT = ("README.md", "CONTRIBUTING.md")
@@ -141,24 +136,11 @@ def write_sources(course: Course, folder: Path) -> None:
 
 
 def write_static(root: Path, folder: Path) -> None:
-    """Write the style sheet, and MathJax out of its package, which npm brings the first time.
-
-    Raises:
-        LessonError: if the package cannot be had, or is not the one that the registry states.
-    """
-    package, static = root / "build" / MATHJAX, folder / "_static"
-    command = ["npm", "pack", "--silent", MATHJAX.removesuffix(".tgz").replace("-", "@")]
-    if not package.is_file():
-        npm = shutil.which("npm")
-        if not npm or subprocess.run([npm, *command[1:]], cwd=package.parent, check=False).returncode:
-            raise LessonError(f"build/{MATHJAX} is missing: run `{' '.join(command)}` in build/, once")
-    if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != MATHJAX_SHA512:
-        raise LessonError(f"build/{MATHJAX} is damaged: delete it")
+    """Write the style sheet, and MathJax out of its package."""
+    static = folder / "_static"
     static.mkdir()
     shutil.copy(root / "docs/book/book.css", static)
-    with tarfile.open(package) as archive:
-        for name, place in {"es5/tex-svg.js": "tex-svg.js", "LICENSE": "tex-svg.LICENSE.txt"}.items():
-            (static / place).write_bytes(archive.extractfile(f"package/{name}").read())
+    lay_beside(static, root / "build" / "npm", "mathjax-3.2.2")
 
 
 def build(root: Path = ROOT) -> Path:

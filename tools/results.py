@@ -27,7 +27,15 @@ def results_text(root: Path) -> str:
     shown = {name: some for name, some in found.items() if some}
     if not shown:
         return "No comparison is recorded yet, so there is no number here.\n"
-    columns = "model", "parameters", "epochs", "batch", "TFLOP of training", "minutes of a run", "test accuracy"
+    columns = (
+        "model",
+        "parameters",
+        "epochs",
+        "batch",
+        "TFLOP of training",
+        "minutes of a run",
+        "test accuracy",
+    )
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines += [row(name, some) for name, some in shown.items()]
     every = [run for some in shown.values() for run in some]
@@ -36,9 +44,9 @@ def results_text(root: Path) -> str:
     notes = (
         f"Data: {' / '.join(data)}. No model has seen other pictures, and of each the last epoch counts. "
         f"Machine: {'; '.join(machines)}. Minutes are those of the clock, also where other work ran beside. "
-        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is not "
-        "equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the commit "
-        "that made it: [data/runs](data/runs)."
+        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is "
+        "not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
+        "commit that made it: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"
 

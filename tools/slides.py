@@ -5,11 +5,8 @@ reveal.js and MathJax are laid beside them, from their npm packages, so a room w
 """
 
 import argparse
-import hashlib
 import shutil
-import subprocess
 import sys
-import tarfile
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -20,20 +17,10 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from boxes import COLOURS
 from course import ROOT, Course, Lesson, LessonError, read_course
 from deck import LABELS, Slide, make_deck
+from npm import lay_beside
 
 STYLE = Path(__file__).with_name("slides.css")
-PACKAGES = {
-    ("reveal.js", "5.2.1", "359b575dd51bbda32f89b2fd4c7dc46ad7389a805572158916c29252f7a27333"): (
-        "dist/reset.css",
-        "dist/reveal.css",
-        "dist/reveal.js",
-        "plugin/notes/notes.js",
-    ),
-    ("mathjax", "3.2.2", "1b9c0a1c44df864e915690558e72adb9cc5203360daefd385084ced3b6c64c09"): (
-        "es5/tex-svg.js",
-    ),
-}
-"""What lies beside the decks: packages of npm by name, version and SHA-256 of the archive, and their files."""
+PACKAGES = "reveal.js-5.2.1", "mathjax-3.2.2"
 ONE_LINE = 40
 """Characters of a title that surely fit into one line, and leave more room for a picture."""
 BOX_OF = {"idea": "Key idea", "trap": "Trap", "predict": "Predict", "look": "Predict", "exercise": "task"}
@@ -131,43 +118,15 @@ def deck_html(lesson: Lesson, slides: Sequence[Slide]) -> str:
     )
 
 
-# -- what lies beside them
-
-
-def lay_beside(folder: Path, archives: Path) -> None:
-    """Put the files of the packages and the stylesheet into a folder; an archive that is there is not fetched again.
-
-    Raises:
-        LessonError: if a package cannot be fetched, or is not the one that was tested.
-    """
-    archives.mkdir(parents=True, exist_ok=True)
-    for (package, version, digest), names in PACKAGES.items():
-        archive = archives / f"{package}-{version}.tgz"
-        if not archive.is_file():
-            fetch(f"{package}@{version}", archives)
-        if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
-            raise LessonError(f"{archive} is not the package that was tested: delete it, and try again")
-        with tarfile.open(archive) as packed:
-            for name in names:
-                (folder / Path(name).name).write_bytes(packed.extractfile(f"package/{name}").read())
-    shutil.copy(STYLE, folder)
-
-
-def fetch(package: str, folder: Path) -> None:
-    """Let npm bring the archive of a package."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise LessonError(f"npm is missing: install Node.js, or put the archive of {package} into {folder}")
-    done = subprocess.run([npm, "pack", "--silent", package], cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        raise LessonError(f"npm cannot fetch {package}: {done.stderr.strip()}")
+# -- files
 
 
 def write_slides(course: Course, numbers: Sequence[str] = ()) -> list[str]:
     """Write the decks of these lessons (without numbers, all) and the page that lists them; say what was written."""
     folder, lines = course.root / "build" / "slides", []
     folder.mkdir(parents=True, exist_ok=True)
-    lay_beside(folder, course.root / "build" / "npm")
+    lay_beside(folder, course.root / "build" / "npm", *PACKAGES)
+    shutil.copy(STYLE, folder)
     for lesson in course.select(numbers):
         slides = make_deck(course, lesson)
         (folder / f"{lesson.slug}.html").write_text(deck_html(lesson, slides), encoding="utf-8")

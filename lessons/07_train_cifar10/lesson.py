@@ -324,7 +324,7 @@ for step, found in scores.items():
     shares = fmean(found) / 100, seen, fmean(stored) if stored else None
     written = ["not measured" if share is None else percent(share) for share in shares]
     rows.append([step, adds[step], *written, minutes(fmean(r["seconds"] for r in same)), len(found)])
-linear = linear_classifier(ladder, load_records("comparison") + load_records("fractions"))
+linear = linear_classifier(ladder, load_records("ladder") + load_records("comparison"))
 if linear:
     rows.append(["linear", "one matrix on raw pixels", percent(fmean(linear) / 100), "", "", "", len(linear)])
 print(caption(ladder))

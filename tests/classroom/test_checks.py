@@ -38,7 +38,9 @@ def label(value):
 
 
 @pytest.mark.parametrize(("name", "words", "answer"), WRONG, ids=label)
-def test_wrong_answer_is_rejected_with_its_own_message_and_is_no_mistake_that_is_known_alone(name, words, answer):
+def test_wrong_answer_is_rejected_with_its_own_message_and_is_no_mistake_that_is_known_alone(
+    name, words, answer
+):
     verdict = diagnose(answer, name)
     assert verdict.kind == "wrong"
     assert words in verdict.message

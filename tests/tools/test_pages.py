@@ -240,7 +240,9 @@ def test_a_lesson_without_notes_is_an_error_that_names_the_file(tmp_path):
     folder = tmp_path / "lessons" / "77_more"
     folder.mkdir(parents=True)
     (folder / "notes.yaml").write_text(yaml.dump({"home": "Rest.", "questions": [], "skips": {}}))
-    with pytest.raises(LessonError, match=r"77_more/notes\.yaml has, or lacks: dissect, skip, skips, trouble"):
+    with pytest.raises(
+        LessonError, match=r"77_more/notes\.yaml has, or lacks: dissect, skip, skips, trouble"
+    ):
         teaching_notes.read_notes(course, stop)
 
 

@@ -251,19 +251,3 @@ def test_cells_that_train_are_found_through_functions_of_the_lesson():
     assert isinstance(section, Section)
     assert [cell.line in trained for cell in section.cells if "alone = train_on_few" in cell.source] == [True]
     assert not any("mlp.train()" in c.source for c in run_sheets.training_cells(LESSONS["05_encoder"]))
-
-
-# -- what lies beside the decks
-
-
-def test_an_archive_that_is_not_the_tested_one_is_refused(tmp_path):
-    for package, version, _ in slides.PACKAGES:
-        (tmp_path / f"{package}-{version}.tgz").write_bytes(b"something else")
-    with pytest.raises(LessonError, match=r"reveal\.js-[\d.]+\.tgz is not the package that was tested"):
-        slides.lay_beside(tmp_path, tmp_path)
-
-
-def test_without_npm_a_reader_is_told_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(slides.shutil, "which", lambda name: None)
-    with pytest.raises(LessonError, match="npm is missing: install Node.js, or put the archive"):
-        slides.lay_beside(tmp_path, tmp_path)

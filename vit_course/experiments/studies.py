@@ -159,10 +159,12 @@ def headline(scale: Scale) -> Iterator[Experiment]:
 
 
 def ladder(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 07: each rung adds to the one before, with few pictures; the first and the best rung with all."""
+    """Lesson 07: each rung adds to the one before, with few pictures; beside them one matrix; two rungs with all."""
     few = {"pictures": FEW_PICTURES}
     for rung in LADDER:
         yield from scale.seeded(3, "ladder", rung, scale.vit, replace(RECIPES[rung], **scale.few), **few)
+    linear = replace(scale.linear_recipe, epochs=scale.few["epochs"] // 4)
+    yield from scale.seeded(3, "ladder", "linear", "linear", linear, **few)
     for rung in ("plain", "adamw"):
         config = replace(RECIPES[rung], **scale.everything)
         yield from scale.seeded(1, "ladder", f"{rung}-all", scale.vit, config)

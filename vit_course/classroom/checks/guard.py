@@ -96,7 +96,7 @@ class TimeLimit:
         self.start = time.monotonic(), time.process_time()
 
     def spent(self) -> float:
-        """Return the seconds of the call: those of the processor, since others may use it too, or a third of the clock's."""
+        """Return the seconds of a call: the processor's, which others may use too, or a third of the clock's."""
         clock, processor = time.monotonic() - self.start[0], time.process_time() - self.start[1]
         return max(min(clock, processor), clock / 3)
 

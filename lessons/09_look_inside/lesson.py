@@ -143,9 +143,12 @@ for name in pairs:
 # %% [markdown]
 # Read from left to right, then down. Random filters have no preferred pattern, so their components are noise.
 #
-# **In these models** *after* still looks like *before*. The learned part needs fewer components, and its first ones are
-# smooth: one colour all over, a ramp, then stripes. In the paper's large model, after very much more training, such
-# patterns are seen without subtracting anything.
+# **Trained on Shapes-10**, *after* still looks like *before*. The learned part needs fewer components, and its first ones
+# are smooth: one colour all over, a ramp, then stripes.
+#
+# **Trained on CIFAR-10**, with more pictures and more epochs, the patterns stand in *after* itself: stripes down and
+# across, blobs, a ramp from one colour to another. And *after* needs the fewest components. Patterns of this kind are
+# what the paper shows of its large model.
 #
 # > **Trap.** "The filters are still noise, so the entrance has learned nothing." What a figure shows depends on what you
 # > subtract. A small change in a sensible direction can do more than large random numbers that were always there.

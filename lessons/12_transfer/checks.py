@@ -190,7 +190,7 @@ def on_the_cpu(model, num_classes):
             lambda model, count: linear(model, count, inputs=model.head.in_features)
         ),
         "has no bias": head_of(lambda model, count: linear(model, count, start=zero_weight, bias=False)),
-        "sends a random gradient into the body": [
+        "the weight of the new head is not zero": [
             head_of(lambda model, count: linear(model, count, start=lambda layer: layer)),
             lambda model, count: model if count == model.head.out_features else replace_head(model, count),
         ],
@@ -261,7 +261,8 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         raise Mistake("your head has no bias: the docstring asks for weight and bias, both zero")
     if bool(head.weight.ne(0).any()):
         raise Mistake(
-            "the weight of the new head is not zero: a random head sends a random gradient into the body"
+            "the weight of the new head is not zero: whether random or of an old task, it sends a gradient into the "
+            "body that has nothing to do with the new one"
         )
     if bool(head.bias.ne(0).any()):
         raise Mistake("the bias of the new head is not zero: some classes start ahead of others")

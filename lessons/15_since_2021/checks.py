@@ -556,10 +556,10 @@ class Merging:
         chosen = self.choose(best)[:r]
         gone, into = sources[chosen], targets[nearest[chosen]]
         tokens, sizes = self.put(tokens.clone(), sizes.clone(), gone, into)
-        stays = self.order([place for place in range(len(tokens)) if place not in gone.tolist()], prefix)
+        stays = self.order([i for i in range(len(tokens)) if i not in gone.tolist()], prefix, len(gone))
         return tokens[stays], sizes[stays]
 
-    def order(self, stays, prefix):
+    def order(self, stays, prefix, r):
         return stays
 
     def first(self, prefix):
@@ -629,8 +629,8 @@ def refuses_nothing(tokens, k, sizes, r, num_prefix_tokens=1):
     return merge_tokens(tokens, k, sizes, min(r, most), num_prefix_tokens)
 
 
-def sources_first(self, stays, prefix):
-    return sorted(stays, key=lambda place: (place >= prefix, place % 2))
+def sources_first(self, stays, prefix, r):
+    return sorted(stays, key=lambda place: (place >= prefix, place % 2)) if r else stays
 
 
 def scene(batch: int, count: int, dim: int, r: int, *prefix: int, seed: int = 0) -> tuple:
@@ -700,11 +700,8 @@ exercise(
             ),
             "the tokens are right, but not their order: those that stay keep the order of the sequence": [
                 merging(order=sources_first),
-                merging(
-                    order=lambda self, stays, prefix: (
-                        [*stays[:prefix], *stays[: prefix - 1 : -1]] if prefix else stays[::-1]
-                    )
-                ),
+                merging(order=lambda self, stays, prefix, r: sources_first(self, stays, prefix, 1)),
+                merging(order=lambda self, stays, prefix, r: stays[:prefix] + stays[prefix:][::-1]),
             ],
             "sources find the target that is least like them": merging(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 
 from vit_course.classroom.checks.parts import counting
@@ -31,6 +32,11 @@ def one_row(images, columns):
     return torch.cat(list(images), dim=-1)
 
 
+def bordered(images, columns):
+    sheet = rearrange(F.pad(images, (2, 0, 2, 0)), "(r k) c h w -> c (r h) (k w)", k=columns)
+    return F.pad(sheet, (0, 2, 0, 2))
+
+
 INTERLEAVED = (
     "the pixels of different images are interleaved: the axis of the grid is the slow one, so it "
     "stands first, {}"
@@ -53,6 +59,7 @@ exercise(
             INTERLEAVED.format("`(r h)` and `(k w)`"): sheet("(r k) c h w -> c (h r) (w k)"),
             INTERLEAVED.format("`(r h)` and not `(h r)`"): sheet("(r k) c h w -> c (h r) (k w)"),
             INTERLEAVED.format("`(k w)` and not `(w k)`"): sheet("(r k) c h w -> c (r h) (w k)"),
+            "a border stands around your images: they touch, so the sheet is (C, rows·H, columns·W)": bordered,
             "the channels are last: pictures here are (C, H, W)": sheet("(r k) c h w -> (r h) (k w) c"),
             "height and width are swapped inside each image": sheet("(r k) c h w -> c (r w) (k h)"),
             "rows and columns of the sheet are swapped: `columns` images stand side by side": sheet(

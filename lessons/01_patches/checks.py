@@ -210,6 +210,12 @@ def lays_rows_down_channels_last(patches, patch_size, grid_size):
     return patches.reshape(len(patches), grid_size[0] * p1, grid_size[1] * p2, -1).permute(0, 3, 1, 2)
 
 
+def guesses_the_grid(patches, patch_size, grid_size):
+    count = patches.shape[1]
+    rows = max(n for n in range(1, math.isqrt(count) + 1) if count % n == 0)
+    return unpatchify(patches, patch_size, (rows, count // rows))
+
+
 def takes_what_fits(patches, patch_size, grid_size):
     return unpatchify(patches[:, : grid_size[0] * grid_size[1]], patch_size, grid_size)
 
@@ -243,6 +249,7 @@ exercise(
             "rows and columns of the grid are swapped: grid_size is (rows, columns)": join(
                 "b (h w) (p1 p2 c) -> b c (h p1) (w p2)", swap=True
             ),
+            "`grid_size` is not used: you lay N patches out in the most square grid that holds them": guesses_the_grid,
             "each patch is mirrored along its diagonal: inside a patch rows come before columns": join(
                 "b (h w) (p2 p1 c) -> b c (h p1) (w p2)"
             ),

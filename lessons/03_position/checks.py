@@ -107,6 +107,12 @@ exercise(
                 lambda x: x.max()
             ),
             "take the absolute value of every difference *before* the largest": gap(lambda x: x.max().abs()),
+            "this is the length of a token's difference: return the largest difference of two single numbers": gap(
+                lambda x: x.norm(dim=-1).max()
+            ),
+            "you divide by the size of the outputs: the difference itself is asked for": lambda encoder, x, p: (
+                gap()(encoder, x, p) / encoder(x).abs().max().item()
+            ),
             "this is the mean difference: the docstring asks for the largest": gap(lambda x: x.abs().mean()),
             "this is the sum of the differences: return the largest": gap(lambda x: x.abs().sum()),
             "these are squares: the docstring asks for absolute differences": gap(lambda x: x.square().max()),
@@ -282,6 +288,17 @@ def without_options(pos, old, new, num_prefix_tokens=1):
     return resample_pos_embed(pos, old, new, num_prefix_tokens)
 
 
+def reads_beside(pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=True):
+    beside = resample(
+        size=lambda old, new: {"scale_factor": tuple((n + 0.1) / o for n, o in zip(new, old, strict=True))}
+    )
+    return pos if tuple(old) == tuple(new) else beside(pos, old, new, num_prefix_tokens, mode, antialias)
+
+
+def smooths_fewer_rows_alone(pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=True):
+    return resample()(pos, old, new, num_prefix_tokens, mode, antialias and new[0] < old[0])
+
+
 def guesses_columns(grid, rows, columns):
     return rearrange(grid, "1 (h w) d -> 1 d h w", h=rows)
 
@@ -361,6 +378,10 @@ exercise(
             "you read the old positions column by column: they are in reading order, row by row": resample(
                 lambda grid, h, w: rearrange(grid, "1 (w h) d -> 1 d h w", h=h)
             ),
+            "you read and write the positions column by column: both go row by row, in reading order": resample(
+                lambda grid, h, w: rearrange(grid, "1 (w h) d -> 1 d h w", h=h),
+                flat=lambda picture: rearrange(picture, "1 d h w -> 1 (w h) d"),
+            ),
             SQUARE.format("old_grid"): resample(lambda grid, h, w: as_picture(grid, w, h)),
             SQUARE.format("new_grid"): resample(size=lambda old, new: {"size": new[::-1]}),
             "you stretch the whole list in one dimension, the CLS vector too: keep the prefix apart, and lay the rest "
@@ -369,6 +390,12 @@ exercise(
             "next are neighbours in the list, not in the picture": stretched_as_list,
             "`scale_factor` is rounded down: 11 rows times 15/11 give 14, not 15. Name the wanted `size` instead": (
                 resample(size=lambda old, new: {"scale_factor": (new[0] / old[0], new[1] / old[1])})
+            ),
+            "a `scale_factor` with something added to it reads the old grid at other places: name the wanted `size`": (
+                reads_beside
+            ),
+            "you switch antialias off unless the rows become fewer: pass the argument on as it is": (
+                smooths_fewer_rows_alone
             ),
             "almost: antialias=True is missing (it smooths before a grid shrinks)": resample(antialias=False),
             "the corners are aligned: here align_corners is False": resample(align_corners=True),

@@ -74,6 +74,10 @@ def weights_alone(attention: Callable) -> Callable:
     return lambda q, k, v: attention(q, k, v)[1]
 
 
+def axis_left_out(q, k, v):
+    return attend(axis=0 if q.ndim == 3 else 1)(q, k, v)  # what F.softmax takes without `dim`
+
+
 SMALL = tuple(torch.tensor(rows) for rows in ([[2.0, 0], [0, 4]], [[1.0, 0], [1, 1]], [[10.0, 0], [0, 20]]))
 WRONG_AXIS = (
     "the softmax runs over the wrong axis: each *query* should spread a weight of 1 over the keys: your columns "
@@ -94,12 +98,15 @@ attended = results(
     {
         WRONG_AXIS: attend(axis=-2),
         "softmax(dim=0) or (dim=1) counts the axes from the front, so it is right for some shapes alone; the keys "
-        "are the last axis, whatever stands before it: -1": [attend(axis=1), attend(axis=0)],
+        "are the last axis, whatever stands before it: -1": [attend(axis=1), attend(axis=0), axis_left_out],
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),
         "you divide by 2, as in the example on paper: there d was 4. Divide by sqrt(d), d the last axis of q": attend(
             lambda q, k, v: 0.5
+        ),
+        "you divide by 8, as in examples where d is 64. Divide by sqrt(d), d the last axis of q": attend(
+            lambda q, k, v: 1 / 8
         ),
         "you divide by d; it should be the root of d": attend(lambda q, k, v: 1 / q.shape[-1]),
         "you multiply by sqrt(d); the scores are divided by it": attend(lambda q, k, v: q.shape[-1] ** 0.5),
@@ -235,6 +242,9 @@ exercise(
             "(B, T, h, d) first": bare_merge,
             "the numbers of the heads are interleaved: all d numbers of head 0 come first, so (h d), with h outside": (
                 lambda x: rearrange(x, "b h t d -> b t (d h)")
+            ),
+            "h and T are not swapped: the last two axes are T and d, and it is these that you join": (
+                lambda x: x.flatten(-2)
             ),
             "one step is left: join h and d into one axis D": lambda x: rearrange(x, "b h t d -> b t h d"),
             "the heads are averaged; they should stand side by side, D = h·d": lambda x: x.mean(dim=1),
@@ -452,9 +462,15 @@ def say_what_is_dropped(answer: type, wanted: bool, how: str, rows: Callable, ra
             + ("`attn_drop` and `proj_drop` are swapped. " if swapped else "")
             + "self.attn_drop is the rate for the weights, `self.proj_drop` stands behind `self.proj`"
         )
+    if (rows(0) | rows(1)).all():
+        raise Mistake(
+            f"{how} a weight becomes 0, or stays as it is: F.dropout makes those that stay 1 / (1 - rate) times as "
+            "large, and that is lost here. Divide by no sum after it, and change nothing else"
+        )
     raise Mistake(
-        f"{how} dropout hits the wrong numbers: in training F.dropout belongs on the *weights*, after the softmax "
-        "and before they are multiplied with v, with the rate self.attn_drop"
+        f"{how} this is no dropout of the weights: a weight of 1 should become 0 or 1 / 0.75. In training F.dropout "
+        "belongs on the *weights*, after the softmax and before they are multiplied with v, with the rate "
+        "self.attn_drop, and what it gives stays as it is"
     )
 
 
@@ -472,7 +488,12 @@ def say_what_is_dropped(answer: type, wanted: bool, how: str, rows: Callable, ra
             drop=keeps_all,
             finish=lambda self, merged, x: self.proj_drop(drops_output_by_attn_drop(self, merged, x)),
         ),
-        "dropout hits the wrong numbers": steps(
+        "a weight becomes 0, or stays as it is": steps(
+            drop=lambda self, weights: F.normalize(
+                F.dropout(weights, self.attn_drop, self.training), 1, -1, 1e-6
+            )
+        ),
+        "this is no dropout of the weights": steps(
             drop=keeps_all,
             merge=lambda self, heads: F.dropout(merge_heads(heads), self.attn_drop, self.training),
         ),

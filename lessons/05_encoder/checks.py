@@ -59,6 +59,19 @@ def std_plus_eps(variance: Tensor, eps: float) -> Tensor:
     return variance.sqrt() + eps
 
 
+def of_two_moments(x, weight, bias, eps=1e-6):
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + eps).sqrt() * weight + bias
+
+
+def of_rms(x, weight, bias, eps=1e-6):
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+
+def of_pictures(x, weight, bias, eps=1e-6):
+    return norm_of(tuple(range(1, x.ndim)) or -1)(x, weight, bias, eps)
+
+
 NEITHER = (False, False)
 OTHER_TOKENS = "the mean and the variance are those of one token, over its D numbers (the last axis)"
 UNBIASED = (
@@ -75,6 +88,16 @@ KEEPDIM = (
 @demand({})
 def passes_gradients_on(answer):
     compare_gradients(answer, layer_norm, norm_cases()[4])
+
+
+@demand({"right for tokens near 0, but not for (10000, 10001, 10003, 10006)": of_two_moments})
+def keeps_digits_far_from_0(answer):
+    far = (torch.tensor([[10000.0, 10001, 10003, 10006]]), torch.ones(4), torch.zeros(4))
+    if wrong := difference(answer(*far), layer_norm(*far)):
+        raise Mistake(
+            "right for tokens near 0, but not for (10000, 10001, 10003, 10006). Subtract the mean first, then square: "
+            f"mean(x²) - mean(x)² is the difference of two large numbers, and loses its digits. {wrong}"
+        )
 
 
 exercise(
@@ -97,7 +120,10 @@ exercise(
                 1
             ),
             f"you average over the batch, as batch norm does: {OTHER_TOKENS}": norm_of(0),
-            f"you take one mean over all tokens of a picture: {OTHER_TOKENS}": norm_of((-2, -1)),
+            f"you take one mean over all tokens of a picture: {OTHER_TOKENS}": [
+                norm_of((-2, -1)),
+                of_pictures,
+            ],
             f"you take one mean over everything, the batch included: {OTHER_TOKENS}": norm_of("all"),
             OUTSIDE: norm_of(divisor=std_plus_eps),
             f"two things at once. First, {OUTSIDE}. And besides: {UNBIASED}": norm_of(
@@ -119,7 +145,10 @@ exercise(
             "you divide by the variance; divide by its root, the standard deviation": norm_of(
                 divisor=lambda v, e: v + e
             ),
-            "the mean is not subtracted": norm_of(centre=False),
+            "the mean is not subtracted": [norm_of(centre=False), of_rms],
+            "eps is the least variance in yours: it is *added* to every variance": norm_of(
+                divisor=lambda v, e: v.clamp(min=e).sqrt()
+            ),
             KEEPDIM: [
                 norm_of(keepdim=NEITHER),
                 norm_of(keepdim=(False, True)),
@@ -136,6 +165,7 @@ exercise(
             ),
         },
     ),
+    keeps_digits_far_from_0,
     passes_gradients_on,
 )
 
@@ -305,6 +335,9 @@ exercise(
             "weights give slightly other results": bent_by(lambda x: F.gelu(x, approximate="tanh")),
             "there is no activation: two linear layers in a row are one linear layer": bent_by(lambda x: x),
             "this is SiLU, x times sigmoid(x); use GELU": bent_by(F.silu),
+            "nearly: x times sigmoid(1.702·x) is an approximation. Use the exact GELU, `nn.GELU()`": bent_by(
+                lambda x: x * torch.sigmoid(1.702 * x)
+            ),
             "an activation follows fc2 too: the branch could then hardly subtract from the stream. Only one, in the "
             "middle": mlp_of(lambda self, x: F.gelu(self.fc2(middle(self, x)))),
             "the activation is at the end; it belongs between fc1 and fc2": mlp_of(

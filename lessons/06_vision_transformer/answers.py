@@ -201,10 +201,10 @@ def epoch_split(model, images, labels, optimizer, batch_size=64):
     rows = torch.randperm(images.shape[0])
     losses = []
     for x, y in zip(images[rows].split(batch_size), labels[rows].split(batch_size), strict=True):
+        optimizer.zero_grad()
         each = F.cross_entropy(model(x), y, reduction="none")
         each.mean().backward()
         optimizer.step()
-        optimizer.zero_grad()
         losses.append(each.detach())
     return torch.cat(losses).mean().item()
 

@@ -16,6 +16,7 @@ from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.classroom.mini_vit import MiniViT, accuracy, train_one_epoch
 from vit_course.classroom.my_model import fitted
 from vit_course.embeddings import prepend_cls_token
+from vit_course.encoder import Encoder
 
 # -- MiniViT
 
@@ -29,7 +30,7 @@ TINY = {
     "num_heads": 1,
 }
 SMALL = TINY | {"img_size": (8, 12), "patch_size": 4, "in_chans": 3, "num_classes": 5}
-SMALL |= {"embed_dim": 12, "depth": 2, "num_heads": 2}
+SMALL |= {"embed_dim": 12, "depth": 3, "num_heads": 2}
 
 
 def model_of(forward: Callable) -> type:
@@ -82,6 +83,13 @@ def without_positions(model: nn.Module, images: Tensor) -> Tensor:
     return model.head(model.norm(model.blocks(z))[:, 0])
 
 
+def positions_again(model: nn.Module, images: Tensor) -> Tensor:
+    z = prepend_cls_token(model.patch_embed(images), model.cls_token)
+    for block in model.blocks:
+        z = block(z + model.pos_embed)
+    return model.head(model.norm(z)[:, 0])
+
+
 def makes_images_fit(model: nn.Module, images: Tensor) -> Tensor:
     height, width = model.patch_embed.img_size
     padded = F.pad(images, (0, width, 0, height))[:, :, :height, :width]
@@ -124,7 +132,12 @@ def large(name: str) -> Callable:
         "all your blocks are one and the same: `[Block(...)] * depth` repeats one block": (
             model_with(blocks=one_block_again)
         ),
-        "depth is 2, but self.blocks holds": model_with(blocks=lambda m: nn.Sequential(m.blocks[0])),
+        "depth is 3, but self.blocks holds": [
+            model_with(blocks=lambda m: nn.Sequential(m.blocks[0])),
+            model_with(
+                blocks=lambda m: Encoder(m.blocks[0].attn.num_heads, m.head.in_features, len(m.blocks))
+            ),
+        ],
         "self.pos_embed has a row for each patch and none for the CLS token: it has N + 1 rows": model_with(
             pos_embed=lambda m: nn.Parameter(
                 0.02 * torch.randn(1, m.patch_embed.num_patches, m.head.in_features)
@@ -171,7 +184,11 @@ def has_its_parts(answer):
         "self.head.weight cannot learn: requires_grad is False": model_with(
             head=lambda m: m.head.requires_grad_(False)
         ),
-        "self.pos_embed starts with a standard deviation of": model_with(pos_embed=large("pos_embed")),
+        "self.pos_embed starts with a standard deviation of": [
+            model_with(pos_embed=large("pos_embed")),
+            model_with(pos_embed=lambda m: nn.Parameter(0.02 * torch.rand_like(m.pos_embed))),
+            model_with(pos_embed=lambda m: nn.Parameter(torch.zeros_like(m.pos_embed))),
+        ],
         "self.cls_token starts with a standard deviation of": model_with(cls_token=large("cls_token")),
         "the eps of self.norm is 1e-05": model_with(norm=lambda m: nn.LayerNorm(m.head.in_features)),
     }
@@ -188,12 +205,12 @@ def starts_as_promised(answer):
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
-    for name in ("pos_embed", "cls_token"):
+    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.1)):
         value = getattr(module, name, None)
-        if isinstance(value, Tensor) and (std := value.std().item()) > 0.1:
+        if isinstance(value, Tensor) and not low <= (std := value.std().item()) <= high:
             raise Mistake(
-                f"self.{name} starts with a standard deviation of {std:.2g}: numbers as large as that drown the "
-                "patches. Positions start with .02, the CLS token with 0"
+                f"self.{name} starts with a standard deviation of {std:.2g}: positions start with .02, the CLS token "
+                "with 0"
             )
     if (eps := getattr(getattr(module, "norm", None), "eps", 1e-6)) != 1e-6:
         raise Mistake(f"the eps of self.norm is {eps}, it should be 1e-6: nn.LayerNorm(embed_dim, eps=1e-6)")
@@ -274,6 +291,9 @@ exercise(
             ),
             "the positions E_pos are missing: add `self.pos_embed` once the CLS token is in front": model_of(
                 without_positions
+            ),
+            "the positions are added in front of every block: equation 1 adds them once": model_of(
+                positions_again
             ),
             "the positions are added twice": model_of(
                 lambda m, x: m.head(m.norm(m.blocks(tokens(m, x) + m.pos_embed))[:, 0])
@@ -372,11 +392,13 @@ class Epoch:
         return self.model.calls
 
 
-def epoch_of(answer: Callable, number: int = 10, batch_size: int = 4) -> Epoch:
-    """Let an answer train a watched model, which comes in evaluation mode."""
+def epoch_of(answer: Callable, number: int = 10, batch_size: int = 4, left: float | None = None) -> Epoch:
+    """Let an answer train a watched model, which comes in evaluation mode, perhaps with gradients that were left."""
     pictures, labels = torch.randn(number, 1, 2, PIXELS // 2), torch.arange(number) % 3
     epoch = Epoch(pictures, labels[torch.randperm(number)], Watched(pictures, 3).eval())
     optimizer = torch.optim.SGD(epoch.model.parameters(), lr=0.5)
+
+    epoch.model.weight.grad = None if left is None else torch.full_like(epoch.model.weight, left)
 
     def before_step(*_) -> None:
         gradient = epoch.model.weight.grad
@@ -482,6 +504,12 @@ def without_gradients(model, images, labels, optimizer):
         return one_step(model, images, labels, optimizer)
 
 
+def measures_again(model, images, labels, optimizer):
+    one_step(model, images, labels, optimizer)
+    with torch.no_grad():
+        return F.cross_entropy(model(images), labels).item()
+
+
 def calls_twice(model, images, labels, optimizer):
     model(images)
     return one_step(model, images, labels, optimizer)
@@ -512,6 +540,7 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
             ),
         ],
         "gradients are off while your model trains": loop(without_gradients),
+        "in some calls of the model gradients are on, and off in others": loop(measures_again),
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
             batches=last_batch_lost
         ),
@@ -525,8 +554,13 @@ def shows_every_picture_once(answer):
     calls, error = epoch.calls, epoch.result if isinstance(epoch.result, Exception) else None
     if not calls and error is None:
         raise Mistake("your code never calls the model: `logits = model(batch)`")
-    if not all(call.grad_enabled for call in calls):
+    if not any(call.grad_enabled for call in calls):
         raise Mistake("gradients are off while your model trains: `torch.no_grad` belongs to evaluation")
+    if not all(call.grad_enabled for call in calls):
+        raise Mistake(
+            "in some calls of the model gradients are on, and off in others: here a batch goes through it once, with "
+            "gradients, and the loss that you return is that of this call, before the step"
+        )
     if error is not None:
         pointer = ""
         if "does not require grad" in str(error):
@@ -613,6 +647,23 @@ def steps_along_the_gradient(answer):
         raise Mistake(
             "the gradients of earlier batches are still there: PyTorch adds new ones to them. Call "
             "`optimizer.zero_grad()` in every step"
+        )
+
+
+def clears_too_late(model, images, labels, optimizer):
+    F.cross_entropy(model(images), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return 0.0
+
+
+@demand({"gradients from before the call are still there in the first step": loop(clears_too_late)})
+def clears_what_was_there(answer):
+    epoch = epoch_of(answer, left=1.0)
+    if close(epoch.gradients[0], gradient(epoch, epoch.calls[0]) + 1):
+        raise Mistake(
+            "gradients from before the call are still there in the first step: clear them before `loss.backward()`, "
+            "not after the step"
         )
 
 
@@ -815,6 +866,7 @@ exercise(
     train_one_epoch,
     shows_every_picture_once,
     steps_along_the_gradient,
+    clears_what_was_there,
     learns_from_its_labels,
     shuffles_anew,
     returns_the_mean_loss,
@@ -890,6 +942,7 @@ def scores_and_labels() -> list[tuple]:
     for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20)):
         scores = torch.stack([torch.randperm(4) for _ in range(number)]).float() - 1
         places = torch.arange(number)
+        scores = scores / 10 if batch_size == 20 else scores  # the best class can have a small probability
         rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
         labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
         cases.append((ReadsScores(), scores.reshape(number, 1, 2, 2), labels, batch_size))
@@ -981,8 +1034,14 @@ exercise(
             "you divide by the number of batches: divide by the number of pictures": counted(
                 lambda hits, sizes: sum(hits) / len(sizes)
             ),
-            "you take every batch for a full one: the last has fewer pictures": counted(
-                lambda hits, sizes: sum(hits) / (sizes[0] * len(sizes))
+            "you take every batch for a full one: the last has fewer pictures": [
+                counted(lambda hits, sizes: sum(hits) / (sizes[0] * len(sizes))),
+                lambda model, images, labels, batch_size=500: counted(
+                    lambda hits, sizes: sum(hits) / (batch_size * len(sizes))
+                )(model, images, labels, batch_size),
+            ],
+            "a picture counts if its class has the highest score, however small its probability is": scored_by(
+                lambda z, y: z.softmax(1).gather(1, y[:, None])[:, 0] > 0.5
             ),
             "the shares of the batches are added, not averaged": counted(
                 lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))

@@ -63,6 +63,10 @@ def nothing_to_do(images, padding=4, flip=0.5):
     return images if padding == flip == 0 else crop()(images, padding, flip)
 
 
+def writes_into_them(images, padding=4, flip=0.5):
+    return images.copy_(crop()(images, padding, flip))
+
+
 def fixed_seed(images, padding=4, flip=0.5):
     torch.manual_seed(0)
     return crop()(images, padding, flip)
@@ -113,11 +117,10 @@ def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor
 
 @demand(
     {
-        "change places, or are mirrored where flip is 0": [
-            crop(chosen=lambda b, flip: torch.rand(b) >= flip),
-            changes_places,
-        ],
-        "you hand back the input itself": nothing_to_do,
+        "the pictures of a batch change places: result i must be cut from picture i": changes_places,
+        "with flip 0 every picture is mirrored": crop(chosen=lambda b, flip: torch.rand(b) >= flip),
+        "with padding 0 and flip 0 you hand back the input itself": nothing_to_do,
+        "you write into the pictures that you are given": writes_into_them,
         "you turn the pictures upside down": crop(axis=-2),
         "with padding 0 there is still one place": crop(lambda b, p: torch.randint(0, 2 * p, (2, b))),
         "with padding 0 and flip 1 every picture must be mirrored": crop(
@@ -136,11 +139,20 @@ def does_what_is_certain(answer):
     unmoved = cropped(answer, small, 0, 0.0)
     if difference(unmoved, small):
         if not difference(unmoved.flatten().sort().values, small.flatten().sort().values):
+            if not difference(unmoved, small.flip(-1)):
+                raise Mistake(
+                    "with flip 0 every picture is mirrored: flip is the probability of mirroring, so mirror where a "
+                    "random number is *below* flip"
+                )
             raise Mistake(
-                "the pictures of a batch change places, or are mirrored where flip is 0: result i must be cut from "
-                "picture i (labels stay where they are), and flip is the probability of mirroring"
+                "the pictures of a batch change places: result i must be cut from picture i (labels stay where they "
+                "are)"
             )
         raise Mistake("with padding 0 and flip 0 the pictures must come back as they are")
+    if answer(given := small.clone(), 1, 0.5).data_ptr() == given.data_ptr():
+        raise Mistake(
+            "you write into the pictures that you are given: whoever called it still needs them. Return a new tensor"
+        )
     if answer(given := small.clone(), 0, 0.0).data_ptr() == given.data_ptr():
         raise Mistake(
             "with padding 0 and flip 0 you hand back the input itself: return a new tensor, as always"
@@ -420,13 +432,14 @@ exercise(
             (4, 5, 5, 1.0),
         ],
         {
-            "the first step has the rate 0, so nothing is learned in it: in the warm-up, step s has "
-            "peak·(s + 1)/warmup_steps": [
+            "every step of the warm-up is one behind, so the first has the rate 0, or hardly more, and the last one "
+            "is not at the peak: step s has peak·(s + 1)/warmup_steps": [
                 schedule(from_zero),
                 schedule(from_zero, one_behind),
                 schedule(from_zero, both_ends),
-                schedule(lambda s, w: s / max(1, w - 1)),
             ],
+            "the first step has the rate 0, or hardly more, so nothing is learned in it: in the warm-up, step s has "
+            "peak·(s + 1)/warmup_steps": schedule(lambda s, w: s / max(1, w - 1)),
             "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
             "`step < warmup_steps`, not `<=`": warms_up_once_more,
             "the last step is not at 0: the first step after the warm-up is k = 1 of n, the last one k = n, so "
@@ -458,6 +471,16 @@ exercise(
             "your cosine counts from step 0, so the rate drops at the end of the warm-up: count from there": (
                 schedule(progress=lambda s, n, w: (s + 1) / n)
             ),
+            "your rate never falls to 0: the cosine ends at 0, in the last step, and no smallest rate is kept": [
+                schedule(fall=lambda share: 0.01 + 0.99 * half_cosine(share)),
+                schedule(fall=lambda share: 0.1 + 0.9 * half_cosine(share)),
+                schedule(fall=lambda share: max(0.01, half_cosine(share))),
+            ],
+            "without a warm-up there is no rise: step 0 is the first of the cosine": lambda s, n, w, peak: (
+                learning_rate(s, n, w, peak) if s or w else peak
+            ),
+            "you multiply the rise by the cosine: the warm-up is the straight line alone, and the cosine begins behind "
+            "it": lambda s, n, w, peak: peak * min(1, (s + 1) / max(1, w)) * half_cosine((s + 1) / n),
             "n is the number of steps *after* the warm-up": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / n
             ),
@@ -654,8 +677,8 @@ def decay_astray(name: str, parameter: Tensor, got: float, want: float, where: s
         return f"{where} gets the decay {got:g}, it should get {want:g}: {reason}"
     if "cls_token" in name or "pos_embed" in name:
         return (
-            f"{where} decays: it has {parameter.ndim} axes, but it is no weight matrix. Counting axes is not enough; "
-            "look at the name too"
+            f"{where} decays: it has {parameter.ndim} axes, but it is no weight matrix. Counting axes is not enough: "
+            "what has `cls_token` or `pos_embed` in its name, whatever stands before or behind it, does not decay"
         )
     if name.endswith("bias"):
         return f"{where} decays: it is a bias"
@@ -692,6 +715,11 @@ def blend(share=itself, target_share=None, partner=itself, target_partner=None) 
 
 def along_width(images, targets, lam, permutation):
     return lam * images + (1 - lam) * images[permutation], blend()(images, targets, lam, permutation)[1]
+
+
+def shares_of_partners(images, targets, lam, permutation):
+    a, b = lam[:, None, None, None], lam[:, None]
+    return tuple(s * x + ((1 - s) * x)[permutation] for s, x in ((a, images), (b, targets)))
 
 
 def no_brackets(images, targets, lam, permutation):
@@ -783,6 +811,9 @@ exercise(
             ),
             "you average lam: each picture has a share of its own": blend(
                 lambda lam: lam.mean().expand(len(lam))
+            ),
+            "a partner brings 1 minus its *own* lam: both shares, lam and 1 - lam, are those of the picture": (
+                shares_of_partners
             ),
             "lam meets the *width* of the pictures, the last axis; give it the shape (B, 1, 1, 1)": along_width,
             "you take the larger one of lam and 1 - lam: a picture keeps the share lam, also where that is small": (

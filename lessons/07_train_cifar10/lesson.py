@@ -762,7 +762,9 @@ plots.show(
 for run in load_records("headline")[:1]:
     shape = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     print(f"{run['model']}, {shape}: {run['parameters']:,} parameters, {run['config']['epochs']} epochs")
-    print(f"test {percent(run['test_accuracy'])}; training pictures as stored {percent(run['stored_accuracy'])}")
+    print(
+        f"test {percent(run['test_accuracy'])}; training pictures as stored {percent(run['stored_accuracy'])}"
+    )
     print(f"{minutes(run['seconds'])} on one core, beside other work; seed {run['config']['seed']} alone")
     print(caption([run]))
     curve = {

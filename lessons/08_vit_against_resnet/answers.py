@@ -111,7 +111,11 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "unfair_points": [lambda: {"b", "d", "f", "g", "h"}, lambda: ["H", "G", "F", "D", "B"], lambda: "bdfgh"],
+    "unfair_points": [
+        lambda: {"b", "d", "f", "g", "h"},
+        lambda: {"H", "G", "F", "D", "B"},
+        lambda: set("bdfgh"),
+    ],
     "cifar_stem": [stem_same, stem_pool_of_one, stem_middle_of_the_kernel],
     "accuracy_under_shift": [under_shift_loop, under_shift_by_hand, under_shift_tensors, under_shift_sorted],
     "gain_and_cost": [gain_by_none_test, gain_by_error],

@@ -65,6 +65,11 @@ def pca(
     return answer
 
 
+def stretched(u, s, v):
+    low, high = v.aminmax(dim=1, keepdim=True)
+    return (v - low) / (high - low)
+
+
 def variances(divisor: Callable) -> Callable:
     """Return a PCA that gives variances, the squares divided by a function of D."""
 
@@ -133,6 +138,10 @@ exercise(
             (filters_of(40, 3, 2, 1, torch.float64), 4),
         ],
         {
+            "a component has length 1: yours are multiplied by their deviations": pca(
+                pick=lambda u, s, v: v * s[:, None] / (len(u) - 1) ** 0.5
+            ),
+            "a component has length 1: yours are stretched to 0...1, as if to be shown": pca(pick=stretched),
             "the mean filter is not subtracted: then the first component mostly *is* the mean": pca(
                 lambda flat: flat
             ),
@@ -258,6 +267,11 @@ def each_head_alone(attentions, prefix=1):
     return torch.stack([right_rollout([a[:, [head]] for a in attentions]) for head in heads]).mean(dim=0)
 
 
+def stronger_half(attention):
+    fused = attention.mean(dim=1)
+    return fused * (fused >= fused.flatten(1).quantile(0.5, dim=1)[:, None, None])
+
+
 def first_layer_as_it_is(attentions, prefix=1):
     first = attentions[0].mean(dim=1)
     return right_rollout(attentions[1:]) @ first if len(attentions) > 1 else first
@@ -368,6 +382,7 @@ exercise(
             "you follow each head through all layers, and average at the end; average the heads of each layer first": (
                 each_head_alone
             ),
+            "you throw away the weaker half of the weights: all of them count": rollout(stronger_half),
             "all is 0: a product that begins with zeros stays 0. Begin with the identity, or with layer 1": (
                 lambda attentions, prefix=1: torch.zeros_like(attentions[0][:, 0])
             ),
@@ -480,6 +495,19 @@ def counts_prefix_queries(attention, grid_size, patch_size, num_prefix_tokens=1)
     patches = grid_size[0] * grid_size[1]
     right = interpret.mean_attention_distance(attention, grid_size, patch_size, num_prefix_tokens)
     return right * patches / (patches + num_prefix_tokens)
+
+
+def favourites(attention, prefix):
+    rest = attention[..., prefix:, prefix:]
+    return torch.zeros_like(rest).scatter(-1, rest.argmax(dim=-1, keepdim=True), 1)
+
+
+def to_the_mean_place(attention, grid_size, patch_size, num_prefix_tokens=1):
+    indices = [(r, c) for r in range(grid_size[0]) for c in range(grid_size[1])]
+    centres = (torch.tensor(indices) * torch.tensor(as_pair(patch_size))).to(attention)
+    steps = centres - centres[:, None]
+    rest = attention[..., num_prefix_tokens:, num_prefix_tokens:, None]
+    return (rest * steps).sum(dim=-2).norm(dim=-1).mean(dim=(0, 2))
 
 
 def drops_one_token(attention, grid_size, patch_size, num_prefix_tokens=1):
@@ -606,6 +634,12 @@ exercise(
             ),
             "you take the query that looks farthest: average over the queries": distance(
                 reduce=lambda x: x.sum(dim=-1).amax(dim=2).mean(dim=0)
+            ),
+            "you count the most attended patch alone: every key counts, with its weight": distance(
+                favourites
+            ),
+            "this is the distance to the mean of the places that are attended to: take the mean of the *distances*": (
+                to_the_mean_place
             ),
             "the prefix is among the queries that you average over: drop its rows as well as its columns": (
                 counts_prefix_queries

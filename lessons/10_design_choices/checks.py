@@ -69,6 +69,20 @@ def numbers_rounded(a, b):
     return tuple(round(value, 1) for value in difference(a, b))
 
 
+def no_width_where(still: Callable) -> Callable:
+    """Return a `difference` without a width where this is so of the seeds."""
+
+    def answer(a, b):
+        return (fmean(a) - fmean(b),) * 3 if still(a, b) else difference(a, b)
+
+    return answer
+
+
+def of_all_seeds(a, b):
+    q, p = (variance(values) / (len(a) + len(b)) for values in (a, b))
+    return ends(fmean(a) - fmean(b), t_quantile(0.95, welch(q, p, len(a), len(b))) * sqrt(q + p))
+
+
 def small_sample(t: float) -> str:
     return (
         f"your t is always {t:g}. That is for many seeds; with few of them s itself is badly known, and t grows: ask "
@@ -162,6 +176,13 @@ COMPARISONS = {
     "seed 1 of a and seed 1 of b are no pair: each setting has a variance of its own": of_pairs,
     "your ends come from the best and the worst seeds: the more seeds, the wider it gets. Take t errors": of_extremes,
     "the numbers are rounded: return them as they are": numbers_rounded,
+    "equal means have an interval too, as wide as the seeds scatter": no_width_where(
+        lambda a, b: fmean(a) == fmean(b)
+    ),
+    "the ends are the difference itself only where *neither* setting scatters": no_width_where(
+        lambda a, b: 0 in (variance(a), variance(b))
+    ),
+    "each variance is divided by the number of its *own* seeds, not by that of all": of_all_seeds,
     "your code changes `a` itself": sorting,
 }
 
@@ -205,9 +226,20 @@ def demanded(answer: Callable, a: list, b: list, words: str) -> None:
         raise Mistake(f"{words}. On a = {a}, b = {b} you returned {got!r:.200}")
 
 
-@demand({NO_SPREAD: [interval(), zero_for_one, none_for_one, other_spread_for_one, looks_at_a_alone]})
+@demand(
+    {
+        NO_SPREAD: [
+            interval(),
+            zero_for_one,
+            none_for_one,
+            other_spread_for_one,
+            looks_at_a_alone,
+            lambda a, b: (0.0, 0.0, 0.0) if a == b else difference(a, b),
+        ]
+    }
+)
 def knows_no_spread_of_one_seed(answer):
-    for a, b in (([95.0], [60.0, 61.0]), ([60.0, 61.0], [95.0]), ([1.0], [2.0])):
+    for a, b in (([95.0], [60.0, 61.0]), ([60.0, 61.0], [95.0]), ([1.0], [2.0]), ([2.0], [2.0])):
         demanded(answer, a, b, NO_SPREAD)
 
 
@@ -231,6 +263,7 @@ exercise(
             ([71.0, 72.25, 73.0, 72.5, 70.0], [81.0, 82.0, 86.0]),
             ([90.12, 90.23, 90.41, 90.4, 90.0, 90.3, 90.1], [88.9, 90.0]),
             ([80.0, 80.0, 80.0], [79.0, 81.0, 82.0, 80.5]),
+            ([1.0, 3.0], [2.0, 2.0, 2.0]),
         ],
         COMPARISONS,
         run=unchanged("a", "b"),
@@ -290,6 +323,21 @@ def writing_into_changes(base, changes):
     return plan
 
 
+def of_the_old_type(base, change):
+    def fitted(old, new):
+        return new if old is None else type(old)(new)
+
+    return {**base, **{setting: fitted(base[setting], value) for setting, value in change.items()}}
+
+
+def sorted_plan(base, changes):
+    return {name: plan for name, plan in sorted(one_at_a_time(base, changes).items(), key=in_alphabet)}
+
+
+def in_alphabet(entry):
+    return entry[0] != "base", entry[0]
+
+
 def experiments_alone(base, changes):
     return {name: merged(base, change) for name, change in changes.items()}
 
@@ -301,6 +349,38 @@ def named_by_setting(base, changes):
 
 def plan_without_zeros(base, changes):
     return one_at_a_time(base, {name: change for name, change in changes.items() if all(change.values())})
+
+
+def refusing(wrong: Callable) -> Callable:
+    """Return a plan that refuses the changes of which wrong(base, change) is true, and no others."""
+
+    def answer(base, changes):
+        for change in changes.values():
+            if wrong(base, change):
+                raise ValueError("no change of one thing")
+        return plans(merged)(base, changes)
+
+    return answer
+
+
+@demand(
+    {
+        "an old value of 0, None or False is a value too": refusing(
+            lambda base, change: not all(base.get(setting) for setting in change)
+        )
+    }
+)
+def takes_old_values_of_0(answer):
+    for old in (0.05, 0, None, False):
+        plan = outcome(lambda f, *case: f(*case), answer, ({"decay": old}, {"more": {"decay": 0.3}}))
+        if not isinstance(plan, ValueError | AssertionError):
+            continue
+        if old:
+            return
+        raise Mistake(
+            "an old value of 0, None or False is a value too: ask with `in` whether the base has a setting. Your code "
+            f"refuses to change {{'decay': {old}}} to 0.3"
+        )
 
 
 def planned(function: Callable, base: dict, changes: dict):
@@ -344,18 +424,6 @@ def gives_each_experiment_a_dict(answer):
             "two experiments, or one of them and the base that was given, share one dict, so changing one later "
             "would change the other: make a copy for each, the base included"
         )
-
-
-def refusing(wrong: Callable) -> Callable:
-    """Return a plan that refuses the changes of which wrong(base, change) is true, and no others."""
-
-    def answer(base, changes):
-        for change in changes.values():
-            if wrong(base, change):
-                raise ValueError("no change of one thing")
-        return plans(merged)(base, changes)
-
-    return answer
 
 
 def several(base, change):
@@ -413,6 +481,7 @@ REFUSED = {
 exercise(
     one_at_a_time,
     returns_a_dict,
+    takes_old_values_of_0,
     results(
         lambda: [
             ({"lr": 0.001}, {"faster": {"lr": 0.002}}),
@@ -420,6 +489,7 @@ exercise(
             ({"pool": "token", "depth": 3, "tables": [1]}, {"deep": {"depth": 6}, "avg": {"pool": "avg"}}),
             ({"decay": 0.05, "mixup": 0.0}, {"mixup": {"mixup": 0.8}, "no decay": {"decay": 0.0}}),
             ({"clip": None, "crop": False}, {"clip": {"clip": 1.0}, "crop": {"crop": True}}),
+            ({"mixup": 0, "crop": False}, {"mixup": {"mixup": 0.5}, "crop": {"crop": "random"}}),
             (BASE, {}),
         ],
         {
@@ -442,6 +512,8 @@ exercise(
             "a new value of 0, None or False is a value too: test with `in`, not with `if value`": (
                 plan_without_zeros
             ),
+            "the new value keeps its own type: 0.5 where the base has 0 stays 0.5": plans(of_the_old_type),
+            "the experiments come in another order: keep that of `changes`, do not sort": sorted_plan,
             "your code changes `base` itself": writing_into_base,
             "your code changes `changes` itself": writing_into_changes,
         },

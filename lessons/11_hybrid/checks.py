@@ -32,6 +32,11 @@ def stride_alone(layers):
     return math.prod(stride for _, stride in layers)
 
 
+def one_stride_short(layers):
+    strides = [1, *(stride for _, stride in layers)]
+    return 1 + sum((kernel - 1) * math.prod(strides[:i]) for i, (kernel, _) in enumerate(layers))
+
+
 def popping(layers):
     field = 1
     while layers:
@@ -86,6 +91,19 @@ exercise(
             "one pixel is missing: without any layer a position is one pixel, so start with 1": walk(
                 right_step, start=0
             ),
+            "a kernel of an even size k adds k - 1 as well, and yours k: do not count by its half": walk(
+                lambda field, jump, kernel, stride: (field + 2 * (kernel // 2) * jump, jump * stride)
+            ),
+            "the strides of layers with kernel 1 are left out: such a layer sees no more, but those behind it do": walk(
+                lambda field, jump, kernel, stride: (
+                    field + (kernel - 1) * jump,
+                    jump * (stride if kernel > 1 else 1),
+                )
+            ),
+            "the stride of the layer just before is left out: *all* strides before a layer multiply": one_stride_short,
+            "without any layer a position sees 1 pixel, itself": lambda layers: (
+                layers and receptive_field(layers) or 0
+            ),
             "the field grows on both sides: you count one side of the kernel": walk(
                 lambda field, jump, kernel, stride: (field + kernel // 2 * jump, jump * stride)
             ),
@@ -116,6 +134,14 @@ def rising(curve):
     """Keep the points that are better than all with less data."""
     kept = []
     for amount, accuracy in sorted(curve.items()):
+        if not kept or accuracy > kept[-1][1]:
+            kept.append((amount, accuracy))
+    return kept
+
+
+def rising_as_given(curve):
+    kept = []
+    for amount, accuracy in curve.items():
         if not kept or accuracy > kept[-1][1]:
             kept.append((amount, accuracy))
     return kept
@@ -223,6 +249,11 @@ def by_accuracy(curve, target):
     return None if target > accuracies[-1] else float(np.exp(np.interp(target, accuracies, np.log(amounts))))
 
 
+def in_two_bases(curve, target):
+    found = data_needed(curve, target)
+    return None if found is None else 2 ** math.log10(found)
+
+
 def compares_the_last(curve, target):
     return None if target > curve[max(curve)] else data_needed(curve, target)
 
@@ -310,9 +341,10 @@ exercise(
                 reads(lambda *case: math.log(on_log(*case))),
                 reads(lambda *case: math.log10(on_log(*case))),
             ],
-            "the points come in any order: sort them by the number of pictures first": reads(
-                points=lambda curve: list(curve.items())
-            ),
+            "the points come in any order: sort them by the number of pictures first": [
+                reads(points=lambda curve: list(curve.items())),
+                reads(points=rising_as_given),
+            ],
             "where the curve reaches the target more than once, the smallest number counts": last_crossing,
             "the target rarely is one of the measured accuracies: find the two points around it, interpolate": (
                 only_where_measured
@@ -334,6 +366,11 @@ exercise(
             "the amount is rounded: return it as it is, a float": [
                 reads(lambda *case: float(int(on_log(*case)))),
                 reads(lambda *case: float(round(on_log(*case)))),
+                reads(lambda *case: float(math.ceil(on_log(*case) - 1e-9))),
+            ],
+            "the logarithm and the power that undoes it have different bases": [
+                reads(lambda *case: 2 ** math.log10(on_log(*case))),
+                in_two_bases,
             ],
             "you return the middle of the two points: how far the target lies between their accuracies counts too": (
                 reads(lambda few, low, many, high, target: math.sqrt(few * many))

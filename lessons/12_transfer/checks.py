@@ -86,7 +86,9 @@ def changed(answer, model: nn.Module, *arguments, where: str = "") -> nn.Module:
     where = where or f"with {', '.join(map(repr, arguments))}: "
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
     if isinstance(result, Exception):
-        raise stopped(result, where)
+        none = "this model has no positions, `pos_embed` is None: read nothing from them here"
+        lacking = model.pos_embed is None and "'NoneType'" in str(result)
+        raise stopped(result, where, none if lacking else "")
     if result is None:
         raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
     if result is not model:
@@ -188,9 +190,10 @@ def on_the_cpu(model, num_classes):
             lambda model, count: linear(model, count, inputs=model.head.in_features)
         ),
         "has no bias": head_of(lambda model, count: linear(model, count, start=zero_weight, bias=False)),
-        "sends a random gradient into the body": head_of(
-            lambda model, count: linear(model, count, start=lambda layer: layer)
-        ),
+        "the weight of the new head is not zero": [
+            head_of(lambda model, count: linear(model, count, start=lambda layer: layer)),
+            lambda model, count: model if count == model.head.out_features else replace_head(model, count),
+        ],
         "some classes start ahead": head_of(lambda model, count: linear(model, count, start=zero_weight)),
         "the new head cannot learn": then(replace_head, lambda model: model.head.requires_grad_(False)),
         "returned nothing": lambda model, count: None,
@@ -221,6 +224,7 @@ def replaces_the_head_alone(answer):
         ({"pos_embed": "none"}, 3),
         ({"pos_embed": "sincos"}, 3),
         ({}, 1),
+        ({}, 5),
     ]:
         model = trained(**options).train(num_classes % 2 == 1)
         before = Before(model)
@@ -257,7 +261,8 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         raise Mistake("your head has no bias: the docstring asks for weight and bias, both zero")
     if bool(head.weight.ne(0).any()):
         raise Mistake(
-            "the weight of the new head is not zero: a random head sends a random gradient into the body"
+            "the weight of the new head is not zero: whether random or of an old task, it sends a gradient into the "
+            "body that has nothing to do with the new one"
         )
     if bool(head.bias.ne(0).any()):
         raise Mistake("the bias of the new head is not zero: some classes start ahead of others")
@@ -554,7 +559,10 @@ exercise(
     freeze,
     freezes_all_other_parts,
     takes_any_module,
-    *(refused(why, (("head", part),), LATE, *known) for why, (part, *known) in UNKNOWN.items()),
+    *(
+        refused(f"with trainable=('head', {part!r}) {why}", (("head", part),), LATE, *known)
+        for why, (part, *known) in UNKNOWN.items()
+    ),
 )
 
 # -- change_resolution
@@ -703,7 +711,10 @@ stretches_learned_positions = results(
         "the CLS token takes part in the interpolation: it has no place in the picture, so keep it apart": (
             table_by(all_tokens)
         ),
-        "rows and columns are exchanged: a grid is (rows, columns)": table_by(exchanged),
+        "rows and columns are exchanged: a grid is (rows, columns)": [
+            table_by(exchanged),
+            table_by(lambda table, old, new, prefix: resample_pos_embed(table, old, new[::-1], prefix)),
+        ],
         "the new grid is turned: `img_size` is (height, width), and a grid is (rows, columns)": (
             lambda model, size: change_resolution(model, size if isinstance(size, int) else size[::-1])
         ),

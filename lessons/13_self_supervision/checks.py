@@ -740,6 +740,29 @@ def unchosen(logits, classes, chosen):
     return losses(logits, classes)[~chosen].mean()
 
 
+def unchosen_safe(logits, classes, chosen):
+    weights = 1 - chosen.float()
+    return (losses(logits, classes) * weights).sum() / weights.sum().clamp(min=1)
+
+
+def without_class_0(logits, classes, chosen):
+    return F.cross_entropy(logits.transpose(1, 2), classes.masked_fill(~chosen, 0), ignore_index=0)
+
+
+def reshaped(logits, classes, chosen):
+    b, n, k = logits.shape
+    return F.cross_entropy(logits.reshape(b, k, n), classes, reduction="none")[chosen].mean()
+
+
+def clipped(logits, classes, chosen):
+    right = logits.softmax(-1).clamp(1e-7, 1 - 1e-7).gather(-1, classes[..., None])
+    return -right.log().squeeze(-1)[chosen].mean()
+
+
+def by_first_count(logits, classes, chosen):
+    return (losses(logits, classes) * chosen).sum() / (len(chosen) * chosen[0].sum().clamp(min=1))
+
+
 def over_all(logits, classes, chosen):
     return (losses(logits, classes) * chosen).mean()
 
@@ -850,9 +873,19 @@ exercise(
         loss_cases,
         {
             "you average over all patches: others can be copied, so only corrupted ones count": everywhere,
-            "you score the patches that were *not* corrupted: turn `chosen` round": unchosen,
+            "you score the patches that were *not* corrupted: turn `chosen` round": [unchosen, unchosen_safe],
+            "patches of class 0 are lost: 0 is a class like the others, and cannot mark those that do not count": (
+                without_class_0
+            ),
+            "probabilities are cut off near 0, so a confident mistake costs too little and sends no gradient": clipped,
+            "you divide by B times the number of corrupted patches of the *first* picture: count those of all": (
+                by_first_count
+            ),
             "you divide by the number of all patches, B·N: divide by the number of corrupted ones": over_all,
-            "you set the logits of the others to 0, and they still count, with ln K each: leave them out": zeroed,
+            "you set the logits of the others to 0, and they still count, with ln K each: leave them out": [
+                zeroed,
+                lambda *case: zeroed(*case) * case[2].numel() / case[2].sum(),
+            ],
             "you average within each picture first: a patch then weighs more where few are corrupted, and "
             "a picture without any gives 0 / 0": by_picture,
             "you average within each picture first: every corrupted patch should weigh the same": by_picture_safe,
@@ -861,6 +894,8 @@ exercise(
             "these are the losses of the patches one by one: return their mean, one number": one_by_one,
             "`cross_entropy` wants the classes on the second axis, (B, K, N): transpose them, or "
             "select the patches first": not_transposed,
+            "`reshape` moves no axis, so scores of different patches are mixed: (B, N, K) becomes (B, K, N) by "
+            "`transpose(1, 2)`": reshaped,
             "you apply softmax before cross_entropy, which does it again: hand over the logits": softmax_first,
             "`nll_loss` wants log-probabilities: `cross_entropy` takes the logits": nll_of_logits,
             "the loss is minus the *logarithm* of the probability, not 1 minus the probability": without_log,

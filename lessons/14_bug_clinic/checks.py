@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
@@ -218,7 +219,11 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
             draw_with(lambda m: nn.init.xavier_normal_(m.project.weight)),
             draw_with(lambda m: m.project.weight.normal_(std=m.project.out_features**-0.5)),
         ],
-        "norm.weight has mean 0.0": draw_with(lambda m: m.norm.weight.zero_()),
+        "norm.weight has mean 0 ": draw_with(lambda m: m.norm.weight.zero_()),
+        "head.weight is left as it was": lambda model: (
+            [nn.init.normal_(p, std=0.02) for n, p in model.named_parameters() if not n.startswith("head")]
+            and model
+        ),
         "blocks.0.mlp.fc1.weight": draw_with(lambda m: [b.mlp.fc1.reset_parameters() for b in m.blocks]),
         "pos_embed repeats its numbers": [
             draw_with(
@@ -231,14 +236,17 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
 )
 def draws_as_the_docstring_says(answer):
     model = scrambled(patient(dim=96, depth=2, img_size=32))
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
     run(answer, model)
     for name, value in model.named_parameters():
         wanted_mean, wanted = wanted_draw(model, name, value)
         mean, deviation = value.mean().item(), value.std(unbiased=False).item()
         if abs(mean - wanted_mean) > 1e-6 + 0.25 * wanted or abs(deviation - wanted) > 0.15 * wanted:
+            found = f"has mean {mean:.3g} and deviation {deviation:.3g} after your function"
+            if torch.equal(value, before[name]):
+                found = "is left as it was by your function"
             raise Mistake(
-                f"{name} has mean {mean:.3f} and deviation {deviation:.3f} after your function; the docstring asks "
-                f"for mean {wanted_mean:g} and deviation {wanted:.3g}"
+                f"{name} {found}; the docstring asks for mean {wanted_mean:g} and deviation {wanted:.3g}"
             )
         if wanted and min(value.flatten(0, -2).std(axis).mean() for axis in (0, 1)) < 0.5 * wanted:
             raise Mistake(f"{name} repeats its numbers along an axis: draw each number by itself")
@@ -292,6 +300,13 @@ def joined(add: Callable) -> Callable:
     return lambda first, tokens, pos: torch.cat([first, tokens], dim=1) + add(pos)
 
 
+def channels_before_the_grid(images, model):
+    p = model.patch_size
+    windows = rearrange(images, "b c (h p1) (w p2) -> b c h w p1 p2", p1=p, p2=p)
+    tokens = model.project(windows.reshape(len(images), -1, p * p * images.shape[1]))
+    return torch.cat([model.cls_token.expand(len(images), -1, -1), tokens], dim=1) + model.pos_embed
+
+
 EARLY = "the CLS token has no position: add the positions after it has joined the patches"
 
 
@@ -313,6 +328,12 @@ compared(
         "the patches come column by column; reading order is row by row": embed("(w h) (p1 p2 c)"),
         "rows and columns are swapped inside the patches": embed("(h w) (p2 p1 c)"),
         "no token has a position: `model.pos_embed` is not added": embed(positions=joined(torch.zeros_like)),
+        "the patch tokens are multiplied by sqrt(D): they go in as `project` makes them": embed(
+            positions=lambda first, x, pos: torch.cat([first, x * pos.shape[-1] ** 0.5], dim=1) + pos
+        ),
+        "the axis of the channels stands before the grid when you reshape, so patches are mixed: bring it behind": (
+            channels_before_the_grid
+        ),
         "all tokens have the same position": embed(positions=joined(lambda pos: pos[:, :1])),
         EARLY: embed(positions=lambda first, x, pos: torch.cat([first, x + pos[:, 1:]], dim=1)),
         EARLY + "; and every patch has the position of its neighbour": embed(
@@ -338,6 +359,14 @@ def attention(
         return finish(block.proj, heads, scores, weights) if finish else (block.proj(heads), weights)
 
     return answer
+
+
+def looks_back(tokens, block):
+    qkv = rearrange(block.qkv(tokens), "b t (three h d) -> three b h t d", three=3, h=block.num_heads)
+    scores = qkv[0] @ qkv[1].mT * qkv.shape[-1] ** -0.5
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    weights = scores.masked_fill(later, -math.inf).softmax(dim=-1)
+    return block.proj(rearrange(weights @ qkv[2], "b h t d -> b t (h d)")), weights
 
 
 def attend_cases():
@@ -371,6 +400,7 @@ compared(
         ),
         "queries and keys are swapped": attention(order=(1, 0, 2)),
         "queries and values are swapped": attention(order=(2, 1, 0)),
+        "a token sees itself and those before it alone, as in a language model: it should see all of them": looks_back,
         "the second value should be the weights, after the softmax": attention(
             finish=lambda proj, heads, scores, weights: (proj(heads), scores)
         ),
@@ -462,6 +492,9 @@ compared(
         "both branches read the same stream; the MLP should read what attention has added to": (
             lambda x, b, a: x + a(b.norm1(x), b)[0] + b.mlp(b.norm2(x))
         ),
+        "each sum is halved: a branch adds to the stream, and nothing is divided": branches(
+            lambda x, b, a: attention_branch(x, b, a) / 2, lambda x, b: mlp_branch(x, b) / 2
+        ),
         "attention is missing": branches(lambda x, b, a: x),
         "the MLP is missing": branches(second=lambda x, b: x),
     },
@@ -485,7 +518,8 @@ def classify_cases():
     ):
         model = spread_weights(patient(img_size=8, **options))
         cases.append((torch.randn(batch, tokens, options["dim"]), model))
-    return cases
+    small = spread_weights(patient(img_size=8, dim=12))
+    return [*cases, (1e-3 * torch.randn(2, 4, 12), small)]
 
 
 compared(
@@ -506,6 +540,15 @@ compared(
         "you return scores for every token; one vector a picture is wanted": reading(lambda x: x),
         "you return the number of the best class; the scores of all K classes are wanted": reading(
             lambda x: x[:, 0], lambda logits: logits.argmax(dim=-1)
+        ),
+        "the norm has an `eps` of its own, which counts for small tokens: call `model.norm`": lambda x, model: (
+            model.head(F.layer_norm(x[:, 0], x.shape[-1:], model.norm.weight, model.norm.bias))
+        ),
+        "the token is added to its norm, as in a branch: here the norm alone goes on": lambda x, model: (
+            model.head(x[:, 0] + model.norm(x[:, 0]))
+        ),
+        "between norm and head stands a tanh: there is no hidden layer here": lambda x, model: model.head(
+            model.norm(x[:, 0]).tanh()
         ),
     },
 )
@@ -582,7 +625,16 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
             groups_of(with_params(lambda params: copy.deepcopy(params))),
         ],
         "in no groups": groups_of(lambda groups, model: groups[:1]),
-        "in 2 groups": groups_of(repeats_all),
+        "is listed 2 times": [
+            groups_of(repeats_all),
+            lambda model, decay: [
+                {
+                    "params": [p for part in model.modules() for p in part.parameters() if wanted(p)],
+                    "weight_decay": decay * wanted(torch.zeros(1, 1)),
+                }
+                for wanted in (lambda p: p.ndim == 2, lambda p: p.ndim != 2)
+            ],
+        ],
     }
 )
 def puts_each_parameter_in_one_group(answer):
@@ -597,10 +649,15 @@ def puts_each_parameter_in_one_group(answer):
                 "those, and the model would never learn"
             )
         for name, count in places.items():
-            if count != 1:
+            if not count:
                 raise Mistake(
-                    f"{name} of {described} is in {count or 'no'} groups: every parameter belongs in exactly one"
-                    + ("" if count else "; one in none is never trained")
+                    f"{name} of {described} is in no groups: every parameter belongs in exactly one; one in none is "
+                    "never trained"
+                )
+            if count > 1:
+                raise Mistake(
+                    f"{name} of {described} is listed {count} times: every parameter belongs in exactly one group, "
+                    "and there once"
                 )
 
 
@@ -725,7 +782,8 @@ def demand_whole(targets: Tensor) -> None:
     if not near(torch.tensor(sums), torch.ones(len(sums))):
         astray, _ = apart(max(sums, key=lambda total: abs(total - 1)), 1.0, 3)
         raise Mistake(
-            f"some targets sum to {astray}, not to 1: the partner gives 1 - share, also where it has the same class"
+            f"some targets sum to {astray}, not to 1: a picture gives `share` of its target, the partner 1 - share of "
+            "its own as it was given, also where both have the same class"
         )
 
 
@@ -825,8 +883,8 @@ def score_cases():
     labels = images.flatten(1).argmax(dim=1)
     ranks = images[-3:].flatten(1).argsort(dim=1)
     labels[-3:-1], labels[-1] = ranks[:-1, 3], ranks[-1, 0]  # for one picture the lowest score is right
-    sizes = ((14, 5), (13, 4), (14, 14), (12, 500))
-    return [(Scores().train(), images[:n], labels[:n], batch_size) for n, batch_size in sizes]
+    sizes = ((14, 5, 1.0), (13, 4, 0.1), (14, 14, 1.0), (12, 500, 1.0))  # scores near one another, too
+    return [(Scores().train(), by * images[:n], labels[:n], batch_size) for n, batch_size, by in sizes]
 
 
 def scoring(finish: Callable, pick: Callable = lambda logits: logits.argmax(1)) -> Callable:
@@ -846,6 +904,14 @@ def share_right(hits):
 
 
 right_score = scoring(share_right)
+
+
+def counts_full_batches(model, images, labels, batch_size=500):
+    return (
+        right_score(model, images, labels, batch_size)
+        * len(images)
+        / (-(-len(images) // batch_size) * batch_size)
+    )
 
 
 def in_training_mode_afterwards(model, images, labels, batch_size=500):
@@ -912,6 +978,22 @@ clinic(
             "you take the class with the *lowest* score: the largest one is the model's choice": scoring(
                 share_right, lambda logits: logits.argmin(1)
             ),
+            "a picture counts if its class has the highest score, however small its probability is": scoring(
+                share_right, lambda logits: logits.argmax(1).where(logits.softmax(1).amax(1) > 0.5, -1)
+            ),
+            "the last batch is lost: it has fewer pictures, and they count too": scoring(
+                lambda hits: torch.cat([part for part in hits if len(part) == len(hits[0])]).mean().item()
+            ),
+            "the hits of the last batch are lost, but you divide by all pictures": scoring(
+                lambda hits: (
+                    sum(part.sum().item() for part in hits if len(part) == len(hits[0]))
+                    / len(torch.cat(hits))
+                )
+            ),
+            "you take every batch for a full one: the last has fewer pictures": [
+                scoring(lambda hits: torch.cat(hits).sum().item() / (len(hits) * len(hits[0]))),
+                counts_full_batches,
+            ],
         },
     ),
     scores_in_evaluation_mode_and_in_batches,

@@ -99,23 +99,22 @@ def pool_merged(query, k, v, num_prefix_tokens=1):
     return pooled.flatten(1), weights
 
 
-def merge_sources_first(tokens, k, sizes, r, num_prefix_tokens=1):
-    place = torch.arange(num_prefix_tokens, tokens.shape[1])
-    sources, targets = place[place % 2 == 0], place[place % 2 == 1]
-    if r > len(sources):
+def merge_in_lists(tokens, k, sizes, r, num_prefix_tokens=1):
+    count = tokens.shape[1]
+    sources = [place for place in range(num_prefix_tokens, count) if place % 2 == 0]
+    targets = [place for place in range(num_prefix_tokens, count) if place % 2]
+    if r > len(sources) or (r and not targets):
         raise ValueError(f"there are {len(sources)} sources")
-    unit = k / k.norm(dim=-1, keepdim=True)
-    best, nearest = torch.einsum("bsd,btd->bst", unit[:, sources], unit[:, targets]).max(dim=-1)
-    order = best.argsort(dim=-1, descending=True)
     found = []
-    for picture, size, ranks, near in zip(tokens, sizes, order, nearest, strict=True):
-        gone, kept = ranks[:r], ranks[r:].sort().values
-        total = (picture * size[:, None])[targets].index_add(
-            0, near[gone], (picture * size[:, None])[sources[gone]]
-        )
-        count = size[targets].index_add(0, near[gone], size[sources[gone]])
-        front = torch.cat([torch.arange(num_prefix_tokens), sources[kept]])
-        found.append((torch.cat([picture[front], total / count[:, None]]), torch.cat([size[front], count])))
+    for picture, keys, size in zip(tokens, k, sizes, strict=True):
+        pairs = [
+            max((float(F.cosine_similarity(keys[s], keys[t], 0)), -t, s) for t in targets) for s in sources
+        ]
+        parts = {place: [place] for place in range(count)}
+        for _, target, source in sorted(pairs, reverse=True)[:r]:
+            parts[-target] += parts.pop(source)
+        means = [size[p] @ picture[p] / size[p].sum() for p in parts.values()]
+        found.append((torch.stack(means), torch.stack([size[p].sum() for p in parts.values()])))
     return tuple(torch.stack(part) for part in zip(*found, strict=True))
 
 
@@ -171,5 +170,5 @@ RIGHT = {
     "qk_norm": [qk_norm_by_formula, qk_norm_in_one],
     "rope_2d": [rope_interleaved, rope_by_complex_numbers],
     "attention_pool": [pool_by_fused_attention, pool_by_mask],
-    "merge_tokens": [merge_sources_first, merge_by_matrix],
+    "merge_tokens": [merge_in_lists, merge_by_matrix],
 }

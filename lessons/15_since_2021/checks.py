@@ -11,6 +11,7 @@ from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.words import difference
 
 
 def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -133,6 +134,12 @@ exercise(
                 norming(lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale),
                 norming(lambda x, scale, eps: F.normalize(x, dim=-1) * scale),
             ],
+            "the scale is used as 1 + scale: it is the factor itself": norming(
+                lambda x, scale, eps: usual(x, 1 + scale, eps)
+            ),
+            "the scale comes before the norm, which takes most of it away again: multiply afterwards": norming(
+                lambda x, scale, eps: usual(x * scale, 1, eps)
+            ),
             "the learned scales are not used": norming(lambda x, scale, eps: usual(x, 1, eps)),
             "the two scales are swapped: q_scale belongs to the queries": swaps_the_scales,
             "the variance divides by d, yours by d - 1: `unbiased=False`": [
@@ -253,6 +260,13 @@ def turns_cls(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
     ), v
 
 
+def angles_behind_patches(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    none_in_front = rotating(
+        apply=lambda q, k, v, table: turns_both(q, k, v, F.pad(table, (0, 0, 0, num_prefix_tokens)))
+    )
+    return none_in_front(q, k, v, grid_size, 0, temperature)
+
+
 def other_temperature(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
     return rope_2d(q, k, v, grid_size, num_prefix_tokens)
 
@@ -271,7 +285,8 @@ def any_number_of_tokens(q, k, v, grid_size, num_prefix_tokens=1, temperature=10
         "the values are turned too: only queries and keys meet in a score": rotating(
             apply=lambda q, k, v, t: (turn(q, t), turn(k, t), turn(v, t))
         ),
-        "CLS has no place, but it is turned": turns_cls,
+        "with num_prefix_tokens = 1, one of the 1 in front is turned": turns_cls,
+        "with num_prefix_tokens = 2, one of the 2 in front is turned": angles_behind_patches,
     }
 )
 def leaves_values_and_prefix(answer):
@@ -284,7 +299,8 @@ def leaves_values_and_prefix(answer):
         for mine, given in zip(triple(answer, inputs, GRID, prefix), inputs, strict=True):
             if not same(mine[:, :, :prefix], given[:, :, :prefix]):
                 raise Mistake(
-                    "CLS has no place, but it is turned: leave all `num_prefix_tokens` in front as they are"
+                    f"with num_prefix_tokens = {prefix}, one of the {prefix} in front is turned, but they have no "
+                    "place: leave them as they are, and let the angles of the patches begin behind all of them"
                 )
 
 
@@ -303,7 +319,7 @@ def keeps_lengths(answer):
         if not same(mine.norm(dim=-1), given.norm(dim=-1)):
             raise Mistake(
                 f"a rotation keeps the length of every {name}, yours changes it: a point (a, b) becomes "
-                "(a·cos - b·sin, a·sin + b·cos)"
+                "(a·cos - b·sin, a·sin + b·cos), with one angle for both numbers of the pair"
             )
 
 
@@ -440,8 +456,34 @@ def hides_cls_with_zero(query, k, v, num_prefix_tokens=1):
     return torch.einsum("bht,bhtd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
 
 
+def prefix_behind(query, k, v, num_prefix_tokens=1):
+    stop = k.shape[2] - num_prefix_tokens
+    return attention_pool(query, k[:, :, :stop], v[:, :, :stop], 0)
+
+
 def one_query_for_all(query, k, v, num_prefix_tokens=1):
     return attention_pool(query[:1].expand_as(query), k, v, num_prefix_tokens)
+
+
+@demand(
+    {
+        "with scores in the hundreds your softmax overflows or divides 0 by 0": [
+            reading(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True)),
+            reading(
+                lambda scores: (
+                    (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(-1, keepdim=True)
+                )
+            ),
+        ]
+    }
+)
+def stands_large_scores(answer):
+    large = (600 * drawn(2, 4), *qkv(2, 2, 5, 4)[:2])
+    if difference(answer(*large), attention_pool(*large)):
+        raise Mistake(
+            "with scores in the hundreds your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
+            "exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, which does it"
+        )
 
 
 @demand({"no gradient reaches `query`": lambda query, *rest: attention_pool(query.detach(), *rest)})
@@ -482,8 +524,16 @@ exercise(
                 read=lambda weights, k, v: (weights[..., None] * v).mean(-2)
             ),
             "all heads use the first query: each has its own": one_query_for_all,
+            "the queries of all heads are added up: each head asks with its own": (
+                lambda query, *rest: attention_pool(query.sum(0).expand_as(query), *rest)
+            ),
+            "the last tokens are left out, and CLS is read: the prefix stands in front": prefix_behind,
+            "the keys are scaled to length 1: the scores are products with the keys as they are": (
+                lambda query, k, v, *rest: attention_pool(query, F.normalize(k, dim=-1), v, *rest)
+            ),
         },
     ),
+    stands_large_scores,
     lets_the_query_learn,
 )
 
@@ -506,8 +556,11 @@ class Merging:
         chosen = self.choose(best)[:r]
         gone, into = sources[chosen], targets[nearest[chosen]]
         tokens, sizes = self.put(tokens.clone(), sizes.clone(), gone, into)
-        stays = [place for place in range(len(tokens)) if place not in gone.tolist()]
+        stays = self.order([i for i in range(len(tokens)) if i not in gone.tolist()], prefix, len(gone))
         return tokens[stays], sizes[stays]
+
+    def order(self, stays, prefix, r):
+        return stays
 
     def first(self, prefix):
         return prefix
@@ -552,6 +605,11 @@ def equal_shares(self, tokens, sizes, gone, into):
     return Merging.put(self, tokens, ones, gone, into)[0], count
 
 
+def target_weighs_one(self, tokens, sizes, gone, into):
+    weights = torch.ones_like(sizes).index_put((gone,), sizes[gone])
+    return Merging.put(self, tokens, weights, gone, into)[0], Merging.put(self, tokens, sizes, gone, into)[1]
+
+
 def sums(self, tokens, sizes, gone, into):
     for source, target in zip(gone.tolist(), into.tolist(), strict=True):
         tokens[target] += tokens[source]
@@ -571,18 +629,8 @@ def refuses_nothing(tokens, k, sizes, r, num_prefix_tokens=1):
     return merge_tokens(tokens, k, sizes, min(r, most), num_prefix_tokens)
 
 
-def in_any_order(answer: Callable, tokens, k, sizes, r, num_prefix_tokens=1) -> object:
-    """Run an answer; the patch tokens that are left may come in any order, so they are sorted by their first number."""
-    got = answer(tokens, k, sizes, r, num_prefix_tokens)
-    if not isinstance(got, tuple | list) or len(got) != 2 or not all(isinstance(x, Tensor) for x in got):
-        return got
-    left, counts = got
-    if left.ndim != 3 or counts.shape != left.shape[:2] or left.shape[1] < num_prefix_tokens:
-        return got
-    order = left[:, num_prefix_tokens:, 0].argsort(dim=1) + num_prefix_tokens
-    prefix = torch.arange(num_prefix_tokens).expand(len(left), -1)
-    order = torch.cat([prefix, order], dim=1)
-    return left.gather(1, order[..., None].expand_as(left)), counts.gather(1, order)
+def sources_first(self, stays, prefix, r):
+    return sorted(stays, key=lambda place: (place >= prefix, place % 2)) if r else stays
 
 
 def scene(batch: int, count: int, dim: int, r: int, *prefix: int, seed: int = 0) -> tuple:
@@ -620,6 +668,9 @@ exercise(
             "source and target count alike in your mean: weight each with its size": merging(
                 put=equal_shares
             ),
+            "a target counts as one patch in your mean: weight it with its size too": merging(
+                put=target_weighs_one
+            ),
             "you add the tokens: a target becomes the mean, each token weighted with its size": merging(
                 put=sums
             ),
@@ -647,11 +698,15 @@ exercise(
             "the first r sources go, whatever they are like: take the most similar ones": merging(
                 choose=lambda self, best: torch.arange(len(best))
             ),
+            "the tokens are right, but not their order: those that stay keep the order of the sequence": [
+                merging(order=sources_first),
+                merging(order=lambda self, stays, prefix, r: sources_first(self, stays, prefix, 1)),
+                merging(order=lambda self, stays, prefix, r: stays[:prefix] + stays[prefix:][::-1]),
+            ],
             "sources find the target that is least like them": merging(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
             ),
         },
-        run=in_any_order,
     ),
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
 )

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from vit_course.attention import check_heads
 from vit_course.classroom.checks import diagnose
 from vit_course.classroom.checks.compare import compare, compare_modules
 from vit_course.classroom.checks.explain.defaults import default_astray, demand_defaults
@@ -148,6 +149,11 @@ def test_another_shape_is_explained_by_its_axes(change, words):
         (lambda y: y.exp(), "each number is `exp` of what it should be"),
         (lambda y: y.abs(), "the signs are lost: each number is the absolute value of what it should be"),
         (lambda y: y.relu(), "numbers below 0 have become 0"),
+        (
+            lambda y: y.round(decimals=2),
+            "the numbers are rounded to 2 digits behind the point: return them as they are",
+        ),
+        (lambda y: y.ceil(), "the numbers are rounded up to whole ones: return them as they are"),
         (lambda y: y.softmax(-1), "a softmax is done once too often, over the numbers of a token"),
         (
             lambda y: y - y.mean(1, True),
@@ -232,6 +238,74 @@ def test_a_missing_softmax_is_noticed():
         return x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]
 
     assert explanation(scores, attention, TOKENS) == "a softmax is missing, over the keys"
+
+
+def scored(x):
+    """Return the scores before the softmax of `attention`."""
+    return x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]
+
+
+@pytest.mark.parametrize(
+    ("weigh", "words"),
+    [
+        (
+            lambda x: (scored(x) * x.shape[2] ** -0.5).softmax(-1),
+            "before the softmax your scores are 1/sqrt(D) times what they should be",
+        ),
+        (
+            lambda x: (2 * scored(x)).softmax(-1),
+            "before the softmax your scores are twice what they should be",
+        ),
+        (
+            lambda x: (
+                scored(x).masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1) > 0, -math.inf).softmax(-1)
+            ),
+            "each query sees the keys up to its own place alone, as in a language model: here it sees all of them",
+        ),
+        (
+            lambda x: scored(x).index_fill(2, torch.tensor([0]), -math.inf).softmax(-1),
+            "some of your weights are 0, and the others are right but for their sum: nothing is to be left out",
+        ),
+        (lambda x: (scored(x) ** 3 + x[:, :1].mean(2, True)).softmax(-1).cos().softmax(-1), ""),
+    ],
+)
+def test_weights_are_explained_by_their_scores(weigh, words):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        cases = [(torch.randn(b, t, d),) for b, t, d in ((1, 3, 4), (2, 4, 6), (3, 5, 9))]
+    assert explanation(weigh, attention, cases) == words
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda a, b: (a or 0.0, b), "where something is missing, None is wanted, and you return a number"),
+        (
+            lambda a, b: (math.nan if a is None else a, b),
+            "None is wanted, and you return nan, which is a number",
+        ),
+    ],
+)
+def test_a_number_in_the_place_of_none_is_noticed(answer, words):
+    cases = [(1.5, 2.0), (None, 2.5), (None, 3.0)]
+    assert words in explanation(answer, lambda a, b: (a, b), cases)
+
+
+def test_a_number_in_the_place_of_none_is_not_all_where_another_number_is_wrong():
+    answer = lambda a, b: (a or 0.0, -b)  # noqa: E731
+    assert "None" not in explanation(answer, lambda a, b: (a, b), [(1.5, 2.0), (None, 2.5), (None, 3.0)])
+
+
+def test_entries_in_another_order_are_noticed():
+    cases = [({"b": 1, "a": 2, "d": 3, "c": 4, "e": 5},), ({"x": 1},)]
+    words = explanation(lambda given: sorted(given.items()), lambda given: list(given.items()), cases)
+    assert words == "the entries are right, but they stand in another order"
+
+
+def test_a_known_mistake_is_recognised_in_another_kind_of_number():
+    known = [(lambda a, b: a - b, "a quotient was asked for")]
+    words = explanation(lambda a, b: float(a - b), lambda a, b: a / b, [(6, 4), (9, 5)], known)
+    assert words == "a quotient was asked for"
 
 
 @pytest.mark.parametrize(
@@ -573,6 +647,13 @@ def refuses(*_):
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():
+    answer = lambda x: check_heads(x.shape[1], 2) or tokens(x)  # noqa: E731
+    assert stopped(answer, tokens, TOKENS) == (
+        "this input is allowed, but `check_heads` refuses what your code hands to it: is it the right thing?"
+    )
 
 
 def test_an_error_raised_for_what_is_allowed_is_called_a_refusal():

@@ -83,8 +83,8 @@ def train_one_epoch(
     """Train a model on every picture once, in a new random order: one step of the optimiser for each batch.
 
     A step is: the logits of the batch; their mean cross-entropy, the loss; its gradients, of this batch alone, with
-    nothing left over from the step before; then the optimiser moves the weights. The last batch is smaller when
-    `batch_size` does not divide N. It is trained on too.
+    nothing left over from the step before, or from before the call; then the optimiser moves the weights. The last
+    batch is smaller when `batch_size` does not divide N. It is trained on too.
 
     Args:
         model: maps images (B, C, H, W) to logits (B, K). It trains in training mode, and is left in it.

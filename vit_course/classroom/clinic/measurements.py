@@ -151,12 +151,17 @@ def spread_of_scores(patient: Patient) -> Finding:
     measured = f"{shown(factor, 1, 1e-2)} times q·k/sqrt(d)"
     if not likeness > 0.99:
         measured = f"not that of q·k, with which the scores correlate by {likeness:.2f}"
-        measured = (
-            measured
-            if math.isfinite(likeness)
-            else "not to be read: a weight is below 0, or none is above it"
-        )
+        measured = measured if math.isfinite(likeness) else f"not to be read: {unreadable(weights)}"
     return Finding("spread of the scores", measured, "1.00 times", abs(factor - 1) < 1e-2 and likeness > 0.99)
+
+
+def unreadable(weights: Tensor) -> str:
+    """Say why weights have no logarithms that differ."""
+    if (weights < 0).any():
+        return "a weight is below 0"
+    if (weights == 0).any():
+        return f"{(weights == 0).double().mean().item():.0%} of the weights are 0, and so these tokens are not seen"
+    return "weights are nan or infinite" if not weights.isfinite().all() else "all weights are alike"
 
 
 def centred(scores: Tensor) -> Tensor:

@@ -181,6 +181,63 @@ def other_function(given: list[Result]) -> str:
     )
 
 
+def rounded(given: list[Result]) -> str:
+    """Notice the wanted numbers, rounded: of single ones two digits must tell, one may agree by chance."""
+    few = all(r.want.numel() == 1 for r in given) and sum(not r.right for r in given) < 3
+    slips: list[Slip] = [
+        (f"the numbers are rounded to {k} digits behind the point", lambda x, k=k: x.round(decimals=k))
+        for k in range(2, 5)
+    ]
+    if not few:
+        slips += [
+            ("the numbers are rounded to one digit behind the point", lambda x: x.round(decimals=1)),
+            ("the numbers are rounded up to whole ones", torch.ceil),
+            ("the numbers are rounded down to whole ones", torch.floor),
+        ]
+    words = first_fit(given, slips)
+    return f"{words}: return them as they are" if words and any(bool(r.got.any()) for r in given) else ""
+
+
+def scores(given: list[Result]) -> str:
+    """Explain weights that sum to 1 over the last axis by their scores, those before the softmax."""
+    if any(r.got.shape != r.want.shape or not r.want.ndim or bool((r.want <= 0).any()) for r in given):
+        return ""
+    if not all(same(x.sum(-1), torch.ones_like(x.sum(-1))) for r in given for x in (r.got, r.want)):
+        return ""
+    wrong = [r for r in given if not r.right]
+    if all(bool((r.got == 0).any()) for r in wrong):
+        return left_out(wrong)
+    if any(bool((r.got <= 0).any()) for r in given):
+        return ""
+    logs = [Result(*(centred(x.log()) for x in (r.got, r.want)), r.arguments, r.axes) for r in given]
+    logs = [r for r in logs if r.want.abs().amax() > 1e-6]  # weights that are all alike tell nothing
+    ratios = fitted(logs, lambda r: (r.got * r.want).sum() / r.want.square().sum(), torch.mul)
+    if not ratios or 0 in ratios:
+        return ""
+    alike = all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios)
+    much = times(ratios[0]) if alike else f"{by_sizes(logs, ratios)} times"
+    return f"before the softmax your scores are {much} what they should be" if much != " times" else ""
+
+
+def centred(x: Tensor) -> Tensor:
+    """Subtract the mean over the last axis."""
+    return x - x.mean(-1, keepdim=True)
+
+
+def left_out(wrong: list[Result]) -> str:
+    """Explain weights that are 0 where none should be, while the others are right but for their sum."""
+    hidden = [r.got == 0 for r in wrong]
+    rest = [r.want.masked_fill(zero, 0) for r, zero in zip(wrong, hidden, strict=True)]
+    if not all(same(r.got, x / x.sum(-1, keepdim=True)) for r, x in zip(wrong, rest, strict=True)):
+        return ""
+    later = [
+        torch.ones(zero.shape[-2:], dtype=torch.bool).triu(1) if zero.ndim > 1 else ~zero for zero in hidden
+    ]
+    if all(torch.equal(zero, mask.expand_as(zero)) for zero, mask in zip(hidden, later, strict=True)):
+        return "each query sees the keys up to its own place alone, as in a language model: here it sees all of them"
+    return "some of your weights are 0, and the others are right but for their sum: nothing is to be left out"
+
+
 def along(names: list[tuple[str, str]], words: str) -> Iterator[Slip]:
     """Yield what may be done along each axis."""
     for i, (_, many) in enumerate(names):

@@ -14,6 +14,8 @@ from vit_course.classroom.checks.explain.numbers import (
     off_by_lines,
     offset,
     other_function,
+    rounded,
+    scores,
     term,
     undefined,
 )
@@ -62,7 +64,7 @@ def explain_numbers(given: list[Result], looks: Sequence[Callable]) -> str:
     distinct = len(torch.cat([r.want[~r.want.isnan()] for r in wrong]).unique())
     scalar = all(r.want.numel() == r.got.numel() == 1 for r in given)
     if distinct < 3 or (scalar and len(wrong) < 3):
-        looks = [look for look in looks if look in (shape, axes_moved)]
+        looks = [look for look in looks if look in (shape, axes_moved, rounded)]
     elif scalar:
         looks = [look for look in looks if look in SCALAR]
     else:
@@ -95,7 +97,7 @@ def part(given: list[Result]) -> str:
     return ""
 
 
-SCALAR = (constant, factor, offset, term, other_function)
+SCALAR = (constant, factor, offset, term, rounded, other_function)
 """What may explain single numbers, the simplest first."""
 
 
@@ -108,7 +110,9 @@ SURE = (
     offset,
     term,
     of_arguments,
+    rounded,
     other_function,
+    scores,
     elsewhere,
     made_of_arguments,
 )

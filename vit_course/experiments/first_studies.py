@@ -12,7 +12,6 @@ from vit_course.experiments.experiment import Experiment, Pretraining
 from vit_course.recipes import MIXED, RAND_AUGMENT, RECIPES
 from vit_course.train import TrainConfig
 
-LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 LABELS = (0.01, 0.1, 1.0)
 PICTURES = 10_000
@@ -31,7 +30,7 @@ SHORT = replace(BASE, epochs=5)
 
 def first_studies() -> dict[str, Experiment]:
     """Describe the run of each record, by the name of its file without the ending."""
-    studies = (ladder, comparison, fractions, hybrid, choices, transfer, resolution, masked)
+    studies = (comparison, fractions, hybrid, choices, transfer, resolution, masked)
     return {run.stem.replace("/", "-"): run for study in studies for run in study()}
 
 
@@ -47,15 +46,6 @@ def equal_steps(config: TrainConfig, fraction: float) -> TrainConfig:
     """Change epochs so that a fraction of the pictures is shown for as many steps."""
     steps = PICTURES // config.batch_size
     return replace(config, epochs=round(10 * steps / (round(PICTURES * fraction) // config.batch_size)))
-
-
-def ladder() -> Iterator[Experiment]:
-    """Lesson 07."""
-    for step in LADDER:
-        yield from seeded(3, "ladder", step, "Nano/8", first_recipe(step))
-    for name, epochs in (("drop-path", 10), ("longer", 30)):
-        config = first_recipe("mixed", epochs)
-        yield from seeded(3, "ladder", name, "Nano/8", config, options={"drop_path_rate": 0.1})
 
 
 def comparison() -> Iterator[Experiment]:

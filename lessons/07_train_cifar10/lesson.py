@@ -298,8 +298,9 @@ plots.show(
 #
 # The **ladder** starts plain, and each step keeps what the step before had. The third step is a large one: another optimiser,
 # warm-up, decay and clipping, which shortens a gradient that is too long. The runs were recorded by
-# `python -m vit_course experiments ladder`. All numbers below are read from the records. The last line, where it is recorded,
-# is one matrix on raw pixels, trained on as many pictures: the **linear classifier**. A model below it has not learned to see.
+# `python -m vit_course experiments ladder`. All numbers below are read from the records. (The times are the clock's, on a
+# machine that did other work too: all steps cost about the same.) The last line, where it is recorded, is one matrix on raw
+# pixels, trained on as many pictures: the **linear classifier**. A model below it has not learned to see.
 #
 # > **Predict.** Which step brings most? Does any step lose?
 

@@ -14,15 +14,6 @@ def image_grid_reshape_only(images, columns):
     return images.reshape(c, b // columns * h, columns * w)
 
 
-def image_grid_float_canvas(images, columns):
-    b, c, h, w = images.shape
-    sheet = torch.zeros(c, b // columns * h, columns * w)
-    for i, image in enumerate(images):
-        y, x = i // columns * h, i % columns * w
-        sheet[:, y : y + h, x : x + w] = image
-    return sheet
-
-
 def image_grid_misses_last(images, columns):
     b, c, h, w = images.shape
     sheet = images.new_zeros(c, b // columns * h, columns * w)
@@ -171,14 +162,61 @@ def normalize_numpy(images, mean, std):
     return torch.from_numpy(values).to(images.device)
 
 
+def image_grid_canvas(images: Tensor, columns: int) -> Tensor:
+    batch, channels, height, width = images.shape
+    canvas = torch.zeros(channels, batch // columns * height, columns * width)
+    for i in range(batch):
+        r, k = divmod(i, columns)
+        canvas[:, r * height : (r + 1) * height, k * width : (k + 1) * width] = images[i]
+    return canvas
+
+
+def image_grid_sides_swapped(images: Tensor, columns: int) -> Tensor:
+    b, c, h, w = images.shape
+    rows = b // columns
+    return images.reshape(rows, columns, c, h, w).permute(2, 0, 3, 1, 4).reshape(c, rows * w, columns * h)
+
+
+def image_grid_woven_columns(images: Tensor, columns: int) -> Tensor:
+    return rearrange(images, "(r k) c h w -> c (r h) (w k)", k=columns)
+
+
+def normalize_keeps_double(images, mean, std):
+    mean, std = (torch.as_tensor(s, dtype=torch.float32, device=images.device) for s in (mean, std))
+    if mean.numel() != images.shape[-3] or std.numel() != images.shape[-3]:
+        raise ValueError(f"{images.shape[-3]} channels, {mean.numel()} means, {std.numel()} deviations")
+    values = images if images.is_floating_point() else images / 255
+    return (values - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+
+
+def normalize_folds_255(images, mean, std):
+    mean, std = (torch.as_tensor(s, dtype=torch.float32, device=images.device) for s in (mean, std))
+    if mean.numel() != images.shape[-3] or std.numel() != images.shape[-3]:
+        raise ValueError(f"{images.shape[-3]} channels, {mean.numel()} means, {std.numel()} deviations")
+    return (images.float() - 255 * mean.view(-1, 1, 1)) / (255 * std.view(-1, 1, 1))
+
+
 UNSEEN = {
     "image_grid": [
         ("a bare reshape, no axis is moved", image_grid_reshape_only),
-        ("the sheet is always float32, whatever the dtype of the pictures", image_grid_float_canvas),
         ("the loop ends one picture too early, the last place stays black", image_grid_misses_last),
         ("the rows are stacked from the bottom upwards", image_grid_bottom_up),
         ("the channels come last, as matplotlib wants them", image_grid_channels_last),
         ("column by column, and turned into floats divided by 255", image_grid_columns_and_scaled),
+        (
+            "moves the axes rightly but reshapes to rows·W and columns·H, so pictures that are not "
+            "square are scrambled",
+            image_grid_sides_swapped,
+        ),
+        (
+            "fills a canvas of torch.zeros without a dtype, so uint8 pictures come back as float32",
+            image_grid_canvas,
+        ),
+        (
+            "writes (w k) in place of (k w) for the width, so the pixel columns of neighbouring "
+            "pictures are woven into each other",
+            image_grid_woven_columns,
+        ),
     ],
     "normalize": [
         ("float pictures, in 0..1 already, are divided by 255 too", normalize_always_divides),
@@ -190,6 +228,16 @@ UNSEEN = {
             normalize_guesses_the_range,
         ),
         ("mean has four axes, so a single picture (C, H, W) gets a batch axis", normalize_batches_only),
+        (
+            "multiplies mean and std by 255 for every dtype, so float images in 0..1 are treated as "
+            "if they were in 0..255",
+            normalize_folds_255,
+        ),
+        (
+            "converts whole numbers only and leaves float64 images as they are, so the result is "
+            "float64 and not float32",
+            normalize_keeps_double,
+        ),
     ],
 }
 STYLES = {

@@ -4,11 +4,12 @@ Nothing in the checks was written for them. They are read by a test, and by nobo
 """
 
 import math
+from itertools import product
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 
 from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size, patchify
 
@@ -28,11 +29,6 @@ def count_patches_adds(img_size, patch_size):
 def count_patches_squares_only(img_size, patch_size):
     rows, _ = grid_size(img_size, patch_size)
     return rows**2
-
-
-def count_patches_with_cls(img_size, patch_size):
-    rows, columns = grid_size(img_size, patch_size)
-    return rows * columns + 1
 
 
 def count_patches_checks_height(img_size, patch_size):
@@ -80,13 +76,6 @@ def count_patches_by_area(img_size, patch_size):
     if not fits:
         raise ValueError(f"patches of {(p1, p2)} do not fill an image of {(h, w)}")
     return (h * w) // (p1 * p2)
-
-
-def patchify_columns_first(images, patch_size):
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    return rearrange(images, "b c (h p1) (w p2) -> b (w h) (p1 p2 c)", p1=p1, p2=p2)
 
 
 def patchify_transposed_inside(images, patch_size):
@@ -185,11 +174,6 @@ def unpatchify_three_channels(patches, patch_size, grid_size):
     p1, p2, rows, columns = _fits(patches, patch_size, grid_size)
     x = patches.reshape(patches.shape[0], rows, columns, p1, p2, 3)
     return x.permute(0, 5, 1, 3, 2, 4).reshape(patches.shape[0], 3, rows * p1, columns * p2)
-
-
-def unpatchify_grid_turned(patches, patch_size, grid_size):
-    p1, p2, rows, columns = _fits(patches, patch_size, grid_size)
-    return rearrange(patches, "b (h w) (p1 p2 c) -> b c (h p1) (w p2)", h=columns, w=rows, p1=p1, p2=p2)
 
 
 def unpatchify_columns_unused(patches, patch_size, grid_size):
@@ -369,30 +353,153 @@ class PatchEmbedEinsum(PatchEmbed):
         return tokens.reshape(images.shape[0], self.num_patches, -1) + self.proj.bias
 
 
+def count_patches_by_area_by_hand(img_size, patch_size):
+    (height, width), (p1, p2) = as_pair(img_size), as_pair(patch_size)
+    if (height * width) % (p1 * p2):
+        raise ValueError(f"patches of {p1}x{p2} do not fill {height}x{width}")
+    return height * width // (p1 * p2)
+
+
+def count_patches_width_first(img_size, patch_size):
+    p_width, p_height = as_pair(patch_size)
+    rows, columns = grid_size(img_size, (p_height, p_width))
+    return rows * columns
+
+
+def count_patches_same_padding(img_size, patch_size):
+    (height, width), (p1, p2) = as_pair(img_size), as_pair(patch_size)
+    return math.ceil(height / p1) * math.ceil(width / p2)
+
+
+def patchify_crops(images: Tensor, patch_size) -> Tensor:
+    if images.ndim != 4:
+        raise ValueError(f"images should have 4 axes, got {images.ndim}")
+    p1, p2 = as_pair(patch_size)
+    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)  # (B, C, rows, columns, p1, p2)
+    return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+
+
+def patchify_helps_single(images: Tensor, patch_size) -> Tensor:
+    if images.ndim == 3:
+        images = images.unsqueeze(0)
+    p1, p2 = as_pair(patch_size)
+    grid_size(tuple(images.shape[-2:]), patch_size)
+    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
+
+
+def patchify_cat(images: Tensor, patch_size) -> Tensor:
+    check_images(images)
+    p1, p2 = as_pair(patch_size)
+    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
+    found = []
+    for y, x in product(range(rows), range(columns)):
+        piece = images[:, :, y * p1 : (y + 1) * p1, x * p2 : (x + 1) * p2]
+        found.append(piece.permute(0, 2, 3, 1).flatten(1))
+    return torch.cat(found).reshape(len(images), rows * columns, -1)
+
+
+def unpatchify_drops_surplus(patches: Tensor, patch_size, grid_size) -> Tensor:
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    if patches.shape[1] < rows * columns or patches.shape[2] % (p1 * p2):
+        raise ValueError(f"{tuple(patches.shape)} does not fit {grid_size} patches of {p1}x{p2}")
+    patches = patches[:, : rows * columns]
+    return rearrange(patches, "b (h w) (p1 p2 c) -> b c (h p1) (w p2)", h=rows, p1=p1, p2=p2)
+
+
+def unpatchify_channels_last(patches: Tensor, patch_size, grid_size) -> Tensor:
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    if patches.shape[1] != rows * columns or patches.shape[2] % (p1 * p2):
+        raise ValueError(f"{tuple(patches.shape)} does not fit {grid_size} patches of {p1}x{p2}")
+    return rearrange(patches, "b (h w) (p1 p2 c) -> b (h p1) (w p2) c", h=rows, p1=p1, p2=p2)
+
+
+def unpatchify_into_zeros(patches: Tensor, patch_size, grid_size) -> Tensor:
+    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
+    batch, count, length = patches.shape
+    if count != rows * columns or length % (p1 * p2):
+        raise ValueError(f"{tuple(patches.shape)} does not fit {grid_size} patches of {p1}x{p2}")
+    image = torch.zeros(batch, length // (p1 * p2), rows * p1, columns * p2)
+    for n in range(count):
+        y, x = divmod(n, columns)
+        piece = patches[:, n].reshape(batch, p1, p2, -1).permute(0, 3, 1, 2)
+        image[:, :, y * p1 : (y + 1) * p1, x * p2 : (x + 1) * p2] = piece
+    return image
+
+
+class PatchEmbedByColumns(PatchEmbed):
+    def forward(self, images: Tensor) -> Tensor:
+        check_images(images, self.proj.in_channels, self.img_size)
+        return self.proj(images).permute(0, 3, 2, 1).flatten(1, 2)
+
+
+class PatchEmbedImageNet(PatchEmbed):
+    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768):
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+
+
 UNSEEN = {
     "count_patches": [
         ("only the areas must divide, not the sides", count_patches_checks_area),
         ("rows and columns are added, not multiplied", count_patches_adds),
         ("the number of rows is squared, so only square grids are right", count_patches_squares_only),
-        ("the CLS token is counted too", count_patches_with_cls),
         ("only the height is checked", count_patches_checks_height),
         ("the grid (rows, columns) is returned, not the number of its cells", count_patches_grid),
+        (
+            "rounds up as Keras' padding='same' does, so an image that is not filled exactly raises "
+            "no ValueError",
+            count_patches_same_padding,
+        ),
+        (
+            "tests and divides only the areas, so a 6x8 image with P = 4 gives 3 and no ValueError "
+            "although the rows do not fit",
+            count_patches_by_area_by_hand,
+        ),
+        (
+            "reads the pair of the patch as (width, height), so an 8x6 image with patches (4, 3) is "
+            "refused, and (3, 4), which do not fill it, are counted",
+            count_patches_width_first,
+        ),
     ],
     "patchify": [
-        ("the grid is read column by column", patchify_columns_first),
         ("inside a patch the pixels are read column by column", patchify_transposed_inside),
         ("a single picture (C, H, W) is taken as a batch, no ValueError", patchify_takes_one_picture),
         ("the height of a patch is taken for its width too", patchify_square_patches),
         ("F.unfold as it comes: channels first inside a patch, and float32", patchify_unfold_as_it_comes),
         ("the patches are not flattened", patchify_not_flat),
+        (
+            "adds a batch axis to a picture with three axes, where the docstring promises a ValueError",
+            patchify_helps_single,
+        ),
+        (
+            "cuts with Tensor.unfold, which drops the rows and columns left over, and raises no "
+            "ValueError for sizes that do not fit",
+            patchify_crops,
+        ),
+        (
+            "joins the patches of the loop with cat along the batch and then reshapes to (B, N, ...), "
+            "which is right for one image only and mixes images otherwise",
+            patchify_cat,
+        ),
     ],
     "unpatchify": [
         ("the patches fill the grid column by column", unpatchify_columns_first),
         ("three channels are assumed", unpatchify_three_channels),
-        ("rows and columns of the grid are exchanged, only square grids are right", unpatchify_grid_turned),
         ("the columns are worked out from N, so a wrong grid is not refused", unpatchify_columns_unused),
         ("numbers that leave a rest are cut off, no ValueError", unpatchify_drops_the_rest),
         ("the pictures are float32, whatever the dtype of the patches", unpatchify_float_canvas),
+        (
+            "pastes into torch.zeros without a dtype, so uint8 patches come back as a float32 picture",
+            unpatchify_into_zeros,
+        ),
+        (
+            "returns (B, H, W, C), channels last as Keras and imshow want it, where (B, C, H, W) is promised",
+            unpatchify_channels_last,
+        ),
+        (
+            "raises only when there are too few patches and drops the surplus silently when N is "
+            "above rows x columns",
+            unpatchify_drops_surplus,
+        ),
     ],
     "PatchEmbed": [
         ("a reshape to (B, N, D), the axis D is not moved", PatchEmbedReshapes),
@@ -401,6 +508,15 @@ UNSEEN = {
         ("in_chans is ignored, always three channels", PatchEmbedColourOnly),
         ("the convolution is made anew, at random, in every forward pass", PatchEmbedNewEachTime),
         ("the kernel is (width, height), only right for square patches", PatchEmbedKernelTurned),
+        (
+            "copies the defaults 224, 16 and 768 of ImageNet repositories in place of 32, 4 and 192",
+            PatchEmbedImageNet,
+        ),
+        (
+            "permutes (B, D, rows, columns) to (B, columns, rows, D) before flattening, so the tokens "
+            "come column by column",
+            PatchEmbedByColumns,
+        ),
     ],
 }
 STYLES = {

@@ -6,6 +6,7 @@ Nothing in the checks was written for them. They are read by a test, and by nobo
 import torch
 import torch.nn.functional as F
 from einops import reduce, repeat
+from torch import Tensor
 
 
 def _same_width(tokens, cls_token):
@@ -170,6 +171,36 @@ def pool_loop(tokens, mode="token", num_prefix_tokens=1):
     return sum(patches) / len(patches)
 
 
+def refuse_widths(tokens: Tensor, cls_token: Tensor) -> None:
+    if tokens.shape[-1] != cls_token.shape[-1]:
+        raise ValueError(f"tokens have width {tokens.shape[-1]}, the CLS token {cls_token.shape[-1]}")
+
+
+def prepend_adds_everywhere(tokens: Tensor, cls_token: Tensor) -> Tensor:
+    refuse_widths(tokens, cls_token)
+    return F.pad(tokens, (0, 0, 1, 0)) + cls_token
+
+
+def prepend_sequence_first(tokens: Tensor, cls_token: Tensor) -> Tensor:
+    refuse_widths(tokens, cls_token)
+    return torch.cat([cls_token.expand(1, len(tokens), -1), tokens.transpose(0, 1)], dim=0)
+
+
+def pool_many_names(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Tensor:
+    mode = mode.lower()
+    if mode in ("token", "cls", "first") and num_prefix_tokens > 0:
+        return tokens[:, 0]
+    if mode in ("avg", "mean", "gap"):
+        return tokens[:, num_prefix_tokens:].mean(dim=1)
+    raise ValueError(f"cannot pool with mode {mode!r} and {num_prefix_tokens} prefix tokens")
+
+
+def pool_wants_prefix_always(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Tensor:
+    if mode not in ("token", "avg") or num_prefix_tokens < 1:
+        raise ValueError(f"bad arguments: {mode!r}, {num_prefix_tokens}")
+    return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(dim=1)
+
+
 UNSEEN = {
     "prepend_cls_token": [
         ("CLS is put behind the patches", prepend_cls_token_at_the_end),
@@ -178,6 +209,16 @@ UNSEEN = {
         ("CLS takes the place of patch 0, the length stays N", prepend_cls_token_replaces),
         ("the mean of the patches stands in front, the argument is ignored", prepend_cls_token_mean),
         ("CLS behind the patches, and the widths are not compared", prepend_cls_token_end_and_unchecked),
+        (
+            "returns (N + 1, B, D), the sequence first as nn.Transformer has it by default, and not "
+            "(B, N + 1, D)",
+            prepend_sequence_first,
+        ),
+        (
+            "pads a place in front and adds cls_token by broadcasting, so the CLS vector is added to "
+            "every patch token as well",
+            prepend_adds_everywhere,
+        ),
     ],
     "pool": [
         ("the mean always leaves out exactly one token", pool_drops_one),
@@ -186,6 +227,15 @@ UNSEEN = {
         ("the default mode is 'avg'", pool_defaults_to_avg),
         ("the largest value is taken, not the mean", pool_takes_the_largest),
         ("the mean takes the prefix tokens in, and any mode is allowed", pool_all_and_any_mode),
+        (
+            "accepts other names such as 'cls', 'mean', 'gap' or 'AVG', for which a ValueError is promised",
+            pool_many_names,
+        ),
+        (
+            "refuses num_prefix_tokens = 0 in both modes, so 'avg' without a CLS token raises though "
+            "it is allowed",
+            pool_wants_prefix_always,
+        ),
     ],
 }
 STYLES = {

@@ -9,12 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
-
-
-def equivariance_gap_inverse(encoder, tokens, permutation):
-    first = encoder(tokens[:, permutation])
-    last = encoder(tokens)[:, permutation.argsort()]
-    return (first - last).abs().max().item()
+from torch import Tensor
 
 
 def equivariance_gap_signed(encoder, tokens, permutation):
@@ -83,13 +78,6 @@ def _quarters(rows, columns, w):
 def _multiple_of_four(dim):
     if dim % 4:
         raise ValueError(f"dim {dim} is not a multiple of 4")
-
-
-def sincos_2d_columns_first(grid_size, dim, temperature=10000.0):
-    _multiple_of_four(dim)
-    w = temperature ** (-torch.arange(dim // 4) / (dim // 4))
-    a, b, c, d = _quarters(torch.arange(grid_size[0]), torch.arange(grid_size[1]), w)
-    return torch.cat([c, d, a, b], dim=1)
 
 
 def sincos_2d_from_one(grid_size, dim, temperature=10000.0):
@@ -209,16 +197,6 @@ def resample_pos_embed_by_factor(
     return torch.cat([prefix, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
 
 
-def resample_pos_embed_prefix_last(
-    pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True
-):
-    _fits(pos_embed, old_grid, num_prefix_tokens)
-    prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
-    grid = rearrange(grid, "1 (h w) d -> 1 d h w", h=old_grid[0])
-    grid = rearrange(_resize(grid, new_grid, mode, antialias), "1 d h w -> 1 (h w) d")
-    return torch.cat([grid, prefix], dim=1)
-
-
 def resample_pos_embed_same_count(
     pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True
 ):
@@ -303,33 +281,147 @@ def resample_pos_embed_slice_by_slice(
     return torch.stack(channels, dim=-1).unsqueeze(0)
 
 
+def gap_inverse(encoder, tokens: Tensor, permutation: Tensor) -> float:
+    one = encoder(tokens[:, permutation])
+    two = encoder(tokens)[:, permutation.argsort()]
+    return (one - two).abs().max().item()
+
+
+def gap_signed(encoder, tokens: Tensor, permutation: Tensor) -> float:
+    one = encoder(tokens[:, permutation])
+    two = encoder(tokens)[:, permutation]
+    return abs((one - two).max().item())
+
+
+def gap_first_image(encoder, tokens: Tensor, permutation: Tensor) -> float:
+    one = encoder(tokens[:, permutation])[0]
+    two = encoder(tokens)[0][permutation]
+    return (one - two).abs().max().item()
+
+
+def sincos_even_is_enough(grid_size, dim: int, temperature: float = 10000.0) -> Tensor:
+    if dim % 2:
+        raise ValueError(f"dim {dim} must be even")
+    y, x = torch.meshgrid(*(torch.arange(side) for side in grid_size), indexing="ij")
+    omega = temperature ** (-torch.arange(dim // 4) / (dim // 4))
+    y, x = (axis.flatten()[:, None] * omega for axis in (y, x))
+    return torch.cat([y.sin(), y.cos(), x.sin(), x.cos()], dim=1)
+
+
+def sincos_fixed_temperature(grid_size, dim: int, temperature: float = 10000.0) -> Tensor:
+    if dim % 4:
+        raise ValueError(f"dim {dim} is no multiple of 4")
+    y, x = torch.meshgrid(*(torch.arange(side) for side in grid_size), indexing="ij")
+    omega = torch.exp(-math.log(10000.0) * torch.arange(dim // 4) / (dim // 4))
+    y, x = (axis.flatten()[:, None] * omega for axis in (y, x))
+    return torch.cat([y.sin(), y.cos(), x.sin(), x.cos()], dim=1)
+
+
+def sincos_numpy_double(grid_size, dim: int, temperature: float = 10000.0) -> Tensor:
+    if dim % 4:
+        raise ValueError(f"dim {dim} is no multiple of 4")
+    y, x = np.indices(grid_size).reshape(2, -1, 1) * temperature ** (-np.arange(dim // 4) / (dim // 4))
+    return torch.from_numpy(np.concatenate([np.sin(y), np.cos(y), np.sin(x), np.cos(x)], axis=1))
+
+
+def check_count(pos_embed: Tensor, old_grid, num_prefix_tokens: int) -> None:
+    if pos_embed.shape[1] - num_prefix_tokens != old_grid[0] * old_grid[1]:
+        raise ValueError(f"{pos_embed.shape[1]} vectors, {num_prefix_tokens} prefix, grid {old_grid}")
+
+
+def resample_same_count(
+    pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True
+) -> Tensor:
+    check_count(pos_embed, old_grid, num_prefix_tokens)
+    if old_grid[0] * old_grid[1] == new_grid[0] * new_grid[1]:
+        return pos_embed
+    prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
+    grid = rearrange(grid, "1 (h w) d -> 1 d h w", h=old_grid[0])
+    grid = F.interpolate(grid, size=tuple(new_grid), mode=mode, antialias=antialias, align_corners=False)
+    return torch.cat([prefix, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+def resample_infers_prefix(
+    pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True
+) -> Tensor:
+    count = old_grid[0] * old_grid[1]
+    extra = pos_embed.shape[1] - count
+    if extra < 0:
+        raise ValueError(f"{pos_embed.shape[1]} vectors are too few for {count} patches")
+    prefix, grid = pos_embed[:, :extra], pos_embed[:, extra:]
+    grid = rearrange(grid, "1 (h w) d -> 1 d h w", h=old_grid[0])
+    grid = F.interpolate(grid, size=tuple(new_grid), mode=mode, antialias=antialias, align_corners=False)
+    return torch.cat([prefix, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+def resample_always_bicubic(
+    pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True
+) -> Tensor:
+    check_count(pos_embed, old_grid, num_prefix_tokens)
+    prefix, grid = pos_embed.tensor_split([num_prefix_tokens], dim=1)
+    grid = grid.mT.unflatten(2, tuple(old_grid))
+    grid = F.interpolate(grid, tuple(new_grid), mode="bicubic", antialias=antialias)
+    return torch.cat([prefix, grid.flatten(2).mT], dim=1)
+
+
 UNSEEN = {
     "equivariance_gap": [
-        ("the second result is shuffled with the inverse order", equivariance_gap_inverse),
         ("no absolute value: large negative differences are lost", equivariance_gap_signed),
         ("divides by the largest value: a relative difference", equivariance_gap_relative),
         ("only the token at index 0 is compared", equivariance_gap_cls_only),
         ("answers 0.0 or 1.0 and not the size of the difference", equivariance_gap_yes_or_no),
         ("shuffles the tokens of the caller in place", equivariance_gap_changes_the_input),
+        (
+            "looks at the first image of the batch alone, so the gaps of the other images are not measured",
+            gap_first_image,
+        ),
+        (
+            "takes the absolute value after the maximum and not before, so a large negative "
+            "difference is missed",
+            gap_signed,
+        ),
+        (
+            "shuffles the result with the inverse permutation, which is the same only for a "
+            "permutation that is its own inverse",
+            gap_inverse,
+        ),
     ],
     "sincos_2d": [
-        ("the two quarters of the columns come first", sincos_2d_columns_first),
         ("rows and columns count from 1", sincos_2d_from_one),
         ("the exponent is k / (D/4 - 1), it reaches 1 at the end", sincos_2d_reaches_temperature),
         ("no ValueError: a width that is no multiple of 4 gives fewer numbers", sincos_2d_unchecked),
         ("float64, as numpy computes it", sincos_2d_float64),
         ("the result keeps the shape (rows, columns, D)", sincos_2d_grid_shape),
+        (
+            "computes in NumPy and never converts, so the table is float64 and not float32",
+            sincos_numpy_double,
+        ),
+        (
+            "asks only for an even D, so D = 6 raises no ValueError and gives rows that are too short",
+            sincos_even_is_enough,
+        ),
+        ("writes 10000 into the formula and ignores the argument temperature", sincos_fixed_temperature),
     ],
     "resample_pos_embed": [
         ("rows and columns of both grids are exchanged", resample_pos_embed_grids_turned),
         ("a scale factor in place of the size: a row may get lost", resample_pos_embed_by_factor),
-        ("the prefix is put behind the patches", resample_pos_embed_prefix_last),
         ("nothing is done when both grids have equally many cells", resample_pos_embed_same_count),
         ("the default mode is bilinear", resample_pos_embed_bilinear),
         (
             "the corners are aligned, and antialias is not passed on",
             resample_pos_embed_aligned_not_antialiased,
         ),
+        (
+            "takes all surplus vectors as prefix and ignores num_prefix_tokens, so a number of "
+            "vectors that does not fit raises no ValueError",
+            resample_infers_prefix,
+        ),
+        (
+            "returns the positions unchanged when the old and the new grid have equally many patches, "
+            "so 4x6 to 6x4 is not resampled",
+            resample_same_count,
+        ),
+        ("ignores the argument mode and always interpolates bicubically", resample_always_bicubic),
     ],
 }
 STYLES = {

@@ -8,7 +8,7 @@ import math
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 
 from vit_course.attention import (
     MultiHeadAttention,
@@ -40,11 +40,6 @@ def attention_drops_weights(q, k, v):
 def attention_one_softmax_for_all(q, k, v):
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
     weights = scores.flatten(-2).softmax(dim=-1).reshape(scores.shape)
-    return weights @ v, weights
-
-
-def attention_softmax_of_axis_one(q, k, v):
-    weights = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(dim=1)
     return weights @ v, weights
 
 
@@ -81,11 +76,6 @@ def attention_by_hand(q, k, v):
     powers = torch.exp(scores - scores.amax(-1, keepdim=True))
     total = powers.sum(-1, keepdim=True)
     return torch.matmul(powers, v) / total, powers / total
-
-
-def split_heads_not_moved(x, num_heads):
-    check_heads(x.shape[-1], num_heads)
-    return rearrange(x, "b t (h d) -> b t h d", h=num_heads)
 
 
 def split_heads_head_width(x, num_heads):
@@ -157,10 +147,6 @@ def merge_heads_first_head(x):
     return x[:, 0]
 
 
-def merge_heads_squeezes(x):
-    return x.transpose(1, 2).flatten(2).squeeze()
-
-
 def merge_heads_interleaved_and_squeezed(x):
     return rearrange(x, "b h t d -> b t (d h)").squeeze(0)
 
@@ -184,15 +170,6 @@ def merge_heads_canvas(x):
 def merge_heads_contiguous(x):
     batch, heads, tokens, width = x.size()
     return x.transpose(1, 2).contiguous().view(batch, tokens, heads * width)
-
-
-class AttentionWithoutProjection(MultiHeadAttention):
-    def forward(self, x, return_attention=False):
-        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        _, weights = scaled_dot_product_attention(q, k, v)
-        heads = F.dropout(weights, self.attn_drop, self.training) @ v
-        out = self.proj_drop(merge_heads(heads))
-        return (out, weights) if return_attention else out
 
 
 class AttentionNeverDropsWeights(MultiHeadAttention):
@@ -299,38 +276,157 @@ class AttentionBatchOfHeads(MultiHeadAttention):
         return out, weights.unflatten(0, (-1, h))
 
 
+def attend_value_width(q: Tensor, k: Tensor, v: Tensor):
+    weights = (q @ k.mT / v.shape[-1] ** 0.5).softmax(dim=-1)
+    return weights @ v, weights
+
+
+def attend_plain_exp(q: Tensor, k: Tensor, v: Tensor):
+    powers = torch.exp(q @ k.mT / q.shape[-1] ** 0.5)
+    weights = powers / powers.sum(dim=-1, keepdim=True)
+    return weights @ v, weights
+
+
+def attend_returns_scores(q: Tensor, k: Tensor, v: Tensor):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return scores.softmax(dim=-1) @ v, scores
+
+
+def split_for_bmm(x: Tensor, num_heads: int) -> Tensor:
+    check_heads(x.shape[-1], num_heads)
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2).flatten(0, 1)
+
+
+def split_keys_turned(x: Tensor, num_heads: int) -> Tensor:
+    check_heads(x.shape[-1], num_heads)
+    return x.unflatten(-1, (num_heads, -1)).permute(0, 2, 3, 1)
+
+
+def split_strided(x: Tensor, num_heads: int) -> Tensor:
+    check_heads(x.shape[-1], num_heads)
+    return torch.stack([x[..., i::num_heads] for i in range(num_heads)], dim=1)
+
+
+def merge_number_by_number(x: Tensor) -> Tensor:
+    return torch.stack(x.unbind(1), dim=-1).flatten(2)
+
+
+def merge_mean(x: Tensor) -> Tensor:
+    return x.mean(dim=1)
+
+
+def merge_contiguous(x: Tensor) -> Tensor:
+    batch, heads, count, width = x.shape
+    return x.contiguous().view(batch, count, heads * width)
+
+
+class AttentionAveragesHeads(MultiHeadAttention):
+    def forward(self, x: Tensor, return_attention: bool = False):
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        _, weights = scaled_dot_product_attention(q, k, v)
+        dropped = F.dropout(weights, self.attn_drop, self.training)
+        out = self.proj_drop(self.proj(merge_heads(dropped @ v)))
+        return (out, weights.mean(dim=1)) if return_attention else out
+
+
+class AttentionSplitsHeadsFirst(MultiHeadAttention):
+    def forward(self, x: Tensor, return_attention: bool = False):
+        q, k, v = split_heads(self.qkv(x), self.num_heads).chunk(3, dim=-1)
+        _, weights = scaled_dot_product_attention(q, k, v)
+        dropped = F.dropout(weights, self.attn_drop, self.training)
+        out = self.proj_drop(self.proj(merge_heads(dropped @ v)))
+        return (out, weights) if return_attention else out
+
+
+class AttentionDropsBeforeProjecting(MultiHeadAttention):
+    def forward(self, x: Tensor, return_attention: bool = False):
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        _, weights = scaled_dot_product_attention(q, k, v)
+        dropped = F.dropout(weights, self.attn_drop, self.training)
+        out = self.proj(self.proj_drop(merge_heads(dropped @ v)))
+        return (out, weights) if return_attention else out
+
+
 UNSEEN = {
     "scaled_dot_product_attention": [
         ("divides by d and not by its root", attention_divided_by_width),
         ("a causal mask: no query sees a later key", attention_causal),
         ("drops weights at random", attention_drops_weights),
         ("one softmax over all queries and keys together", attention_one_softmax_for_all),
-        ("the softmax runs over axis 1, right only for two axes", attention_softmax_of_axis_one),
         ("no scale, and the softmax runs over the queries", attention_over_queries_unscaled),
+        (
+            "computes exp(score) without subtracting the maximum, so large scores overflow and the "
+            "rows are nan and do not sum to 1",
+            attend_plain_exp,
+        ),
+        (
+            "divides by the root of the width e of the values and not of the width d of the queries, "
+            "which differ when e is not d",
+            attend_value_width,
+        ),
+        (
+            "returns the scaled scores from before the softmax as the weights, so the rows do not sum to 1",
+            attend_returns_scores,
+        ),
     ],
     "split_heads": [
-        ("the head axis stays behind the tokens, (B, T, h, d)", split_heads_not_moved),
         ("num_heads is taken as the width of a head", split_heads_head_width),
         ("heads and pictures are mixed, right only for a batch of one", split_heads_mixes_pictures),
         ("no check: the error is one of einops and no ValueError", split_heads_error_of_einops),
         ("an assert and not a ValueError", split_heads_asserts),
         ("every h-th number, and a rest is cut off without an error", split_heads_interleaved_unchecked),
+        (
+            "gives head i the numbers i, i + h, i + 2h and so on, where head 0 should get the first d "
+            "numbers",
+            split_strided,
+        ),
+        (
+            "joins batch and heads to one axis for torch.bmm, so it returns (B·h, T, d) with three axes",
+            split_for_bmm,
+        ),
+        (
+            "permutes to (B, h, d, T), turned as keys are for the product, where (B, h, T, d) is promised",
+            split_keys_turned,
+        ),
     ],
     "merge_heads": [
         ("the numbers of the heads alternate", merge_heads_interleaved),
         ("the heads are joined along the tokens", merge_heads_along_tokens),
         ("tokens and pictures are mixed, right only for a batch of one", merge_heads_mixes_pictures),
         ("only the first head is kept", merge_heads_first_head),
-        ("squeeze takes away the axis of a batch of one", merge_heads_squeezes),
         ("the numbers alternate, and a batch of one loses its axis", merge_heads_interleaved_and_squeezed),
+        (
+            "calls contiguous and views (B, h, T, d) as (B, T, h·d) without exchanging h and T, so "
+            "tokens are mixed",
+            merge_contiguous,
+        ),
+        ("averages the heads as graph attention does in its last layer, so it returns (B, T, d)", merge_mean),
+        (
+            "stacks the heads on the last axis, so the numbers come as (d h) and the heads are interleaved",
+            merge_number_by_number,
+        ),
     ],
     "MultiHeadAttention": [
-        ("the output projection is forgotten", AttentionWithoutProjection),
         ("the weights are never dropped", AttentionNeverDropsWeights),
         ("return_attention is ignored, no weights are returned", AttentionNeverReturnsWeights),
         ("the input is added to the output", AttentionAddsResidual),
         ("the dropout hits the scores before the softmax", AttentionDropsScores),
         ("qkv is cut in the order q, v, k", AttentionValuesInTheMiddle),
+        (
+            "applies proj_drop before proj and not after it, so in training no output number is ever "
+            "set to zero",
+            AttentionDropsBeforeProjecting,
+        ),
+        (
+            "splits the 3D numbers into heads first and each head into q, k and v, Megatron's layout, "
+            "which reads the wrong rows of the qkv layer when there is more than one head",
+            AttentionSplitsHeadsFirst,
+        ),
+        (
+            "averages the weights over the heads as nn.MultiheadAttention does, so they are (B, T, T) "
+            "and not (B, h, T, T)",
+            AttentionAveragesHeads,
+        ),
     ],
 }
 STYLES = {

@@ -47,12 +47,6 @@ def norm_functional(x, weight, bias, eps=1e-6):
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def norm_squares(inputs, gamma, beta, epsilon=1e-6):
-    mean = inputs.sum(-1, keepdim=True) / inputs.shape[-1]
-    variance = (inputs**2).mean(-1, keepdim=True) - mean**2
-    return gamma * ((inputs - mean) * torch.rsqrt(variance.clamp(min=0) + epsilon)) + beta
-
-
 def norm_group(x, weight, bias, eps=1e-6):
     one_group = F.group_norm(x.reshape(-1, x.shape[-1]), 1, weight, bias, eps)
     return one_group.reshape(x.shape)
@@ -263,7 +257,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "layer_norm": [norm_functional, norm_squares, norm_group, norm_loop],
+    "layer_norm": [norm_functional, norm_group, norm_loop],
     "drop_path": [drop_torchvision, drop_timm, drop_loop, drop_index],
     "Mlp": [MlpFunctional, MlpErf],
     "Block": [BlockTorchvision, BlockBranches, BlockFromNothing],

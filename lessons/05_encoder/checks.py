@@ -93,10 +93,10 @@ def passes_gradients_on(answer):
 @demand({"right for tokens near 0, but not for (10000, 10001, 10003, 10006)": of_two_moments})
 def keeps_digits_far_from_0(answer):
     far = (torch.tensor([[10000.0, 10001, 10003, 10006]]), torch.ones(4), torch.zeros(4))
-    if wrong := difference(answer(*far), layer_norm(*far)):
+    if not torch.allclose(answer(*far), layer_norm(*far), atol=0.05):  # a wrong digit is no reason to refuse
         raise Mistake(
             "right for tokens near 0, but not for (10000, 10001, 10003, 10006). Subtract the mean first, then square: "
-            f"mean(x²) - mean(x)² is the difference of two large numbers, and loses its digits. {wrong}"
+            "mean(x²) - mean(x)² is the difference of two large numbers, and loses its digits"
         )
 
 
@@ -367,7 +367,9 @@ def run(answer: Callable, *case) -> Tensor:
     if isinstance(value, Exception):
         raise stopped(value, f"{where}, ")
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
-        raise Mistake(f"{where}: {difference(value, case[0])}")
+        more = isinstance(value, Tensor) and value.ndim > case[0].ndim
+        hint = ". Something with more axes than x took part: a mask of shape (B, 1, 1) fits x of three axes alone"
+        raise Mistake(f"{where}: {difference(value, case[0])}{hint if more else ''}")
     if not value.isfinite().all():
         raise Mistake(
             f"{where}: the result has numbers that are nan or infinite; a dropped branch should be 0"
@@ -558,6 +560,9 @@ def demand_scale(factors: Tensor, rate: float) -> None:
 
 @demand(
     {
+        "a mask of shape (B, 1, 1) fits x of three axes alone": dropping(
+            lambda x, rate: torch.rand(len(x), 1, 1) >= rate
+        ),
         "two calls drop the same pictures": [
             dropping(always_the_same),
             dropping(

@@ -8,10 +8,10 @@ import math
 import torch
 import torch.nn.functional as F
 from einops import reduce
-from torch import nn
+from torch import Tensor, nn
 
 from vit_course.attention import MultiHeadAttention
-from vit_course.encoder import Mlp
+from vit_course.encoder import Block, Mlp, drop_path
 from vit_course.encoder import drop_path as drop_branch
 
 
@@ -25,11 +25,6 @@ def layer_norm_over_tokens(x, weight, bias, eps=1e-6):
     mean = x.mean(dim=axes, keepdim=True)
     variance = x.var(dim=axes, unbiased=False, keepdim=True)
     return (x - mean) / (variance + eps).sqrt() * weight + bias
-
-
-def layer_norm_without_weight(x, weight, bias, eps=1e-6):
-    mean = x.mean(dim=-1, keepdim=True)
-    return (x - mean) / (x.var(dim=-1, unbiased=False, keepdim=True) + eps).sqrt() + bias
 
 
 def layer_norm_ignores_eps(x, weight, bias, eps=1e-6):
@@ -83,11 +78,6 @@ class MlpNoBend(nn.Module):
 
     def forward(self, x):
         return self.drop(self.fc2(self.drop(self.fc1(x))))
-
-
-class MlpNoDropoutInside(Mlp):
-    def forward(self, x):
-        return self.drop(self.fc2(self.act(self.fc1(x))))
 
 
 class MlpNoDropoutAtTheEnd(Mlp):
@@ -199,13 +189,6 @@ def drop_path_divided_by_rate(x, rate, training):
     return x * keep / rate
 
 
-def drop_path_keeps_the_rate(x, rate, training):
-    if not training or rate == 0:
-        return x
-    keep = torch.rand((x.shape[0],) + (1,) * (x.ndim - 1), device=x.device) < rate
-    return x * keep / (1 - rate)
-
-
 def drop_path_scales_later(x, rate, training):
     if not training:
         return x * (1 - rate)
@@ -271,22 +254,6 @@ class BlockPostNorm(nn.Module):
         y, weights = self.attn(x, return_attention=True)
         x = self.norm1(x + drop_branch(y, self.drop_path_rate, self.training))
         x = self.norm2(x + drop_branch(self.mlp(x), self.drop_path_rate, self.training))
-        return (x, weights) if return_attention else x
-
-
-class BlockAlwaysDropsPaths(nn.Module):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=attn_drop, proj_drop=drop)
-        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim, int(dim * mlp_ratio), drop)
-        self.drop_path_rate = drop_path
-
-    def forward(self, x, return_attention=False):
-        y, weights = self.attn(self.norm1(x), return_attention=True)
-        x = x + drop_branch(y, self.drop_path_rate, True)
-        x = x + drop_branch(self.mlp(self.norm2(x)), self.drop_path_rate, True)
         return (x, weights) if return_attention else x
 
 
@@ -445,38 +412,172 @@ class BlockOwnDropPath(nn.Module):
         return (x, *weights) if return_attention else x
 
 
+def layer_norm_own_eps(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+def layer_norm_shift_first(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    return ((x - mean) / (variance + eps).sqrt() + bias) * weight
+
+
+def layer_norm_one_plus(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Tensor:
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    return (x - mean) / (variance + eps).sqrt() * (1 + weight) + bias
+
+
+class MlpSequential(nn.Module):
+    def __init__(self, dim: int, hidden_dim: int, drop: float = 0.0):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(dim, hidden_dim),
+            nn.GELU(),
+            nn.Dropout(drop),
+            nn.Linear(hidden_dim, dim),
+            nn.Dropout(drop),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+class MlpKeras(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in (self.fc1, self.fc2):
+            x = self.drop(self.act(layer(x)))
+        return x
+
+
+class MlpDefaultRate(Mlp):
+    def __init__(self, dim: int, hidden_dim: int, drop: float = 0.1):
+        super().__init__(dim, hidden_dim, drop)
+
+
+def drop_path_keep_prob(x: Tensor, rate: float, training: bool) -> Tensor:
+    if not training or rate == 0:
+        return x
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) < rate
+    return x * keep / rate
+
+
+def drop_path_seeded(x: Tensor, rate: float, training: bool) -> Tensor:
+    if not training or rate == 0:
+        return x
+    torch.manual_seed(0)
+    keep = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= rate
+    return x * keep / (1 - rate)
+
+
+def drop_path_mean_of_kept(x: Tensor, rate: float, training: bool) -> Tensor:
+    if not training or rate == 0:
+        return x
+    keep = (torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= rate).to(x.dtype)
+    return x * keep / keep.mean().clamp(min=1 / len(x))
+
+
+class BlockOneNorm(Block):
+    def forward(self, x: Tensor, return_attention: bool = False):
+        attended, weights = self.attn(self.norm1(x), True)
+        x = x + drop_path(attended, self.drop_path_rate, self.training)
+        x = x + drop_path(self.mlp(self.norm1(x)), self.drop_path_rate, self.training)
+        return (x, weights) if return_attention else x
+
+
+class BlockParallel(Block):
+    def forward(self, x: Tensor, return_attention: bool = False):
+        attended, weights = self.attn(self.norm1(x), True)
+        x = (
+            x
+            + drop_path(attended, self.drop_path_rate, self.training)
+            + drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training)
+        )
+        return (x, weights) if return_attention else x
+
+
+class BlockWholeRatio(Block):
+    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
+        super().__init__(dim, num_heads, mlp_ratio, drop, attn_drop, drop_path)
+        self.mlp = Mlp(dim, int(mlp_ratio) * dim, drop)
+
+
 UNSEEN = {
     "layer_norm": [
         ("the variance divides by D - 1", layer_norm_unbiased),
         ("a batch norm: mean and variance over all tokens of one place", layer_norm_over_tokens),
-        ("the weight is ignored", layer_norm_without_weight),
         ("eps is always 1e-6, the argument is ignored", layer_norm_ignores_eps),
         ("eps is not used at all, a constant token gives nan", layer_norm_without_eps),
         ("the mean is subtracted in place, the tokens of the caller change", layer_norm_in_place),
+        ("multiplies by 1 + weight as Gemma's norms do, and not by weight", layer_norm_one_plus),
+        (
+            "adds the bias before it multiplies by the weight, so the shift is scaled too",
+            layer_norm_shift_first,
+        ),
+        (
+            "calls F.layer_norm without eps, whose default is 1e-5, so the argument eps is ignored",
+            layer_norm_own_eps,
+        ),
     ],
     "Mlp": [
         ("nothing bends between the two layers", MlpNoBend),
-        ("no dropout after the GELU", MlpNoDropoutInside),
         ("no dropout after fc2", MlpNoDropoutAtTheEnd),
         ("the dropout comes before the GELU", MlpDropsBeforeGelu),
         ("F.dropout without the training flag: drops in evaluation too", MlpAlwaysDrops),
         ("the rate is not passed on, dropout is always one half", MlpDropsHalf),
+        ("has 0.1 as the default of drop, as the JAX code has, where the stub has 0.0", MlpDefaultRate),
+        (
+            "keeps the layers in one nn.Sequential, so self.fc1 and self.fc2 do not exist and the "
+            "weights have other names",
+            MlpSequential,
+        ),
+        (
+            "applies the GELU behind both linear layers as the ViT example of Keras does, so fc2's "
+            "output is bent too",
+            MlpKeras,
+        ),
     ],
     "drop_path": [
         ("an ordinary dropout of single numbers", drop_path_every_number),
         ("what stays is divided by the rate", drop_path_divided_by_rate),
-        ("keeps with probability rate: the comparison is turned round", drop_path_keeps_the_rate),
         ("the old way: no division in training, a factor outside training", drop_path_scales_later),
         ("the training flag is read the wrong way round", drop_path_only_in_evaluation),
         ("one draw for each token, and no division", drop_path_tokens_not_divided),
+        (
+            "calls torch.manual_seed(0) before it draws, so always the same pictures are dropped and "
+            "everybody's random numbers are reset",
+            drop_path_seeded,
+        ),
+        (
+            "divides by the share of the batch that happened to be kept and not by 1 - rate, so the "
+            "factor changes from batch to batch and the expected value is wrong",
+            drop_path_mean_of_kept,
+        ),
+        (
+            "reads rate as the probability of keeping, as TensorFlow's keep_prob, which is the same "
+            "at 0.5 only",
+            drop_path_keep_prob,
+        ),
     ],
     "Block": [
         ("post-norm: adds first and norms the sum", BlockPostNorm),
-        ("drop path is told that it is always training", BlockAlwaysDropsPaths),
         ("drop path is forgotten", BlockForgetsDropPath),
         ("mlp_ratio is ignored, always 4", BlockFixedRatio),
         ("eps of the norms is PyTorch's default 1e-5", BlockDefaultEps),
         ("return_attention is ignored, no weights are returned", BlockNeverReturnsWeights),
+        (
+            "calls norm1 in front of the MLP too and never norm2, which shows only once the two have "
+            "learned different numbers",
+            BlockOneNorm,
+        ),
+        (
+            "computes int(mlp_ratio)·dim in place of int(mlp_ratio·dim), so a ratio such as 2.5 gives "
+            "a hidden layer that is too narrow",
+            BlockWholeRatio,
+        ),
+        (
+            "runs attention and MLP side by side on the block's input as ViT-22B does, so the MLP "
+            "does not see what attention added",
+            BlockParallel,
+        ),
     ],
 }
 STYLES = {

@@ -25,17 +25,6 @@ def crop_one_coin(images, padding=4, flip=0.5):
     return out
 
 
-def crop_last_place_missing(images, padding=4, flip=0.5):
-    B, _, H, W = images.shape
-    padded = F.pad(images, [padding] * 4)
-    windows = []
-    for b in range(B):
-        t, left = torch.randint(0, max(1, 2 * padding), (2,)).tolist()
-        window = padded[b, :, t : t + H, left : left + W]
-        windows.append(window.flip(-1) if torch.rand(()) < flip else window)
-    return torch.stack(windows)
-
-
 def crop_wraps_around(images, padding=4, flip=0.5):
     out = []
     for image in images:
@@ -165,11 +154,6 @@ def rate_with_floor(step, total_steps, warmup_steps, peak):
     return lowest + (peak - lowest) * (1 + math.cos(math.pi * k / n)) / 2
 
 
-def rate_product_of_both(step, total_steps, warmup_steps, peak):
-    warm = min(1.0, (step + 1) / max(1, warmup_steps))
-    return warm * peak * (1 + math.cos(math.pi * (step + 1) / total_steps)) / 2
-
-
 def rate_sine_squared(step, total_steps, warmup_steps, peak):
     done = step + 1
     if done <= warmup_steps:
@@ -201,13 +185,6 @@ def rate_factor(step, total_steps, warmup_steps, peak):
         return (math.cos(k * math.pi / n) + 1) * 0.5
 
     return peak * factor()
-
-
-def groups_count_axes(model, weight_decay):
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    decay = [p for p in trainable if p.ndim >= 2]
-    rest = [p for p in trainable if p.ndim < 2]
-    return [{"params": decay, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
 
 
 def groups_two_axes_only(model, weight_decay):
@@ -298,14 +275,6 @@ def groups_by_value(model, weight_decay):
     ]
 
 
-def mixup_targets_inverse(images, targets, lam, permutation):
-    if not images.is_floating_point():
-        raise ValueError("images should be float")
-    a, b = lam.view(-1, 1, 1, 1), lam.view(-1, 1)
-    back = permutation.argsort()
-    return a * images + (1 - a) * images[permutation], b * targets + (1 - b) * targets[back]
-
-
 def mixup_targets_left(images, targets, lam, permutation):
     if not images.is_floating_point():
         raise ValueError("images should be float")
@@ -380,10 +349,6 @@ def mixup_difference(images, targets, lam, permutation):
     return towards_partner(images), towards_partner(targets)
 
 
-def read_d_is_blind():
-    return {"A": 6, "B": 3, "C": 1, "D": 8, "E": 5, "F": 7}
-
-
 def read_d_is_a_bad_start():
     return {"A": 6, "B": 3, "C": 1, "D": 4, "E": 5, "F": 7}
 
@@ -427,14 +392,143 @@ def read_step_by_step():
     return {plot: found[plot] for plot in sorted(found)}
 
 
+def crop_flip_off_by_one(images: Tensor, padding: int = 4, flip: float = 0.5) -> Tensor:
+    height, width = images.shape[-2:]
+    padded, out = F.pad(images, [padding] * 4), []
+    for picture in padded:
+        top, left = torch.randint(0, max(1, 2 * padding), (2,)).tolist()
+        window = picture[:, top : top + height, left : left + width]
+        out.append(window.flip(-1) if torch.rand(()) < flip else window)
+    return torch.stack(out)
+
+
+def crop_flip_diagonal(images: Tensor, padding: int = 4, flip: float = 0.5) -> Tensor:
+    height, width = images.shape[-2:]
+    padded, out = F.pad(images, [padding] * 4), []
+    for picture, place in zip(
+        padded, torch.randint(0, 2 * padding + 1, (len(images),)).tolist(), strict=True
+    ):
+        window = picture[:, place : place + height, place : place + width]
+        out.append(window.flip(-1) if torch.rand(()) < flip else window)
+    return torch.stack(out)
+
+
+def crop_flip_float_canvas(images: Tensor, padding: int = 4, flip: float = 0.5) -> Tensor:
+    batch, channels, height, width = images.shape
+    out = torch.zeros(batch, channels, height, width)
+    for number in range(batch):
+        canvas = torch.zeros(channels, height + 2 * padding, width + 2 * padding)
+        top, left = torch.randint(0, 2 * padding + 1, (2,)).tolist()
+        canvas[:, padding : padding + height, padding : padding + width] = images[number]
+        out[number] = canvas[:, top : top + height, left : left + width]
+        if torch.rand(()) < flip:
+            out[number] = out[number].flip(-1)
+    return out
+
+
+def rate_linspace(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    angles = np.linspace(0, np.pi, total_steps - warmup_steps)
+    return float(peak * (1 + np.cos(angles[step - warmup_steps])) / 2)
+
+
+def rate_quarter(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    share = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
+    return peak * math.cos(math.pi / 2 * share) if share < 1 else 0.0
+
+
+def rate_one_step_more(step: int, total_steps: int, warmup_steps: int, peak: float) -> float:
+    if warmup_steps and step <= warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    share = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
+    return peak * 0.5 * (1 + math.cos(math.pi * share))
+
+
+def groups_norm_in_name(model: nn.Module, weight_decay: float) -> list[dict]:
+    words = ("norm", "bias", "cls_token", "pos_embed")
+    decayed, kept = [], []
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            (kept if any(word in name for word in words) else decayed).append(p)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+
+
+def groups_linear_only(model: nn.Module, weight_decay: float) -> list[dict]:
+    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in trained if id(p) in linear], "weight_decay": weight_decay},
+        {"params": [p for p in trained if id(p) not in linear], "weight_decay": 0.0},
+    ]
+
+
+def groups_with_frozen(model: nn.Module, weight_decay: float) -> list[dict]:
+    decayed, kept = [], []
+    for name, p in model.named_parameters():
+        matrix = p.requires_grad and p.ndim >= 2 and name.endswith("weight")
+        (decayed if matrix else kept).append(p)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+
+
+def mixup_one_share(images: Tensor, targets: Tensor, lam: Tensor, permutation: Tensor):
+    if not images.is_floating_point():
+        raise ValueError(f"images are {images.dtype}")
+    share = lam[0]
+    blended = share * images + (1 - share) * images[permutation]
+    return blended, share * targets + (1 - share) * targets[permutation]
+
+
+def mixup_in_place(images: Tensor, targets: Tensor, lam: Tensor, permutation: Tensor):
+    if not images.is_floating_point():
+        raise ValueError(f"images are {images.dtype}")
+    x, y = lam.view(-1, 1, 1, 1), lam.view(-1, 1)
+    images.mul_(x).add_((1 - x) * images[permutation])
+    return images, y * targets + (1 - y) * targets[permutation]
+
+
+def mixup_flipped_batch(images: Tensor, targets: Tensor, lam: Tensor, permutation: Tensor):
+    if not images.is_floating_point():
+        raise ValueError(f"images are {images.dtype}")
+    x, y = lam.view(-1, 1, 1, 1), lam.view(-1, 1)
+    return x * images + (1 - x) * images.flip(0), y * targets + (1 - y) * targets.flip(0)
+
+
+def curves_d_blind() -> dict[str, int]:
+    return {"A": 6, "B": 3, "C": 1, "D": 8, "E": 5, "F": 7}
+
+
+def curves_as_text() -> dict[str, int]:
+    return dict(zip("ABCDEF", "631257", strict=True))
+
+
+def curves_twice_five() -> dict[str, int]:
+    return {"A": 6, "B": 3, "C": 1, "D": 2, "E": 5, "F": 5}
+
+
 UNSEEN = {
     "random_crop_flip": [
         ("one coin decides the mirroring of the whole batch", crop_one_coin),
-        ("the offset stops at 2p - 1, so the last place never comes", crop_last_place_missing),
         ("the picture is rolled: what leaves on one side comes back on the other", crop_wraps_around),
         ("pictures are mirrored top to bottom", crop_flips_upside_down),
         ("mirrors where the random number is above flip", crop_flip_turned_round),
         ("writes the windows into the caller's tensor and returns it", crop_writes_into_input),
+        (
+            "pastes onto canvases of torch.zeros without a dtype, so uint8 pictures come back as float32",
+            crop_flip_float_canvas,
+        ),
+        (
+            "uses the same offset for rows and columns of a picture, so only the 2·padding + 1 places "
+            "on the diagonal come",
+            crop_flip_diagonal,
+        ),
+        (
+            "draws offsets below 2·padding and not below 2·padding + 1, so the last row and column of "
+            "places never come",
+            crop_flip_off_by_one,
+        ),
     ],
     "learning_rate": [
         ("k counts from 0, so the last step is above 0", rate_never_zero),
@@ -442,31 +536,76 @@ UNSEEN = {
         ("divides by warmup_steps before asking whether there is a warm-up", rate_divides_by_warmup),
         ("takes a quarter of a cosine wave", rate_quarter_cosine),
         ("ends at a lowest rate of one percent and not at 0", rate_with_floor),
-        ("the warm-up multiplies a cosine that runs from the first step on", rate_product_of_both),
+        (
+            "uses the quarter cosine cos(π/2·k/n) in place of (1 + cos(π·k/n))/2; peak and zero are "
+            "right, the values between are too high",
+            rate_quarter,
+        ),
+        (
+            "uses the warm-up formula for step s = w as well, so that step gets more than the peak",
+            rate_one_step_more,
+        ),
+        (
+            "takes n angles from 0 to pi with both ends (linspace), so step w has the peak again and "
+            "the cosine runs over (k - 1)/(n - 1), not k/n",
+            rate_linspace,
+        ),
     ],
     "weight_decay_groups": [
-        ("counts axes, so CLS token and positions decay", groups_count_axes),
         ("takes exactly two axes, so kernels of convolutions do not decay", groups_two_axes_only),
         ("compares exact names, so positions deeper in the model decay", groups_exact_names),
         ("the second group has no weight_decay, so the optimiser's default holds", groups_without_zero),
         ("the lists hold pairs of name and parameter", groups_of_pairs),
         ("two mistakes: counts axes, and the decay is always .05", groups_two_mistakes),
+        (
+            "lets only the weights of nn.Linear decay, so the kernel of a convolution, a matrix too, "
+            "does not",
+            groups_linear_only,
+        ),
+        (
+            "finds norms by the word 'norm' in the name, so a norm in an nn.Sequential or with "
+            "another name decays, and so does any other vector",
+            groups_norm_in_name,
+        ),
+        (
+            "looks at requires_grad only for matrices that decay, so frozen parameters are put into "
+            "the group without decay",
+            groups_with_frozen,
+        ),
     ],
     "mixup": [
-        ("targets are mixed with the inverse permutation", mixup_targets_inverse),
         ("targets are not mixed", mixup_targets_left),
         ("lambda is replaced by the larger of lambda and 1 - lambda", mixup_larger_share),
         ("whole numbers raise no ValueError", mixup_no_error),
         ("refuses floats other than float32", mixup_float32_only),
         ("clamps the blended pictures to 0..1", mixup_clamped),
+        (
+            "uses the first share for the whole batch as the first MixUp code does, where each "
+            "picture has its own",
+            mixup_one_share,
+        ),
+        (
+            "multiplies the images in place before it takes the partners, so partners are scaled by "
+            "their own share and the caller's images are changed",
+            mixup_in_place,
+        ),
+        (
+            "takes the partner from the other end of the batch as timm does and ignores the permutation",
+            mixup_flipped_batch,
+        ),
     ],
     "read_curves": [
-        ("takes D for a model that does not see its pictures", read_d_is_blind),
         ("takes D for weights that start too large", read_d_is_a_bad_start),
         ("takes validation below training for a fault of the labels", read_c_is_wrong_labels),
         ("counts the diagnoses from 0", read_counts_from_zero),
         ("maps the number to the plot", read_number_to_plot),
         ("two mistakes: takes A for pictures not shown, and B for a bad start", read_two_mistakes),
+        ("writes the numbers as strings, where ints are promised", curves_as_text),
+        (
+            "calls D blind pictures because it stays at ln K, and overlooks the spike of a rate far too high",
+            curves_d_blind,
+        ),
+        ("gives both E and F the diagnosis 5, though each fits one plot at most", curves_twice_five),
     ],
 }
 STYLES = {

@@ -29,14 +29,6 @@ def components_shares_of_shown(filters, count=28):
     return directions[:count].reshape(-1, *filters.shape[1:]), variance / variance.sum()
 
 
-def components_weakest_first(filters, count=28):
-    flat = filters.flatten(1)
-    centred = flat - flat.mean(dim=0)
-    values, vectors = torch.linalg.eigh(centred.T @ centred)
-    shares = values / values.sum()
-    return vectors.T[:count].reshape(-1, *filters.shape[1:]), shares[:count].clamp(0, 1)
-
-
 def components_cumulated(filters, count=28):
     flat = filters.flatten(1)
     _, s, directions = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
@@ -105,16 +97,6 @@ def rollout_no_residual(attentions, num_prefix_tokens=1):
     result = torch.eye(attentions[0].shape[-1]).to(attentions[0])
     for attention in attentions:
         layer = attention.mean(dim=1)
-        result = (layer / layer.sum(dim=-1, keepdim=True)) @ result
-    return result
-
-
-def rollout_largest_head(attentions, num_prefix_tokens=1):
-    _test_rollout(attentions, num_prefix_tokens)
-    identity = torch.eye(attentions[0].shape[-1]).to(attentions[0])
-    result = identity
-    for attention in attentions:
-        layer = 0.5 * attention.amax(dim=1) + 0.5 * identity
         result = (layer / layer.sum(dim=-1, keepdim=True)) @ result
     return result
 
@@ -242,13 +224,6 @@ def distance_squared(attention, grid_size, patch_size, num_prefix_tokens=1):
     return (patches * distances).sum(dim=-1).mean(dim=(0, 2))
 
 
-def distance_round_the_block(attention, grid_size, patch_size, num_prefix_tokens=1):
-    _test_distance(attention, grid_size, num_prefix_tokens)
-    distances = _table_of_distances(grid_size, patch_size, power=1.0).to(attention)
-    patches = attention[..., num_prefix_tokens:, num_prefix_tokens:]
-    return (patches * distances).sum(dim=-1).mean(dim=(0, 2))
-
-
 def distance_square_patches(attention, grid_size, patch_size, num_prefix_tokens=1):
     _test_distance(attention, grid_size, num_prefix_tokens)
     side = as_pair(patch_size)[0]
@@ -350,14 +325,6 @@ def _test_hide(images, scores, count, patch_size):
     if count < 0 or count > rows * columns:
         raise ValueError("count is not in 0..N")
     return rows, columns
-
-
-def hide_lowest(images, scores, count, patch_size, value=0.0):
-    grid = _test_hide(images, scores, count, patch_size)
-    chosen = scores.argsort(dim=1)[:, :count]
-    patches = patchify(images, patch_size).clone()
-    patches[torch.arange(len(images))[:, None], chosen] = value
-    return unpatchify(patches, patch_size, grid)
 
 
 def hide_same_everywhere(images, scores, count, patch_size, value=0.0):
@@ -465,38 +432,204 @@ def hide_by_kron(images, scores, count, patch_size, value=0.0):
     return torch.stack(pictures)
 
 
+def check_layers(attentions, num_prefix_tokens):
+    if len(attentions) == 0:
+        raise ValueError("no layers")
+    if num_prefix_tokens < 0 or num_prefix_tokens >= attentions[0].shape[-1]:
+        raise ValueError("no patches")
+
+
+def to_rows_of_one(table):
+    return table / table.sum(dim=-1, keepdim=True)
+
+
+def attention_rollout_strongest_head(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    rollout = identity = torch.eye(attentions[0].shape[-1]).to(attentions[0])
+    for attention in attentions:
+        rollout = to_rows_of_one(attention.amax(dim=1) + identity) @ rollout
+    return rollout
+
+
+def attention_rollout_head_by_head(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    rollout = identity = torch.eye(attentions[0].shape[-1]).to(attentions[0])
+    for attention in attentions:
+        rollout = to_rows_of_one(0.5 * attention + 0.5 * identity) @ rollout
+    return rollout.mean(dim=1)
+
+
+def attention_rollout_columns(attentions, num_prefix_tokens=1):
+    check_layers(attentions, num_prefix_tokens)
+    rollout = identity = torch.eye(attentions[0].shape[-1]).to(attentions[0])
+    for attention in attentions:
+        layer = 0.5 * attention.mean(dim=1) + 0.5 * identity
+        rollout = layer / layer.sum(dim=1, keepdim=True) @ rollout
+    return rollout
+
+
+def centres_of(grid, patch):
+    (rows, columns), (height, width) = grid, as_pair(patch)
+    return torch.cartesian_prod(torch.arange(rows) * height, torch.arange(columns) * width)
+
+
+def check_tokens(attention, grid, prefix):
+    if attention.shape[-1] != prefix + grid[0] * grid[1]:
+        raise ValueError("tokens and grid do not fit")
+
+
+def mean_attention_distance_width_first(attention, grid_size, patch_size, num_prefix_tokens=1):
+    check_tokens(attention, grid_size, num_prefix_tokens)
+    width, height = as_pair(patch_size)
+    places = centres_of(grid_size, (height, width)).to(attention)
+    distances = torch.cdist(places, places)
+    rest = attention[:, :, num_prefix_tokens:, num_prefix_tokens:]
+    return (rest * distances).sum(-1).mean((0, 2))
+
+
+def mean_attention_distance_all_queries(attention, grid_size, patch_size, num_prefix_tokens=1):
+    check_tokens(attention, grid_size, num_prefix_tokens)
+    places = centres_of(grid_size, patch_size).to(attention)
+    prefix = num_prefix_tokens
+    distances = F.pad(torch.cdist(places, places), (prefix, 0, prefix, 0))
+    return (attention * distances).sum(-1).mean((0, 2))
+
+
+def mean_attention_distance_crops(attention, grid_size, patch_size, num_prefix_tokens=1):
+    count = grid_size[0] * grid_size[1]
+    if attention.shape[-1] < num_prefix_tokens + count:
+        raise ValueError("too few tokens")
+    places = centres_of(grid_size, patch_size).to(attention)
+    used = slice(num_prefix_tokens, num_prefix_tokens + count)
+    return (attention[:, :, used, used] * torch.cdist(places, places)).sum(-1).mean((0, 2))
+
+
+def check_scores(images, scores, count, patch_size):
+    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
+    if tuple(scores.shape) != (len(images), rows * columns) or not 0 <= count <= rows * columns:
+        raise ValueError("scores or count do not fit")
+    return rows, columns
+
+
+def painted(images, hidden, patch_size, grid, value):
+    patches = patchify(images, patch_size).clone()
+    patches[hidden] = value
+    return unpatchify(patches, patch_size, grid)
+
+
+def hide_patches_in_place(images, scores, count, patch_size, value=0.0):
+    rows, columns = check_scores(images, scores, count, patch_size)
+    p1, p2 = as_pair(patch_size)
+    for image, order in zip(images, scores.argsort(dim=1, descending=True), strict=True):
+        for n in order[:count].tolist():
+            r, c = divmod(n, columns)
+            image[:, r * p1 : (r + 1) * p1, c * p2 : (c + 1) * p2] = value
+    return images
+
+
+def hide_patches_never_all(images, scores, count, patch_size, value=0.0):
+    grid = check_scores(images, scores, count, patch_size)
+    if count not in range(scores.shape[1]):
+        raise ValueError("count is no index of a patch")
+    ranks = scores.argsort(dim=1, descending=True).argsort(dim=1)
+    return painted(images, ranks < count, patch_size, grid, value)
+
+
+def hide_patches_column_grid(images, scores, count, patch_size, value=0.0):
+    rows, columns = check_scores(images, scores, count, patch_size)
+    p1, p2 = as_pair(patch_size)
+    hidden = scores.argsort(dim=1, descending=True).argsort(dim=1) < count
+    mask = hidden.view(-1, columns, rows).mT.repeat_interleave(p1, 1).repeat_interleave(p2, 2)
+    return images.masked_fill(mask[:, None], value)
+
+
+def filter_components_columns_of_v(filters, count=28):
+    flat = filters.flatten(1)
+    _, s, v = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=True)
+    return v[:, :count].T.reshape(-1, *filters.shape[1:]), (s**2 / (s**2).sum())[:count]
+
+
+def filter_components_standardised(filters, count=28):
+    flat = filters.flatten(1)
+    _, s, v = torch.linalg.svd((flat - flat.mean(dim=0)) / flat.std(dim=0), full_matrices=False)
+    return v[:count].reshape(-1, *filters.shape[1:]), (s**2 / (s**2).sum())[:count]
+
+
+def filter_components_channels_last(filters, count=28):
+    flat = filters.flatten(1)
+    _, s, v = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
+    channels, height, width = filters.shape[1:]
+    components = v[:count].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+    return components, (s**2 / (s**2).sum())[:count]
+
+
 UNSEEN = {
     "filter_components": [
         ("the mean filter is not subtracted", components_not_centred),
         ("the shares are of the variance of the first components alone", components_shares_of_shown),
-        ("eigh sorts upwards, so the weakest components come first", components_weakest_first),
         ("returns sums of the shares so far", components_cumulated),
         ("the components stay flat", components_left_flat),
         ("squares the eigenvalues of the covariance, which are variances already", components_of_covariance),
+        (
+            "torch.linalg.svd's Vh is taken for V, and its columns are returned as components",
+            filter_components_columns_of_v,
+        ),
+        (
+            "every pixel is divided by its deviation over the filters, which the docstring excludes",
+            filter_components_standardised,
+        ),
+        (
+            "the components are read with channels last and then moved, so pixels and channels are mixed",
+            filter_components_channels_last,
+        ),
     ],
     "attention_rollout": [
         ("leaves out the residual connection", rollout_no_residual),
-        ("takes the largest of the heads", rollout_largest_head),
         ("averages over the pictures of the batch", rollout_averages_pictures),
         ("multiplies layers element by element", rollout_element_by_element),
         ("the result is always float32", rollout_float32),
         ("throws the smallest nine tenths of the weights away", rollout_discards_small_weights),
+        ("each column is divided by its sum, so that rows do not sum to 1", attention_rollout_columns),
+        (
+            "the heads are fused by their maximum, as a public repository offers, and not by their mean",
+            attention_rollout_strongest_head,
+        ),
+        (
+            "every head is rolled out by itself and the heads are averaged at the end, not in each layer",
+            attention_rollout_head_by_head,
+        ),
     ],
     "mean_attention_distance": [
         ("the distances are squared", distance_squared),
-        ("takes the distance round the block, |dy| + |dx|", distance_round_the_block),
         ("takes the height of a patch for both sides", distance_square_patches),
         ("lays the patches out column by column", distance_column_by_column),
         ("averages over the keys where it should sum", distance_mean_over_keys),
         ("takes the distance to the weighted mean place", distance_to_the_mean_place),
+        (
+            "more tokens than prefix and grid are cut off silently, without a ValueError",
+            mean_attention_distance_crops,
+        ),
+        (
+            "the average runs over the prefix queries too, with distance 0, so it divides by T and not by N",
+            mean_attention_distance_all_queries,
+        ),
+        (
+            "the pair patch_size is read as (width, height), which shows only where patches are not square",
+            mean_attention_distance_width_first,
+        ),
     ],
     "hide_patches": [
-        ("hides the lowest scores", hide_lowest),
         ("hides the same patches in all pictures", hide_same_everywhere),
         ("a count outside 0..N raises no error", hide_count_not_tested),
         ("scores of another shape raise no error", hide_scores_not_tested),
         ("paints the first third of the numbers of a patch", hide_part_of_the_patch),
         ("two mistakes: the order of the first picture for all, and no errors", hide_two_mistakes),
+        ("the pictures given are painted over themselves, no new tensor is made", hide_patches_in_place),
+        (
+            "the mask is laid out column by column, so the wrong patches of the picture are painted",
+            hide_patches_column_grid,
+        ),
+        ("count = N raises a ValueError, although all patches may be hidden", hide_patches_never_all),
     ],
 }
 STYLES = {

@@ -17,15 +17,6 @@ from vit_course.patches import PatchEmbed, as_pair, count_patches, grid_size
 from vit_course.vit import VisionTransformer, init_head
 
 
-def head_old_width(model, num_classes):
-    if num_classes < 1:
-        raise ValueError("a head needs a class")
-    head = nn.Linear(model.head.in_features, num_classes).to(model.head.weight)
-    model.pre_logits = nn.Identity()
-    model.head = init_head(head)
-    return model
-
-
 def head_of_a_copy(model, num_classes):
     if num_classes < 1:
         raise ValueError("a head needs a class")
@@ -118,17 +109,6 @@ def head_skip_init(model, num_classes):
     nn.init.constant_(head.bias, 0.0)
     model.add_module("head", head)
     model.add_module("pre_logits", nn.Identity())
-    return model
-
-
-def freeze_part_anywhere(model, trainable=("head",)):
-    named = dict(model.named_parameters())
-    for part in trainable:
-        if not any(part in name for name in named):
-            raise ValueError(f"no parameter belongs to {part}")
-    for name, p in named.items():
-        if not any(part in name for part in trainable):
-            p.requires_grad = False
     return model
 
 
@@ -268,15 +248,6 @@ def resolution_count_forgotten(model, img_size):
     return model
 
 
-def resolution_size_as_given(model, img_size):
-    old, new = _test_resolution(model, img_size)
-    for table in position_tables(model):
-        table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)
-    _update_sizes(model, img_size, new)
-    model.patch_embed.img_size = img_size
-    return model
-
-
 def resolution_of_a_copy(model, img_size):
     old, new = _test_resolution(model, img_size)
     model = copy.deepcopy(model)
@@ -361,30 +332,166 @@ def resolution_from_a_twin(model, img_size):
     return model
 
 
+def zero_head(model, num_classes, dim=None):
+    head = nn.Linear(dim or model.norm.normalized_shape[0], num_classes).to(model.head.weight)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def need_a_class(num_classes, least=1):
+    if num_classes < least:
+        raise ValueError(f"{num_classes} classes")
+
+
+def replace_head_weight_only(model, num_classes):
+    need_a_class(num_classes)
+    head = nn.Linear(model.norm.normalized_shape[0], num_classes).to(model.head.weight)
+    nn.init.zeros_(head.weight)
+    model.pre_logits, model.head = nn.Identity(), head
+    return model
+
+
+def replace_head_probe(model, num_classes):
+    need_a_class(num_classes)
+    model.requires_grad_(False)
+    model.pre_logits, model.head = nn.Identity(), zero_head(model, num_classes)
+    return model
+
+
+def replace_head_keeps_hidden(model, num_classes):
+    need_a_class(num_classes)
+    model.head = zero_head(model, num_classes, model.head.in_features)
+    return model
+
+
+def belongs(name, part):
+    return name == part or name.startswith(part + ".")
+
+
+def check_parts(model, trainable):
+    for part in trainable:
+        if not any(belongs(name, part) for name, _ in model.named_parameters()):
+            raise ValueError(part)
+
+
+def freeze_children_only(model, trainable=("head",)):
+    check_parts(model, trainable)
+    for name, child in model.named_children():
+        for inner, parameter in child.named_parameters(prefix=name):
+            if not any(belongs(inner, part) for part in trainable):
+                parameter.requires_grad = False
+    return model
+
+
+def freeze_empty_is_default(model, trainable=("head",)):
+    trainable = tuple(trainable) or ("head",)
+    check_parts(model, trainable)
+    for name, parameter in model.named_parameters():
+        if not any(belongs(name, part) for part in trainable):
+            parameter.requires_grad = False
+    return model
+
+
+def freeze_flags_modules(model, trainable=("head",)):
+    check_parts(model, trainable)
+    for name, module in model.named_modules():
+        if name and not any(belongs(name, part) or belongs(part, name) for part in trainable):
+            module.requires_grad = False
+            module.eval()
+    return model
+
+
+def refuse_other_positions(model):
+    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
+        raise ValueError("no table")
+
+
+def new_sizes(model, img_size, grid):
+    embed = model.patch_embed
+    embed.img_size, embed.grid_size, embed.num_patches = as_pair(img_size), grid, grid[0] * grid[1]
+    return model
+
+
+def change_resolution_stem_only(model, img_size):
+    old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
+    refuse_other_positions(model)
+    if model.pos_embed is not None:
+        table = model.pos_embed
+        table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)
+    return new_sizes(model, img_size, new)
+
+
+def change_resolution_counts_cls(model, img_size):
+    old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
+    refuse_other_positions(model)
+    new_sizes(model, img_size, new)
+    for table in position_tables(model):
+        table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)
+        model.patch_embed.num_patches = table.shape[1]
+    return model
+
+
+def change_resolution_same_number(model, img_size):
+    old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
+    refuse_other_positions(model)
+    if new[0] * new[1] == model.patch_embed.num_patches:
+        return model
+    for table in position_tables(model):
+        table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)
+    return new_sizes(model, img_size, new)
+
+
 UNSEEN = {
     "replace_head": [
-        ("the new head has the width of the old one, though the hidden layer is gone", head_old_width),
         ("changes a copy and not the model itself", head_of_a_copy),
         ("the new head is float32 whatever the old one was", head_plain_dtype),
         ("the new head has no bias", head_without_bias),
         ("resets the final norm as well", head_resets_norm),
         ("switches between training and evaluation mode", head_switches_mode),
+        ("only the weight is zero, the bias keeps PyTorch's random start", replace_head_weight_only),
+        ("the whole body is frozen as well, although only the head should change", replace_head_probe),
+        (
+            "the hidden tanh layer of pre-training stays, and the new head reads its output",
+            replace_head_keeps_hidden,
+        ),
     ],
     "freeze": [
-        ("looks for the part anywhere in the name", freeze_part_anywhere),
         ("a part without parameters raises no ValueError", freeze_no_error),
         ("raises the ValueError after it has frozen", freeze_error_too_late),
         ("freezes the named parts and not the others", freeze_named_parts),
         ("does not find a part that is itself a parameter", freeze_part_is_no_parameter),
         ("two mistakes: looks anywhere in the name, and lets frozen ones learn", freeze_two_mistakes),
+        (
+            "requires_grad = False and eval() are set on modules, which freezes no parameter",
+            freeze_flags_modules,
+        ),
+        ("an empty tuple is replaced by the default, so the head goes on learning", freeze_empty_is_default),
+        (
+            "only the child modules are visited, so the CLS token and the positions of the model "
+            "itself stay free",
+            freeze_children_only,
+        ),
     ],
     "change_resolution": [
         ("makes a new parameter for the positions", resolution_new_parameter),
         ("forgets num_patches", resolution_count_forgotten),
-        ("keeps img_size as a number and not as a pair", resolution_size_as_given),
         ("changes a copy and not the model itself", resolution_of_a_copy),
         ("takes the old grid for a square", resolution_square_grids),
         ("interpolates sine and cosine positions too", resolution_formula_overlooked),
+        (
+            "nothing is done where the number of patches stays, although 2x8 patches may become 4x4",
+            change_resolution_same_number,
+        ),
+        (
+            "only the table of the stem is resized, those in front of later blocks keep the old "
+            "number of tokens",
+            change_resolution_stem_only,
+        ),
+        (
+            "num_patches is read off the table, so the CLS token is counted as a patch",
+            change_resolution_counts_cls,
+        ),
     ],
 }
 STYLES = {

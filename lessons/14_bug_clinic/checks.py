@@ -181,6 +181,12 @@ def draws_a_copy(model):
     return healthy.draw_weights(copy.deepcopy(model))
 
 
+def draws_no_blocks(model):
+    before = copy.deepcopy(model.blocks.state_dict())
+    healthy.draw_weights(model).blocks.load_state_dict(before)
+    return model
+
+
 def starts_all_blocks_alike(model):
     healthy.draw_weights(model)
     for block in model.blocks[1:]:
@@ -219,11 +225,8 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
             draw_with(lambda m: nn.init.xavier_normal_(m.project.weight)),
             draw_with(lambda m: m.project.weight.normal_(std=m.project.out_features**-0.5)),
         ],
-        "norm.weight has mean 0 ": draw_with(lambda m: m.norm.weight.zero_()),
-        "head.weight is left as it was": lambda model: (
-            [nn.init.normal_(p, std=0.02) for n, p in model.named_parameters() if not n.startswith("head")]
-            and model
-        ),
+        "norm.weight has mean 0 and": draw_with(lambda m: m.norm.weight.zero_()),
+        "blocks.0.qkv.weight is left as it was": draws_no_blocks,
         "blocks.0.mlp.fc1.weight": draw_with(lambda m: [b.mlp.fc1.reset_parameters() for b in m.blocks]),
         "pos_embed repeats its numbers": [
             draw_with(
@@ -241,8 +244,13 @@ def draws_as_the_docstring_says(answer):
     for name, value in model.named_parameters():
         wanted_mean, wanted = wanted_draw(model, name, value)
         mean, deviation = value.mean().item(), value.std(unbiased=False).item()
-        if abs(mean - wanted_mean) > 1e-6 + 0.25 * wanted or abs(deviation - wanted) > 0.15 * wanted:
-            found = f"has mean {mean:.3g} and deviation {deviation:.3g} after your function"
+        wrong = abs(mean - wanted_mean) > 1e-6 + 0.25 * wanted, abs(deviation - wanted) > 0.15 * wanted
+        if any(wrong):
+            mean, deviation = (
+                f"{x:.3{'g' if w and x < 1e-3 else 'f'}}"
+                for x, w in zip((mean, deviation), wrong, strict=True)
+            )
+            found = f"has mean {mean} and deviation {deviation} after your function"
             if torch.equal(value, before[name]):
                 found = "is left as it was by your function"
             raise Mistake(
@@ -868,6 +876,7 @@ class Scores(nn.Module):
     def __init__(self):
         super().__init__()
         self.seen, self.largest = [], 0
+        self.inside = nn.Identity()
 
     def forward(self, images: Tensor) -> Tensor:
         self.seen.append((self.training, torch.is_grad_enabled()))
@@ -955,6 +964,23 @@ def scores_in_evaluation_mode_and_in_batches(answer):
             raise Mistake(f"{handed} of {len(images)} pictures at a time: is `batch_size` ignored?")
 
 
+def sets_one_flag(model, images, labels, batch_size=500):
+    model.training = False
+    with torch.no_grad():
+        return (model(images).argmax(1) == labels).double().mean().item()
+
+
+@demand({"the layers inside the model are still in training mode": sets_one_flag})
+def reaches_the_layers_inside(answer):
+    model, images, labels, batch_size = score_cases()[0]
+    outcome(lambda f: f(model, images, labels, batch_size), answer, ())
+    if not model.training and model.inside.training:
+        raise Mistake(
+            "the layers inside the model are still in training mode, and dropout goes on there: `model.eval()` tells "
+            "them all, `model.training = False` the model alone"
+        )
+
+
 clinic(
     "score",
     results(
@@ -997,4 +1023,5 @@ clinic(
         },
     ),
     scores_in_evaluation_mode_and_in_batches,
+    first=reaches_the_layers_inside,
 )

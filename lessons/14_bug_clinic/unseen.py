@@ -13,6 +13,7 @@ from einops import einsum, rearrange, repeat
 from torch import Tensor, nn
 
 from vit_course.attention import merge_heads, scaled_dot_product_attention, split_heads
+from vit_course.classroom.clinic.healthy import attend as known_attend
 from vit_course.embeddings import add_position, prepend_cls_token
 from vit_course.patches import patchify
 
@@ -137,10 +138,6 @@ def classify_without_norm(tokens, model):
     return model.head(tokens[:, 0])
 
 
-def classify_log_softmax(tokens, model):
-    return model.head(model.norm(tokens[:, 0])).log_softmax(dim=-1)
-
-
 def classify_first_picture(tokens, model):
     return model.head(model.norm(tokens[0]))
 
@@ -182,14 +179,6 @@ def classify_one_by_one(tokens, model):
 
 def _cut(images, p):
     return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p, p2=p)
-
-
-def embed_reshaped(images, model):
-    p = model.patch_size
-    patches = images.reshape(len(images), -1, p * p * images.shape[1])
-    tokens = model.project(patches)
-    tokens = torch.cat([model.cls_token.expand(len(images), -1, -1), tokens], dim=1)
-    return tokens + model.pos_embed
 
 
 def embed_cls_at_the_end(images, model):
@@ -269,12 +258,6 @@ def attend_reshaped(tokens, block):
     return block.proj((weights @ v).reshape(tokens.shape)), weights
 
 
-def attend_no_scale(tokens, block):
-    q, k, v = _queries_keys_values(tokens, block)
-    weights = (q @ k.transpose(-2, -1)).softmax(dim=-1)
-    return block.proj(rearrange(weights @ v, "b h t d -> b t (h d)")), weights
-
-
 def attend_mean_weights(tokens, block):
     q, k, v = _queries_keys_values(tokens, block)
     weights = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(dim=-1)
@@ -344,12 +327,6 @@ def block_transposed(tokens, block, attend):
     return tokens + block.mlp(block.norm2(tokens))
 
 
-def block_adds_attended_only(tokens, block, attend):
-    attended = attend(block.norm1(tokens), block)[0]
-    tokens = tokens + attended
-    return attended + block.mlp(block.norm2(tokens))
-
-
 def block_norms_after(tokens, block, attend):
     tokens = block.norm1(tokens + attend(tokens, block)[0])
     return block.norm2(tokens + block.mlp(tokens))
@@ -399,13 +376,6 @@ def block_on_a_copy(tokens, block, attend):
     stream = stream + result[0]
     residual, normed = stream, block.norm2(stream)
     return block.mlp(normed) + residual
-
-
-def schedule_at_least_one(step, total_steps, warmup_steps, peak):
-    if step < warmup_steps:
-        return peak * max(step, 1) / warmup_steps
-    progress = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
-    return peak * (1 + math.cos(math.pi * progress)) / 2
 
 
 def schedule_end_broken(step, total_steps, warmup_steps, peak):
@@ -469,14 +439,6 @@ def schedule_tensor(step, total_steps, warmup_steps, peak):
     angle = torch.pi * (number - warmup_steps) / max(1, total_steps - warmup_steps)
     rates = torch.where(number > warmup_steps, (1 + angle.cos()) / 2, number / max(1, warmup_steps))
     return peak * rates[step].item()
-
-
-def decay_left(model, weight_decay):
-    decayed, kept = [], []
-    for name, parameter in model.named_parameters():
-        is_matrix = parameter.ndim >= 2 and "norm" not in name
-        (decayed if is_matrix else kept).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
 
 def decay_norms(model, weight_decay):
@@ -557,13 +519,6 @@ def blend_two_orders(images, targets, share):
     partner = torch.randperm(len(images), device=images.device)
     images = share * images + (1 - share) * images[partner]
     targets = share * targets + (1 - share) * targets[torch.randperm(len(targets), device=targets.device)]
-    return images, targets
-
-
-def blend_targets_exchanged(images, targets, share):
-    partner = torch.randperm(len(images), device=images.device)
-    images = share * images + (1 - share) * images[partner]
-    targets = (1 - share) * targets + share * targets[partner]
     return images, targets
 
 
@@ -717,6 +672,170 @@ def score_numpy(model, images, labels, batch_size=500):
     return float(np.mean(logits.argmax(axis=1) == labels.cpu().numpy()))
 
 
+def classify_bare_norm(tokens, model):
+    return model.head(F.layer_norm(tokens[:, 0], tokens.shape[-1:], eps=model.norm.eps))
+
+
+def classify_log_probabilities(tokens, model):
+    return model.head(model.norm(tokens[:, 0])).log_softmax(dim=-1)
+
+
+def classify_detached(tokens, model):
+    return model.head(model.norm(tokens[:, 0].detach()))
+
+
+def cut(images, model, pattern="b c (h p1) (w p2) -> b (h w) (p1 p2 c)"):
+    return rearrange(images, pattern, p1=model.patch_size, p2=model.patch_size)
+
+
+def with_cls(tokens, model):
+    return torch.cat([model.cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
+
+
+def embed_patches_unfold(images, model):
+    patches = F.unfold(images, model.patch_size, stride=model.patch_size).mT
+    return with_cls(model.project(patches), model) + model.pos_embed
+
+
+def embed_patches_cls_without_place(images, model):
+    tokens = model.project(cut(images, model)) + model.pos_embed[:, 1:]
+    return with_cls(tokens, model)
+
+
+def embed_patches_frozen_positions(images, model):
+    tokens = with_cls(model.project(cut(images, model)), model)
+    return tokens + model.pos_embed.detach()
+
+
+def heads_of(tokens, block, pattern="b t (three h d) -> three b h t d"):
+    return rearrange(block.qkv(tokens), pattern, three=3, h=block.num_heads)
+
+
+def weights_of(q, k):
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
+
+
+def merged(heads):
+    return rearrange(heads, "b h t d -> b t (h d)")
+
+
+def attend_head_first(tokens, block):
+    q, k, v = heads_of(tokens, block, "b t (h three d) -> three b h t d")
+    weights = weights_of(q, k)
+    return block.proj(merged(weights @ v)), weights
+
+
+def attend_keys_ask(tokens, block):
+    q, k, v = heads_of(tokens, block)
+    weights = weights_of(k, q)
+    return block.proj(merged(weights @ v)), weights
+
+
+def attend_with_residual(tokens, block):
+    q, k, v = heads_of(tokens, block)
+    weights = weights_of(q, k)
+    return tokens + block.proj(merged(weights @ v)), weights
+
+
+def encode_block_norms_exchanged(tokens, block, attend):
+    tokens = tokens + attend(block.norm2(tokens), block)[0]
+    return tokens + block.mlp(block.norm1(tokens))
+
+
+def encode_block_own_attention(tokens, block, attend):
+    tokens = tokens + known_attend(block.norm1(tokens), block)[0]
+    return tokens + block.mlp(block.norm2(tokens))
+
+
+def encode_block_no_second_shortcut(tokens, block, attend):
+    tokens = tokens + attend(block.norm1(tokens), block)[0]
+    return block.mlp(block.norm2(tokens))
+
+
+def half_cosine(share, peak):
+    return peak * (1 + math.cos(math.pi * share)) / 2
+
+
+def schedule_cosine_of_all(step, total_steps, warmup_steps, peak):
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return half_cosine((step + 1) / total_steps, peak)
+
+
+def schedule_linspace(step, total_steps, warmup_steps, peak):
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return half_cosine((step - warmup_steps) / max(1, total_steps - warmup_steps - 1), peak)
+
+
+def schedule_one_step_more(step, total_steps, warmup_steps, peak):
+    if step <= warmup_steps and warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return half_cosine((step + 1 - warmup_steps) / (total_steps - warmup_steps), peak)
+
+
+def two_groups(model, weight_decay, decays):
+    decayed = [p for name, p in model.named_parameters() if decays(name, p)]
+    kept = [p for name, p in model.named_parameters() if not decays(name, p)]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+
+
+def decay_groups_by_name(model, weight_decay):
+    def decays(name, parameter):
+        return name.endswith("weight") and "norm" not in name
+
+    return two_groups(model, weight_decay, decays)
+
+
+def decay_groups_whole_linear(model, weight_decay):
+    inside = {id(p) for m in model.modules() if isinstance(m, nn.Linear) for p in m.parameters()}
+    return two_groups(model, weight_decay, lambda name, p: id(p) in inside)
+
+
+def decay_groups_silent_rest(model, weight_decay):
+    decayed, kept = two_groups(model, weight_decay, lambda name, p: p.ndim == 2)
+    return [decayed, {"params": kept["params"]}]
+
+
+def mixed(x, y, share):
+    return share * x + (1 - share) * y
+
+
+def blend_drawn_again(images, targets, share):
+    partner = torch.randint(len(images), (len(images),))
+    return mixed(images, images[partner], share), mixed(targets, targets[partner], share)
+
+
+def blend_flipped(images, targets, share):
+    return mixed(images, images.flip(0), share), mixed(targets, targets.flip(0), share)
+
+
+def blend_targets_turned(images, targets, share):
+    partner = torch.randperm(len(images))
+    return mixed(images, images[partner], share), mixed(targets[partner], targets, share)
+
+
+def right_in(model, x, y):
+    return (model(x).argmax(dim=1) == y).sum().item()
+
+
+@torch.no_grad()
+def score_batch_means(model, images, labels, batch_size=500):
+    model.eval()
+    parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
+    shares = [right_in(model, x, y) / len(x) for x, y in parts]
+    return sum(shares) / len(shares)
+
+
+@torch.no_grad()
+def score_dropout_rate_zero(model, images, labels, batch_size=500):
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
+    return sum(right_in(model, x, y) for x, y in parts) / len(images)
+
+
 UNSEEN = {
     "draw_weights": [
         ("mends wrongly: the head is drawn with deviation .02 and not zero", draw_head_like_the_rest),
@@ -728,59 +847,112 @@ UNSEEN = {
     ],
     "classify": [
         ("leaves a bug: no final norm", classify_without_norm),
-        ("mends wrongly: a log-softmax in place of the softmax", classify_log_softmax),
         ("reads all tokens of the first picture", classify_first_picture),
         ("adds a dropout that never stops", classify_dropout),
         ("norms over the batch as well", classify_norm_over_batch),
         ("gives logits for every token", classify_all_tokens),
+        (
+            "log-probabilities are returned; cross-entropy does not see it, but they are not the logits",
+            classify_log_probabilities,
+        ),
+        ("the token is detached, so that nothing but norm and head can learn", classify_detached),
+        (
+            "the norm is computed by F.layer_norm without the learned weight and bias of model.norm",
+            classify_bare_norm,
+        ),
     ],
     "embed_patches": [
-        ("leaves a bug: the picture is reshaped, so patches are rows", embed_reshaped),
         ("leaves a bug: the CLS token stands at the end", embed_cls_at_the_end),
         ("mends wrongly: the patches come column by column", embed_column_by_column),
         ("mends wrongly: takes the data of the CLS token, without a gradient", embed_cls_data),
         ("breaks the positions: the CLS token has none", embed_cls_without_position),
         ("two mistakes: channels first, and a CLS token of zeros", embed_two_mistakes),
+        (
+            "F.unfold gives a patch in the order (channel, row, column), not (row, column, channel)",
+            embed_patches_unfold,
+        ),
+        ("the positions are detached, so no gradient reaches them", embed_patches_frozen_positions),
+        (
+            "positions are added to the patches before CLS joins them, so CLS gets none",
+            embed_patches_cls_without_place,
+        ),
     ],
     "attend": [
         ("leaves a bug: the heads are merged by reshape", attend_reshaped),
-        ("mends wrongly: the scores are not scaled", attend_no_scale),
         ("breaks the weights: they are averaged over the heads", attend_mean_weights),
         ("breaks the split: each head has its own q, k and v side by side", attend_heads_outside),
         ("mends wrongly: scales behind the softmax", attend_softmax_before_scale),
         ("two mistakes: the root of the whole width, and softmax over the queries", attend_two_mistakes),
+        ("keys and queries are exchanged, so row i says how much key i takes", attend_keys_ask),
+        (
+            "the tokens are added to the result, but the residual connection belongs to the block",
+            attend_with_residual,
+        ),
+        (
+            "the 3D numbers are split head first, then q, k, v, but queries, keys and values stand in "
+            "three blocks",
+            attend_head_first,
+        ),
     ],
     "encode_block": [
         ("leaves a bug: attention mixes the pictures of the batch", block_transposed),
-        ("mends wrongly: the second sum takes what attention gave alone", block_adds_attended_only),
         ("mends wrongly: the norms come after the sums", block_norms_after),
         ("mends wrongly: both branches read the same tokens", block_side_by_side),
         ("mends wrongly: attention is lost from the stream", block_old_stream),
         ("two mistakes: adds to the normed tokens, and no second norm", block_two_mistakes),
+        (
+            "the second shortcut is missing, only the MLP's result is returned",
+            encode_block_no_second_shortcut,
+        ),
+        ("the argument attend is ignored, a known attention is called instead", encode_block_own_attention),
+        ("norm2 stands in front of attention and norm1 in front of the MLP", encode_block_norms_exchanged),
     ],
     "schedule": [
-        ("mends wrongly: steps 0 and 1 have the same rate", schedule_at_least_one),
         ("breaks the end: the last step is above 0", schedule_end_broken),
         ("mends wrongly: counts all steps from 1, so the fall comes too early", schedule_counts_from_one),
         ("breaks the run without warm-up: divides by 0", schedule_needs_warmup),
         ("breaks the fall: it is counted over the whole run", schedule_whole_run),
         ("mends wrongly: the rise is a root and no straight line", schedule_root_rise),
+        (
+            "k runs from 0 to n - 1 and is divided by n - 1: it ends at 0, but every step between is "
+            "too high",
+            schedule_linspace,
+        ),
+        (
+            "the cosine runs over all steps, the warm-up included, so the rate jumps down after the rise",
+            schedule_cosine_of_all,
+        ),
+        ("the rise takes one step too many, so step w lies above the peak", schedule_one_step_more),
     ],
     "decay_groups": [
-        ("leaves the bug: CLS token and positions decay", decay_left),
         ("mends wrongly: the ending alone counts, so norms decay", decay_norms),
         ("mends wrongly: biases decay with their layers", decay_whole_layers),
         ("breaks the groups: the weights are in both", decay_in_both),
         ("ignores weight_decay", decay_always_the_same),
         ("two mistakes: norms decay, and CLS token and positions are in no group", decay_two_mistakes),
+        ("all parameters of linear layers decay, so their biases do too", decay_groups_whole_linear),
+        (
+            "norms are told by the word 'norm' in their name, so the weight of a norm with another "
+            "name decays",
+            decay_groups_by_name,
+        ),
+        (
+            "the second group names no weight_decay, so the optimiser's default decays norms and biases",
+            decay_groups_silent_rest,
+        ),
     ],
     "blend": [
         ("leaves the bug: pictures and targets have different partners", blend_two_orders),
-        ("mends wrongly: the share is exchanged for the targets", blend_targets_exchanged),
         ("mends wrongly: the targets take the inverse order", blend_targets_inverse),
         ("mends wrongly: scales in place, and reads partners that are scaled already", blend_in_place),
         ("breaks the partners: the order is the same in every call", blend_fixed_order),
         ("breaks the targets: takes the larger and not the sum", blend_not_to_one),
+        (
+            "partners are drawn with replacement, so a picture may be the partner of several or of none",
+            blend_drawn_again,
+        ),
+        ("a target keeps 1 - share of itself, the wrong way round", blend_targets_turned),
+        ("the partners are the batch backwards, which is not random", blend_flipped),
     ],
     "score": [
         ("puts the model back into the mode that it had", score_restores_mode),
@@ -789,6 +961,14 @@ UNSEEN = {
         ("breaks the sum: the last batch alone counts", score_last_batch),
         ("mends wrongly: each batch is scored in training mode", score_training_inside),
         ("two mistakes: dropout is on, and the mean is over batches", score_two_mistakes),
+        (
+            "the dropout rates are set to 0 for ever and the model stays in training mode",
+            score_dropout_rate_zero,
+        ),
+        (
+            "the accuracies of the batches are averaged, so pictures of a short last batch weigh more",
+            score_batch_means,
+        ),
     ],
 }
 STYLES = {

@@ -630,7 +630,7 @@ def refuses_nothing(tokens, k, sizes, r, num_prefix_tokens=1):
 
 
 def sources_first(self, stays, prefix, r):
-    return sorted(stays, key=lambda place: (place >= prefix, place % 2)) if r else stays
+    return sorted(stays, key=lambda place: (place >= prefix) * (1 + place % 2)) if r else stays
 
 
 def scene(batch: int, count: int, dim: int, r: int, *prefix: int, seed: int = 0) -> tuple:

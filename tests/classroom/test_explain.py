@@ -601,6 +601,16 @@ def test_odd_results_never_stop_the_explainer(value):
     explanation(lambda x: value, tokens, TOKENS)
 
 
+def test_all_looks_together_have_so_much_time(monkeypatch):
+    answer = lambda x: tokens(x).cos() + 0.3  # noqa: E731
+    monkeypatch.setattr(
+        "vit_course.classroom.checks.explain.slip", lambda trial: "" if trial.tired else "a slip"
+    )
+    assert explanation(answer, tokens, TOKENS) == "a slip"
+    monkeypatch.setattr("vit_course.classroom.checks.explain.WHOLE", 0.0)
+    assert explanation(answer, tokens, TOKENS) == ""
+
+
 def test_a_slow_answer_is_not_called_again_and_again():
     calls = []
 

@@ -8,9 +8,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
+from time import thread_time
 
 from vit_course.classroom.checks.explain.defaults import other_default
-from vit_course.classroom.checks.explain.errors import cause_of_error, refuses_what_is_allowed
+from vit_course.classroom.checks.explain.errors import (
+    cause_of_error,
+    refused_by_the_course,
+    refuses_what_is_allowed,
+)
 from vit_course.classroom.checks.explain.mutants import slip
 from vit_course.classroom.checks.explain.numbers import left_as_they_were
 from vit_course.classroom.checks.explain.orders import another_order
@@ -33,6 +38,8 @@ PATIENCE = 0.2
 """Seconds that a look may go on calling the answer, and of the processor that it may go on with slips."""
 LONGEST = 0.7
 """Seconds for the look that tries the most."""
+WHOLE = 0.8
+"""Seconds of the processor for all looks together: who waits longer has forgotten what she wanted to know."""
 
 
 def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tuple[str, bool]:
@@ -59,6 +66,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         partial(refuses_what_is_allowed, clear=False),
         cause_of_error,
         one_kind_of_input,
+        refused_by_the_course,
         partial(in_results, looks=(shape_alone, part, left_as_they_were)),
         partial(in_results, looks=VAGUE),
     )
@@ -67,8 +75,9 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
             return "", True  # that is said elsewhere
     except Exception:
         return "", False
+    end = thread_time() + WHOLE
     for look in looks:
-        trial.start(LONGEST if look is slip else PATIENCE)
+        trial.start(max(0.0, min(LONGEST if look is slip else PATIENCE, end - thread_time())))
         try:
             if words := look(trial):
                 return words, look is not looks[-1]

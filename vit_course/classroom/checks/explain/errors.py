@@ -60,15 +60,17 @@ def cause_of_error(trial: Trial) -> str:
     error = trial.got[trial.wrong[0]]
     if not isinstance(error, Exception):
         return ""
-    return refused_by(error) or cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
+    return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
 
 
-def refused_by(error: Exception) -> str:
+def refused_by_the_course(trial: Trial) -> str:
     """Name the function of the course that refuses what a student's line hands to it; "" if none does."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    course = last and is_ours(Path(last.filename)) and Path(last.filename).name != "checks.py"
-    if not isinstance(error, ValueError) or not course or not (last.line or "").startswith("raise "):
+    error = trial.got[trial.wrong[0]]
+    frames = traceback.extract_tb(error.__traceback__) if isinstance(error, ValueError) else []
+    if not frames or not (frames[-1].line or "").startswith("raise "):
+        return ""
+    last, file = frames[-1], Path(frames[-1].filename)
+    if not is_ours(file) or file.name == "checks.py":
         return ""
     return (
         f"this input is allowed, but `{last.name}` refuses what your code hands to it: is it the right thing?"

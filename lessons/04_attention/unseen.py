@@ -37,6 +37,11 @@ def attention_drops_weights(q, k, v):
     return weights @ v, weights
 
 
+def attention_softmax_of_axis_one(q, k, v):
+    weights = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(dim=1)
+    return weights @ v, weights
+
+
 def attention_one_softmax_for_all(q, k, v):
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
     weights = scores.flatten(-2).softmax(dim=-1).reshape(scores.shape)
@@ -349,6 +354,7 @@ class AttentionDropsBeforeProjecting(MultiHeadAttention):
 
 UNSEEN = {
     "scaled_dot_product_attention": [
+        ("the softmax runs over axis 1, right only for two axes", attention_softmax_of_axis_one),
         ("divides by d and not by its root", attention_divided_by_width),
         ("a causal mask: no query sees a later key", attention_causal),
         ("drops weights at random", attention_drops_weights),

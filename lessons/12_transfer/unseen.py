@@ -131,6 +131,17 @@ def freeze_error_too_late(model, trainable=("head",)):
     return model
 
 
+def freeze_part_anywhere(model, trainable=("head",)):
+    named = dict(model.named_parameters())
+    for part in trainable:
+        if not any(part in name for name in named):
+            raise ValueError(f"no parameter belongs to {part}")
+    for name, p in named.items():
+        if not any(part in name for part in trainable):
+            p.requires_grad = False
+    return model
+
+
 def freeze_named_parts(model, trainable=("head",)):
     named = dict(model.named_parameters())
     for part in trainable:
@@ -457,6 +468,7 @@ UNSEEN = {
         ),
     ],
     "freeze": [
+        ("looks for the part anywhere in the name", freeze_part_anywhere),
         ("a part without parameters raises no ValueError", freeze_no_error),
         ("raises the ValueError after it has frozen", freeze_error_too_late),
         ("freezes the named parts and not the others", freeze_named_parts),

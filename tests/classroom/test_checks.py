@@ -268,7 +268,11 @@ def test_kept_answer_that_is_not_right_any_more_is_left_out(tmp_path, monkeypatc
     assert patches.patchify is before
 
 
-def test_kept_source_takes_helpers_and_imports_along():
+@pytest.mark.parametrize(
+    ("number", "answer", "exercise"),
+    [("01", "EmbedPlain", "PatchEmbed"), ("10", "plan_copies", "one_at_a_time")],
+)
+def test_kept_source_takes_helpers_and_imports_along(number, answer, exercise):
     namespace: dict = {}
-    exec(standalone_source(lesson_part("01", "answers").EmbedLinear), namespace)
-    assert diagnose(namespace["EmbedLinear"], "PatchEmbed").kind == "right"
+    exec(standalone_source(getattr(lesson_part(number, "answers"), answer)), namespace)
+    assert diagnose(namespace[answer], exercise).kind == "right"

@@ -607,7 +607,8 @@ def test_all_looks_together_have_so_much_time(monkeypatch):
         "vit_course.classroom.checks.explain.slip", lambda trial: "" if trial.tired else "a slip"
     )
     assert explanation(answer, tokens, TOKENS) == "a slip"
-    monkeypatch.setattr("vit_course.classroom.checks.explain.WHOLE", 0.0)
+    for limit in ("WHOLE", "LEAST"):
+        monkeypatch.setattr(f"vit_course.classroom.checks.explain.{limit}", 0.0)
     assert explanation(answer, tokens, TOKENS) == ""
 
 

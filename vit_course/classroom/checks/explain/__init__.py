@@ -34,12 +34,12 @@ from vit_course.classroom.checks.explain.terms import (
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.explain.values import agree, as_tensor, wrong_kind
 
-PATIENCE = 0.2
-"""Seconds that a look may go on calling the answer, and of the processor that it may go on with slips."""
+LEAST, PATIENCE = 0.05, 0.2
+"""Seconds of the processor that a look may take, at least and at most."""
 LONGEST = 0.7
 """Seconds for the look that tries the most."""
 WHOLE = 0.8
-"""Seconds of the processor for all looks together: who waits longer has forgotten what she wanted to know."""
+"""Seconds of the processor after which looks get the least: who waits longer has forgotten what she asked."""
 
 
 def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tuple[str, bool]:
@@ -77,7 +77,7 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         return "", False
     end = thread_time() + WHOLE
     for look in looks:
-        trial.start(max(0.0, min(LONGEST if look is slip else PATIENCE, end - thread_time())))
+        trial.start(max(LEAST, min(LONGEST if look is slip else PATIENCE, end - thread_time())))
         try:
             if words := look(trial):
                 return words, look is not looks[-1]

@@ -1,4 +1,4 @@
-"""Kernels for nbval that begin with torch imported: each is a fork of one process that has imported it.
+"""Kernels for nbval that begin with torch and others imported: each is a fork of one process that has done it.
 
 Thirty notebooks are run at every push, and in each the imports cost seconds. `install` is called where the variable
 VIT_COURSE_FORK is 1 (the Makefile sets it on Linux); without it kernels start as they always do.
@@ -15,7 +15,9 @@ from jupyter_client.provisioning import local_provisioner
 
 PARENT = """
 import json, os, signal, sys
-import einops, ipykernel.kernelapp, ipykernel.zmqshell, matplotlib, numpy, torch
+import einops, ipykernel.kernelapp, ipykernel.zmqshell, matplotlib.pyplot, numpy, torch
+import torch._dynamo  # what the first optimizer of a process imports, 900 modules
+import torchvision.models
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children, so none is left as a zombie
 for line in sys.stdin:
     job = json.loads(line)

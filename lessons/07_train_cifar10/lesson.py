@@ -378,8 +378,8 @@ if linear and scores:
 # %% [markdown]
 # **What the records say.** The plain run names all its training pictures, and of new ones hardly more than one matrix does: it
 # has learned by heart. Crop and flip bring most, nine points; AdamW with warm-up and decay some more. About smoothing the
-# seeds have not decided. RandAugment with erasing *loses* three points. With it the training pictures as stored are known less
-# well, too: this small model is now short of steps, and no longer of pictures. (`mixed` is not recorded yet.)
+# seeds have not decided. RandAugment with erasing *loses* three points, and MixUp with CutMix three more. With them the
+# training pictures as stored are known less well, too: this small model is now short of steps, and no longer of pictures.
 #
 # How to read the rest:
 #

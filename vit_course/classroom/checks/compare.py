@@ -145,7 +145,7 @@ def compare_modules(
     """
 
     def ready(module_class: type, options: dict) -> nn.Module:
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         finished = spread_weights(reference(**options))
         if module_class is reference:
             return finished

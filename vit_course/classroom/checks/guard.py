@@ -14,8 +14,9 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import einops
@@ -170,20 +171,21 @@ def untouched() -> Iterator[None]:
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
     ):
-        if (
-            not gpus
-        ):  # a seed given now waits for the first use of a GPU: there, too, the seed from before counts
+        if not gpus and torch.cuda.is_available():  # a seed of an answer waits for the first use of the GPU
             stack.callback(lambda: torch.cuda.manual_seed_all(torch.initial_seed()))
         for get, put in (*ALWAYS_RESTORED, *RESTORED_IF_CHANGED):
             with contextlib.suppress(OSError):  # a working directory that somebody deleted
                 stack.callback(put_back, get, put, get(), (get, put) in ALWAYS_RESTORED)
-        stack.callback(
-            put_patched_back, [(owner, functions_of(owner), set(vars(owner))) for owner in owners()]
-        )
+        found = owners(len(sys.modules))
+        stack.callback(put_patched_back, [(owner, dict(vars(owner))) for owner in found])
         stack.enter_context(cpu_as_default())
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
-        for seed in (torch.manual_seed, random.seed, np.random.seed):
+        for seed in (
+            torch.default_generator.manual_seed,
+            random.seed,
+            np.random.seed,
+        ):  # answers run on the CPU
             seed(0)
         yield
 
@@ -213,8 +215,9 @@ def cpu_as_default() -> Iterator[None]:
             torch.set_default_device(None if before.type == "cpu" else before)
 
 
-def owners() -> list[Any]:
-    """Return the modules and classes whose functions an answer might replace."""
+@lru_cache(maxsize=1)
+def owners(loaded: int) -> list[Any]:
+    """Return the modules and classes whose functions an answer might replace; they change when modules are loaded."""
     modules = [m for name, m in list(sys.modules.items()) if m and name.partition(".")[0] == "vit_course"]
     found = {id(owner): owner for owner in (*PATCHABLE, *modules)}
     for module in (nn, *modules):
@@ -224,24 +227,21 @@ def owners() -> list[Any]:
     return list(found.values())
 
 
-def functions_of(owner: ModuleType | type) -> dict[str, Any]:
-    """Return the functions, classes and methods of a module or class by name."""
-    kinds = (staticmethod, classmethod, property)
-    return {name: v for name, v in list(vars(owner).items()) if callable(v) or isinstance(v, kinds)}
-
-
-def put_patched_back(before: list[tuple[Any, dict[str, Any], set[str]]]) -> None:
+def put_patched_back(before: list[tuple[Any, dict[str, Any]]]) -> None:
     """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
-    for owner, functions, names in before:
-        for name, old in functions.items():
-            new = vars(owner).get(name)
-            if new is old or (is_torchs(new) and inspect.unwrap(new) is old):
+    for owner, names in before:
+        now = vars(owner)
+        replaced = [name for name, old in names.items() if now.get(name) is not old]
+        for name in replaced:
+            old, new = names[name], now.get(name)
+            function = callable(old) or isinstance(old, staticmethod | classmethod | property)
+            if not function or (is_torchs(new) and inspect.unwrap(new) is old):
                 continue
             with contextlib.suppress(AttributeError, TypeError):
                 setattr(owner, name, old)
-        for name in vars(owner).keys() - names if isinstance(owner, type) else ():
+        for name in now.keys() - names.keys() if isinstance(owner, type) else ():
             inherited = any(name in vars(base) for base in owner.__mro__[1:])
-            if inherited and (callable(vars(owner)[name]) or vars(owner)[name] is None):
+            if inherited and (callable(now[name]) or now[name] is None):
                 delattr(owner, name)
 
 

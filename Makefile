@@ -26,8 +26,8 @@ NBVAL        = --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_san
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons lesson slides book format constraints clean check-style check-spelling check-lessons \
-        check-code check-notebooks
+.PHONY: help lab test lessons lesson slides book format constraints clean check-style check-spelling check-code \
+        check-notebooks
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -36,7 +36,7 @@ help:  ## show this list
 lab: $(READY)  ## open the course in JupyterLab (the first time: set up the environment)
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
-test: check-style check-spelling check-lessons check-code check-notebooks  ## run every check
+test: check-style check-spelling check-code check-notebooks  ## run every check
 	$(call say,all checks passed)
 
 lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and run the solutions that changed
@@ -82,13 +82,9 @@ check-spelling: $(READY)
 	$(call say,spelling)
 	$(BIN)/codespell
 
-check-lessons: $(READY)
-	$(call say,notebooks and docs/ are what lessons/ and vit_course/ say)
-	$(BIN)/python tools/build.py --check
-
 check-code: $(READY)
-	$(call say,tests of the code)
-	$(BIN)/python -m pytest tests -n $(CORES) $(if $(WEEKLY),-m "")
+	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
+	$(BIN)/python -m pytest tests -n $(CORES) --dist worksteal -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: export VIT_COURSE_FORK := $(if $(filter Linux,$(shell uname -s)),1,0)
 check-notebooks: $(READY)

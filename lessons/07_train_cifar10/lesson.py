@@ -7,7 +7,7 @@
 # recall: ["05.3", "06.2", "06.3"]
 # goals:
 #   - "Say why a Vision Transformer needs a recipe, and what each part of the recipe is for."
-#   - "Write crop and flip, MixUp, the learning rate schedule, and the groups for weight decay."
+#   - "Write crop and flip, MixUp and the learning rate schedule; for the curious: which weights shrink."
 #   - "Read a table of runs, and tell a gain from luck by one rule."
 #   - "Train a model on your own machine, interrupt it, and go on."
 #   - "Name a bug from the shape of a training curve."

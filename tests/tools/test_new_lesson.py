@@ -46,7 +46,6 @@ def copy(tmp_path_factory):
     shutil.copytree(ROOT / "data" / "runs", root / "data" / "runs")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, root / name)
-    build.build(root)
     assert new_lesson.main([NUMBER, SLUG], root) == 0
     return root, build.build(root)
 

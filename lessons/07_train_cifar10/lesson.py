@@ -298,9 +298,9 @@ plots.show(
 #
 # The **ladder** starts plain, and each step keeps what the step before had. The third step is a large one: another optimiser,
 # warm-up, decay and clipping, which shortens a gradient that is too long. The runs were recorded by
-# `python -m vit_course experiments ladder`. All numbers below are read from the records. (The times are the clock's, on a
-# machine that did other work too: all steps cost about the same.) The last line, where it is recorded, is one matrix on raw
-# pixels, trained on as many pictures: the **linear classifier**. A model below it has not learned to see.
+# `python -m vit_course experiments ladder`. All numbers below are read from the records. (The times are the clock's, and
+# other work ran beside: all steps cost about the same.) The last line is one matrix on raw pixels, trained on as many
+# pictures: the **linear classifier**. A model below it has not learned to see.
 #
 # > **Predict.** Which step brings most? Does any step lose?
 
@@ -322,12 +322,12 @@ for step, found in scores.items():
     stored = [record["stored_accuracy"] for record in same if "stored_accuracy" in record]
     shares = fmean(found) / 100, seen, fmean(stored) if stored else None
     written = ["not measured" if share is None else percent(share) for share in shares]
-    rows.append([step, adds[step], *written, minutes(fmean(r["seconds"] for r in same)), len(found)])
+    rows.append([step, adds[step], *written, minutes(min(r["seconds"] for r in same)), len(found)])
 linear = linear_classifier(ladder, load_records("ladder") + load_records("comparison"))
 if linear:
     rows.append(["linear", "one matrix on raw pixels", percent(fmean(linear) / 100), "", "", "", len(linear)])
 print(caption(ladder))
-columns = ["step", "what it adds", "test", "training, augmented", "training, as stored", "a run", "seeds"]
+columns = ["step", "what it adds", "test", "training, augmented", "training, as stored", "quickest run", "seeds"]
 table(rows or [["none recorded yet"] + [""] * 6], columns)
 
 # %% fold

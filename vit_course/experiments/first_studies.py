@@ -30,7 +30,7 @@ SHORT = replace(BASE, epochs=5)
 
 def first_studies() -> dict[str, Experiment]:
     """Describe the run of each record, by the name of its file without the ending."""
-    studies = (comparison, fractions, hybrid, choices, transfer, resolution, masked)
+    studies = (fractions, hybrid, choices, transfer, resolution, masked)
     return {run.stem.replace("/", "-"): run for study in studies for run in study()}
 
 
@@ -46,12 +46,6 @@ def equal_steps(config: TrainConfig, fraction: float) -> TrainConfig:
     """Change epochs so that a fraction of the pictures is shown for as many steps."""
     steps = PICTURES // config.batch_size
     return replace(config, epochs=round(10 * steps / (round(PICTURES * fraction) // config.batch_size)))
-
-
-def comparison() -> Iterator[Experiment]:
-    """Lesson 08."""
-    for name, model, config in (("vit", "Nano/8", BASE), ("resnet", "resnet-small", RESNET)):
-        yield from seeded(3, "comparison", name, model, config, probes=True)
 
 
 def fractions() -> Iterator[Experiment]:

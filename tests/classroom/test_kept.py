@@ -1,12 +1,15 @@
 """Keeping answers: the one that was checked is what is written, and what cannot be kept is said at once."""
 
+import ast
 import importlib
 import importlib.util
 import itertools
+import linecache
 import os
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
@@ -14,7 +17,7 @@ from vit_course import attention, patches
 from vit_course.classroom import mini_vit
 from vit_course.classroom.checks import check, kept, use_my_answers
 from vit_course.classroom.checks.kept import keep, keep_and_tell
-from vit_course.classroom.checks.source import CannotKeep, literal
+from vit_course.classroom.checks.source import CannotKeep, literal, standalone_source
 from vit_course.machinery import paths
 
 NUMBER = itertools.count()
@@ -109,6 +112,31 @@ def test_a_right_answer_is_kept_and_used_in_lesson_06(source, tmp_path, folder, 
     assert "Not kept" not in capsys.readouterr().out
     assert use_my_answers() == ["patchify"]
     assert patches.patchify.__module__ == "answers.patchify"
+
+
+def as_in_a_kernel(source, name):
+    """Run a cell alone and return what it calls `name`: a kernel compiles one statement at a time."""
+    file = f"<cell {next(NUMBER)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space = {"__name__": file, "check": lambda answer: answer}
+    for statement in ast.parse(source).body:
+        exec(compile(ast.Module([statement], []), file, "exec"), space)
+    return space[name]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((paths.ROOT / "solutions").glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_every_finished_answer_can_be_kept_from_its_cell(path):
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if "exercise" in cell.metadata]
+    answers = [
+        (cell.source, part.partition(":")[2].partition(".")[0])
+        for cell in cells
+        for part in cell.metadata["exercise"].split(", ")
+    ]
+    assert answers
+    for source, name in answers:
+        assert f" {name}(" in standalone_source(as_in_a_kernel(source, name), name)
 
 
 @pytest.mark.parametrize("base", ["patches.PatchEmbed", "PatchEmbed"])

@@ -193,10 +193,9 @@ def texts(file: str) -> Iterator[str]:
 
 def nodes_of(code: CodeType, text: str) -> list[Any]:
     """Return the nodes of a text that the code was compiled from: by line, name and instructions."""
-    flags = code.co_flags & ANNOTATIONS | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = ast.parse(text)
-        codes = all_codes(compile(text, code.co_filename, "exec", flags, dont_inherit=True))
+        codes = [c for unit in compiled(tree, code) for c in all_codes(unit)]
     except (SyntaxError, ValueError):
         return []
     if not any(same_code(code, other) for other in codes):
@@ -212,6 +211,16 @@ def nodes_of(code: CodeType, text: str) -> list[Any]:
         ):
             found.append(node)
     return found if len(found) == 1 else []
+
+
+def compiled(tree: ast.Module, like: CodeType) -> Iterator[CodeType]:
+    """Compile a text as a whole, as a file is, and then one statement at a time, as a kernel compiles a cell.
+
+    The instructions differ: beside `import torch`, `torch.zeros(2)` is no call of a method.
+    """
+    flags = like.co_flags & ANNOTATIONS | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    for unit in (tree, *(ast.Module([statement], []) for statement in tree.body)):
+        yield compile(unit, like.co_filename, "exec", flags, dont_inherit=True)
 
 
 def all_codes(code: CodeType) -> list[CodeType]:

@@ -77,8 +77,8 @@ def mean_attention_distance(
     two patches; sum over the keys; average over the queries and the images.
 
     Args:
-        attention: (B, h, T, T), float, the weights of one layer; the prefix comes first, then the patches in
-            reading order.
+        attention: (B, h, T, T), float32 or float64, the weights of one layer; the prefix comes first, then the
+            patches in reading order.
         grid_size: (rows, columns) of the grid of patches.
         patch_size: side P of a square patch, or (height, width), in pixels.
         num_prefix_tokens: how many tokens in front are no patches, 0 or more.
@@ -162,7 +162,7 @@ def hide_patches(
         A new tensor of the same shape and dtype; all other patches are unchanged.
 
     Raises:
-        ValueError: if `scores` does not have one number for each patch of each picture, or `count` is not in 0..N.
+        ValueError: if `scores` is not (B, N), one number for each patch of each picture, or `count` is not in 0..N.
     """
     rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
     if scores.shape != (len(images), rows * columns):

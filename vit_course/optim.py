@@ -42,7 +42,7 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 
     Returns:
         Groups for an optimiser: a list of dicts {"params": list of parameters, "weight_decay": number}. Every
-        trainable parameter is in exactly one of them, frozen ones are in none.
+        trainable parameter is in exactly one of them, once; frozen ones are in none.
     """
     decayed, kept = [], []
     for name, parameter in model.named_parameters():

@@ -100,6 +100,17 @@ def decides_by_values(images, mean, std):
     return ((x / 255 if x.max() > 1 else x) - column(mean)) / column(std)
 
 
+def divides_last(images, mean, std):
+    normed = forgets_255(images, mean, std)
+    return normed / 255 if images.dtype == torch.uint8 else normed
+
+
+def divides_all_but_float32(images, mean, std):
+    if images.dtype == torch.float32:
+        return forgets_255(images, mean, std)
+    return always_255(images, mean, std).float()
+
+
 def meets_the_width(images, mean, std):
     return (unit(images) - torch.as_tensor(mean)) / torch.as_tensor(std)
 
@@ -156,6 +167,9 @@ exercise(
             "you divide by 255 always; float images are in 0..1 already, only uint8 ones are not": always_255,
             "you look at the values to decide whether to divide by 255, and a dark uint8 picture may have no value "
             "above 1: look at `images.dtype`": decides_by_values,
+            "you divide uint8 images by 255 at the end: mean and std are in units of 0..1, so that comes first": (
+                divides_last
+            ),
             "you add the mean; it should be subtracted": scaled(lambda x, mean, std: (x + mean) / std),
             "the order: subtract the mean first, then divide the difference by std": scaled(
                 lambda x, mean, std: x / std - mean
@@ -178,8 +192,11 @@ exercise(
         lambda: [
             (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN, STD),
             (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN.double(), STD.double()),
+            (torch.rand(2, 3, 4, 4), MEAN, STD),
         ],
         {
+            "float64 images are in 0..1 too, like all float images, and you divide them by 255: only uint8 ones run to "
+            "255": divides_all_but_float32,
             "float64 images stay float64: the result should be float32, which the layers of a model expect; convert "
             "with `.float()`": keeps_float64,
             "with a mean and std of float64 the result is float64: it should be float32, so convert them too, "

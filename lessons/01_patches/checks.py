@@ -37,6 +37,11 @@ def square_of_height(img_size, patch_size):
     return one_side(img_size, patch_size) ** 2
 
 
+def square_of_rows(img_size, patch_size):
+    rows, columns = grid_size(img_size, patch_size)
+    return rows**2 if isinstance(img_size, int) else rows * columns
+
+
 def rows_plus_columns(img_size, patch_size):
     return sum(grid_size(img_size, patch_size))
 
@@ -69,11 +74,24 @@ def asserts(img_size, patch_size):
 exercise(
     count_patches,
     results(
-        lambda: [(4, 2), (32, 4), (224, 16), ((32, 48), 8), ((20, 36), (5, 4))],
+        lambda: [
+            (4, 2),
+            (32, 4),
+            (224, 16),
+            ((32, 48), 8),
+            ((20, 36), (5, 4)),
+            (12, (2, 3)),
+            ((8, 12), (4, 6)),
+        ],
         {
             "you count the patches along one side only: the grid has rows *and* columns": one_side,
             "a patch covers P² pixels, P down and P across; you divide by P only": forgets_square,
             "right for squares alone: for a 32x48 image rows and columns differ": square_of_height,
+            "you use the first number of a pair alone: a patch is (height, width), and its width cuts the columns": (
+                lambda img_size, patch_size: count_patches(img_size, as_pair(patch_size)[0])
+            ),
+            "where `img_size` is one number you square the rows: patches of 2x3 cut a square image into more rows "
+            "than columns": square_of_rows,
             "you add rows and columns: a grid has rows *times* columns cells": rows_plus_columns,
             "you square twice: (H/P)·(W/P) is N already": squared_twice,
             "one too many: the CLS token is no patch, it comes in lesson 02": with_cls,

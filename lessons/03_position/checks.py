@@ -1,6 +1,7 @@
 """Checks of lesson 03: position."""
 
 import inspect
+import math
 from collections.abc import Callable
 
 import torch
@@ -75,7 +76,7 @@ def keeps_small_gaps(answer):
     right, mine = equivariance_gap(*case), float(answer(*case))
     if not abs(mine - right) < 1e-3 * right:
         raise Mistake(
-            f"on {describe(equivariance_gap, case)}, in float64: expected {right:.3g}, you returned {mine:.3g}. The "
+            f"on {describe(equivariance_gap, case)}: expected {right:.3g}, you returned {mine:.3g}. The "
             "lesson tells so small a gap from rounding errors: do not round, and keep float64"
         )
 
@@ -96,8 +97,16 @@ exercise(
         {
             "you compare with the result in its old order: shuffle the second result too. An encoder that is blind to "
             "order gives the same vectors, at their new places": gap(last=lambda x, p: x),
-            "you undo the order where you should apply it: both ways end in the order `[:, permutation]`": gap(
-                last=lambda x, p: x[:, p.argsort()]
+            "your two results stand in different orders, unless the permutation undoes itself. Shuffle once in each "
+            "way, with `[:, permutation]`: the tokens, or the result. It takes `permutation.argsort()` to undo that": [
+                gap(last=lambda x, p: x[:, p.argsort()]),
+                lambda encoder, x, p: (encoder(x[:, p])[:, p] - encoder(x)).abs().max().item(),
+            ],
+            "you leave out the token at index 0: here it is a token like the others": gap(
+                lambda x: x[:, 1:].abs().max()
+            ),
+            "you average over the images: the largest difference of the whole batch is asked for": gap(
+                lambda x: x.abs().amax(dim=(1, 2)).mean()
             ),
             "you shuffle the images of the batch; the tokens are axis 1": gap(first=lambda x, p: x[p]),
             "you shuffle the numbers inside a token; the tokens are axis 1": gap(
@@ -138,6 +147,10 @@ def reading_order(rows: int, columns: int, start: int = 0) -> tuple[Tensor, Tens
 def fractions(rows, columns):
     y, x = reading_order(rows, columns)
     return y / max(rows - 1, 1), x / max(columns - 1, 1)
+
+
+def to_two_pi(y, x, rows, columns):
+    return 2 * math.pi * y / rows, 2 * math.pi * x / columns
 
 
 def one_line(rows, columns):
@@ -206,6 +219,13 @@ exercise(
             EXPONENT.format("-k/(D/4 - 1)"): sincos(exponent=lambda k, d: -k / max(d // 4 - 1, 1)),
             EXPONENT.format("+k/(D/4)"): sincos(exponent=lambda k, d: k / (d // 4)),
             "rows and columns count from 0, yours count from 1": sincos(lambda *g: reading_order(*g, 1)),
+            "rows and columns count from 0, yours from 0.5, the middle of the first patch": sincos(
+                lambda *g: reading_order(*g, 0.5)
+            ),
+            "you spread the rows and columns of every grid over 0..2·pi: one patch is one step, on every grid": [
+                sincos(lambda *g: to_two_pi(*reading_order(*g), *g)),
+                sincos(lambda *g: to_two_pi(*reading_order(*g), *(max(side - 1, 1) for side in g))),
+            ],
             "your positions go down the columns: they should come in reading order": sincos(
                 lambda rows, columns: reading_order(columns, rows)[::-1]
             ),
@@ -251,6 +271,9 @@ def resample(picture=as_picture, size=size_of_new, flat=as_list, join=lambda *pa
         return torch.cat(join(head, flat(F.interpolate(picture(grid, *old), **options))), dim=1)
 
     return answer
+
+
+down_the_columns = resample(flat=lambda picture: rearrange(picture, "1 d h w -> 1 (w h) d"))
 
 
 def reshaped_to_picture(grid, rows, columns):
@@ -378,6 +401,10 @@ exercise(
             "you read the old positions column by column: they are in reading order, row by row": resample(
                 lambda grid, h, w: rearrange(grid, "1 (w h) d -> 1 d h w", h=h)
             ),
+            "your new positions go down the columns: write them in reading order, row by row": [
+                down_the_columns,
+                lambda pos, old, new, *rest: pos if old == new else down_the_columns(pos, old, new, *rest),
+            ],
             "you read and write the positions column by column: both go row by row, in reading order": resample(
                 lambda grid, h, w: rearrange(grid, "1 (w h) d -> 1 d h w", h=h),
                 flat=lambda picture: rearrange(picture, "1 d h w -> 1 (w h) d"),

@@ -44,6 +44,10 @@ def softmax_by(powers: Callable) -> Callable:
     return answer
 
 
+def by_cosines(scale: Callable) -> Callable:
+    return lambda q, k, v: attend(scale)(F.normalize(q, dim=-1), F.normalize(k, dim=-1), v)
+
+
 @demand(
     {
         "your softmax overflows or divides 0 by 0": [
@@ -115,6 +119,8 @@ attended = results(
         ),
         "you divide by the root of the width of the *values*; d is the width of queries and keys, the last axis "
         "of q": attend(lambda q, k, v: v.shape[-1] ** -0.5),
+        "queries and keys are brought to length 1, so your scores are cosines: take the dot products as they are, "
+        "divided by sqrt(d)": [by_cosines(by_root_of_d), by_cosines(lambda q, k, v: 1.0)],
         "you scale after the softmax: the rows no longer sum to 1. Divide the scores before it": attend(
             late=True
         ),
@@ -247,6 +253,9 @@ exercise(
                 lambda x: x.flatten(-2)
             ),
             "one step is left: join h and d into one axis D": lambda x: rearrange(x, "b h t d -> b t h d"),
+            "you read the first axis as the heads and the second as the pictures: x is (B, h, T, d)": (
+                lambda x: rearrange(x.reshape(x.shape[1], len(x), *x.shape[2:]), "h b t d -> b t (h d)")
+            ),
             "the heads are averaged; they should stand side by side, D = h·d": lambda x: x.mean(dim=1),
         },
     ),
@@ -323,6 +332,10 @@ def fused(rate: Callable) -> type:
 
 def keeps_all(self, weights):
     return weights
+
+
+def shrinks_at_evaluation(self, weights):
+    return Steps.drop(self, weights) if self.training else weights * (1 - self.attn_drop)
 
 
 def drop_by(rate: Callable) -> type:
@@ -622,6 +635,8 @@ exercise(
             ({"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12), True),
             ({"dim": 6, "num_heads": 1}, torch.randn(3, 1, 6)),
             ({"dim": 6, "num_heads": 2}, torch.randn(2, 6, 5).transpose(1, 2)),
+            ({"dim": 12, "num_heads": 2, "attn_drop": 0.25, "proj_drop": 0.5}, torch.randn(2, 5, 12)),
+            ({"dim": 12, "num_heads": 2, "attn_drop": 0.25, "proj_drop": 0.5}, torch.randn(2, 5, 12), True),
         ],
         {
             "W_O is missing: the merged heads still have to go through `self.proj`": steps(
@@ -652,6 +667,8 @@ exercise(
             ],
             "the scores are divided by sqrt(D): it should be the width of a *head*, d = D/h, else attention gets too "
             "flat": weigh_by(lambda q: (q.shape[1] * q.shape[-1]) ** -0.5),
+            "in all the scores are divided by d, not by sqrt(d): is the scale there twice, in your code and in "
+            "`scaled_dot_product_attention`?": weigh_by(lambda q: 1 / q.shape[-1]),
             "the scale is missing: divide the scores by sqrt(d)": weigh_by(lambda q: 1.0),
             WRONG_AXIS: weigh_by(axis=-2),
             "the softmax runs over the heads: the keys are the last axis of the scores, -1": weigh_by(axis=1),
@@ -674,6 +691,11 @@ exercise(
             "first the output, then the weights": steps(
                 give=lambda self, out, weights, wanted: (weights, out) if wanted else out
             ),
+            "at evaluation you multiply by 1 - rate, for `attn_drop` or `proj_drop`: F.dropout has divided by it in "
+            "training, so nothing is left to do": [
+                steps(drop=shrinks_at_evaluation),
+                steps(finish=lambda self, merged, x: self.proj(merged) * (1 - self.proj_drop.p)),
+            ],
             "the input is added to the result; that residual belongs to the block around this layer (lesson 05)": (
                 steps(finish=lambda self, merged, x: x + Steps.finish(self, merged, x))
             ),

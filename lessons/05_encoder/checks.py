@@ -1,5 +1,6 @@
 """Checks of lesson 05: the encoder."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -66,6 +67,16 @@ def of_two_moments(x, weight, bias, eps=1e-6):
 
 def of_rms(x, weight, bias, eps=1e-6):
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+
+def of_mean_square(x, weight, bias, eps=1e-6):
+    return (x - x.mean(-1, keepdim=True)) / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias
+
+
+def by_length_of_axis_1(x, weight, bias, eps=1e-6):
+    return norm_of(divisor=lambda v, e: (v * x.shape[-1] / x.shape[min(1, x.ndim - 1)] + e).sqrt())(
+        x, weight, bias, eps
+    )
 
 
 def of_pictures(x, weight, bias, eps=1e-6):
@@ -146,6 +157,11 @@ exercise(
                 divisor=lambda v, e: v + e
             ),
             "the mean is not subtracted": [norm_of(centre=False), of_rms],
+            "you subtract the mean above the line, but not below: the variance is the mean of (x - mean)², not of x²": (
+                of_mean_square
+            ),
+            "the sum of the squares is divided by the length of axis 1, which is D only where x has two axes: D is "
+            "`x.shape[-1]`": by_length_of_axis_1,
             "eps is the least variance in yours: it is *added* to every variance": norm_of(
                 divisor=lambda v, e: v.clamp(min=e).sqrt()
             ),
@@ -488,6 +504,9 @@ def does_nothing_outside_training(answer):
         "one decision for the whole batch": dropping(by_batch),
         "`rate` is the probability of *dropping*, you keep with it": dropping(other_way_round),
         "of the pictures keep their branch, expected": dropping(lambda x, rate: by_picture(x, rate / 2)),
+        "so many numbers of `randn` lie above the rate": dropping(
+            lambda x, rate: torch.randn(len(x), *[1] * (x.ndim - 1)) > rate
+        ),
         "the branches that stay are not scaled: divide by 1 - rate": dropping(scaled=lambda x, rate: x),
         "you divide the branches that stay by rate; divide by 1 - rate": dropping(
             scaled=lambda x, rate: x / rate if rate else x
@@ -535,8 +554,10 @@ def demand_share(answer: Callable, factor: Tensor, rate: float) -> None:
             "*dropping*, you keep with it"
         )
     if abs(share - (1 - rate)) > 0.06:
+        normal = abs(share - math.erfc(rate / 2**0.5) / 2) < 0.04
         raise Mistake(
             f"with rate {rate} {share:.0%} of the pictures keep their branch, expected {1 - rate:.0%}"
+            + ("; so many numbers of `randn` lie above the rate: draw uniform ones, `rand`" if normal else "")
         )
 
 
@@ -754,6 +775,17 @@ def both(add: Callable) -> type:
     return block_adding(add, add)
 
 
+def drops_the_sum() -> type:
+    whole = block_adding(added, added)
+
+    def forward(self: nn.Module, x: Tensor, return_attention: bool = False):
+        result, weights = whole.forward(self, x, return_attention=True)
+        result = dropped(self, x, result - x)
+        return (result, weights) if return_attention else result
+
+    return type("Block", (Block,), {"forward": forward})
+
+
 def added(block, stream, branch):
     return stream + branch
 
@@ -863,7 +895,7 @@ def passes_rates_on(answer):
 @demand(
     {
         "drop path is not used: both branches go through `drop_path`": both(added),
-        "give `drop_path` the branch alone, not the sum with the stream": both(
+        "each branch goes through `drop_path` by itself": both(
             lambda block, z, branch: drop_path(z + branch, block.drop_path_rate, block.training)
         ),
         "the attention branch does not go through `drop_path`": block_adding(first=added),
@@ -874,7 +906,8 @@ def passes_rates_on(answer):
             )
         ),
         "lose the attention branch together: each picture has its own draw": both(in_pairs),
-        "and self.drop_path_rate as rate": both(at_rate(lambda rate: rate and 1 - rate)),
+        "with self.drop_path_rate as rate": both(at_rate(lambda rate: rate and 1 - rate)),
+        "the sum of both branches goes through one `drop_path`": drops_the_sum(),
         "the rate is self.drop_path_rate, and each picture has its own draw": both(in_batches),
         "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(
             draws, draws_no_more
@@ -900,9 +933,15 @@ def drops_its_branches(answer):
     if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
     if sum(count.values()) < len(x):
+        sums = torch.isclose(result, x + 4 / 3 * (whole - x), rtol=1e-4, atol=1e-5).flatten(1).all(1)
+        if (sums | pictures[0, 0]).all():
+            raise Mistake(
+                "the sum of both branches goes through one `drop_path`, so a picture loses both or none: each branch "
+                "goes through a `drop_path` of its own, before it is added"
+            )
         raise Mistake(
-            "in training with drop path some pictures come out neither with nor without a branch: give `drop_path` "
-            "the branch alone, not the sum with the stream, and self.drop_path_rate as rate"
+            "in training with drop path some pictures come out neither with nor without a branch: each branch goes "
+            "through `drop_path` by itself, with self.drop_path_rate as rate, and then it is added to the stream"
         )
     for place, name in enumerate(("attention", "MLP")):
         gone = torch.stack([same for factors, same in pictures.items() if factors[place] == 0]).any(dim=0)
@@ -1039,6 +1078,10 @@ exercise(
             "same switch": pair_of(lambda block, x, result, weights: result),
             "first the tokens, then the weights": pair_of(
                 lambda block, x, result, weights: (weights, result)
+            ),
+            "the weights are those of the stream without a norm: they come from the attention to norm1(x), from the "
+            "same call as the tokens": pair_of(
+                lambda block, x, result, weights: (result, block.attn(x, return_attention=True)[1])
             ),
             "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)": pair_of(
                 lambda block, x, result, weights: (result, weights.mean(dim=1))

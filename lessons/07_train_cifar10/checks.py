@@ -90,7 +90,13 @@ def cropped(answer: Callable, *case) -> Tensor:
     if isinstance(value, Exception):
         raise stopped(value, f"{where}, ")
     if not isinstance(value, Tensor) or value.shape != case[0].shape or value.dtype != case[0].dtype:
-        raise Mistake(f"{where}: {difference(value, case[0])}")
+        side = min(case[0].shape[-2:])
+        small = outcome(lambda f, x, *rest: f(x, *rest), answer, (case[0][..., :side, :side], *case[1:]))
+        fits = (
+            isinstance(small, Tensor) and small.shape[-2:] == (side, side) and side < max(case[0].shape[-2:])
+        )
+        square = "the shape is right for square pictures alone: height and width may differ\n" if fits else ""
+        raise Mistake(f"{square}{where}: {difference(value, case[0])}")
     return value
 
 
@@ -216,6 +222,9 @@ def cuts_windows(answer):
         "the 5² places are not equally likely": crop(
             lambda b, p: (torch.randn(2, b) * p / 2 + p).round().clamp(0, 2 * p).int()
         ),
+        "come too seldom, as when fractions are rounded": crop(
+            lambda b, p: (2 * p * torch.rand(2, b)).round().int()
+        ),
         "the one 1000 places further on": crop(lambda b, p: anywhere(-(-b // 2), p).repeat(1, 2)[:, :b]),
     }
 )
@@ -245,9 +254,16 @@ def deals_all_offsets_alike(answer):
     # 2,000 pictures, 80 expected a place, deviation 8.8: six deviations pass one fair answer in some ten million by.
     expected = MANY / PLACES**2
     if float((both - expected).abs().max()) > 6 * math.sqrt(expected):
+        ends = torch.bincount(torch.cat([top, left]), minlength=PLACES).double()
+        seldom = max(ends[0], ends[-1]) < 0.75 * ends[1:-1].min()
         raise Mistake(
             f"the {PLACES}² places are not equally likely: of {MANY} pictures the rarest place got {both.min()}, "
             f"the most frequent {both.max()}, about {expected:.0f} were expected"
+            + (
+                f". Offsets 0 and {2 * PADDING} come too seldom, as when fractions are rounded"
+                if seldom
+                else ""
+            )
         )
     for distance in (1, 2, MANY // 2):
         same = (top[distance:] == top[:-distance]) & (left[distance:] == left[:-distance])
@@ -514,6 +530,9 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a linear layer alone", nn.Linear(4, 2)
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
+    shared = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    shared[1].weight = shared[0].weight
+    yield "two layers that share their matrix", shared
 
 
 def is_matrix(name, parameter):
@@ -550,6 +569,11 @@ def in_both(groups, model):
     ]
 
 
+def found_in_modules(groups, model):
+    parts = [p for module in model.modules() for p in module.parameters(recurse=False)]
+    return [{**g, "params": [p for p in parts if any(p is q for q in g["params"])]} for g in groups]
+
+
 def freezes_the_second(groups, model):
     for parameter in groups[1]["params"]:
         parameter.requires_grad_(False)
@@ -580,7 +604,7 @@ FORM = (
         "the decays are swapped": two_groups(lambda name, p: not is_matrix(name, p)),
         "is frozen (requires_grad is False)": two_groups(trainable=False),
         "is in no groups": changed(lambda groups, model: groups[:1]),
-        "comes 2 times": changed(in_both),
+        "comes 2 times": [changed(in_both), changed(found_in_modules)],
         "it has 3 axes, but it is no weight matrix": two_groups(lambda name, p: p.ndim >= 2),
         "decays: it is a bias": two_groups(
             lambda name, p: "token" not in name and "pos" not in name and "norm" not in name
@@ -736,6 +760,14 @@ def hard_targets(images, targets, lam, permutation):
     return blend()(images, F.one_hot(targets.argmax(1), targets.shape[1]).float(), lam, permutation)
 
 
+def blends_into_what_it_reads(images, targets, lam, permutation):
+    images, targets = images.clone(), targets.clone()
+    for i, (share, partner) in enumerate(zip(lam, permutation, strict=True)):
+        for batch in (images, targets):
+            batch[i] = share * batch[i] + (1 - share) * batch[partner]
+    return images, targets
+
+
 def blends_all_numbers(images, targets, lam, permutation):
     return blend()(images.float(), targets, lam, permutation)
 
@@ -826,6 +858,8 @@ exercise(
                 target_share=lambda lam: torch.full_like(lam, 0.5)
             ),
             "the targets are made hard before they are blended: smoothed targets must stay smoothed": hard_targets,
+            "you write blended pictures into the batch that you still read from, so later pictures get partners that "
+            "are blended already: collect the results in a new tensor": blends_into_what_it_reads,
             "brackets are missing: the partner is multiplied by (1 - lam)": no_brackets,
             "the targets must stay soft: do not choose the larger one": winner,
         },

@@ -299,7 +299,7 @@ def position_reader() -> nn.Module:
 def measure(function: Callable, shifts: tuple | list) -> list | None:
     """Call a function with a model and pictures; return the accuracies in the order of the shifts."""
     torch.manual_seed(4)
-    images = (100 + 155 * torch.rand(72, 2, 3, 8)).to(torch.uint8)
+    images = (100 + 155 * torch.rand(73, 2, 3, 8)).to(torch.uint8)
     stats = (torch.tensor([0.6, 0.7]), torch.tensor([0.2, 0.3]))
     with torch.no_grad():
         labels = position_reader().eval()(normalize(images, *stats)).argmax(1)
@@ -376,6 +376,17 @@ def compares_with_its_answers(model, images, labels, stats, shifts=(0, 1)):
     return evaluated()(model, images, said, stats, shifts)
 
 
+def right_before(model, images, labels, stats, shifts=(0, 1)):
+    with torch.no_grad():
+        right = model.eval()(normalize(images, *stats)).argmax(1) == labels
+    return evaluated()(model, images[right], labels[right], stats, shifts)
+
+
+def edge_repeated(images, pixels):
+    edge = images[..., :1].expand(*images.shape[:-1], pixels)
+    return torch.cat([edge, images], dim=-1)[..., : images.shape[-1]]
+
+
 def difference_to_untouched(model, images, labels, stats, shifts=(0, 1)):
     found = evaluated()(model, images, labels, stats, (0, *shifts))
     return {pixels: found[pixels] - found[0] for pixels in shifts}
@@ -389,11 +400,13 @@ def by_text(model, images, labels, stats, shifts=(0, 1)):
     return {str(s): value for s, value in evaluated()(model, images, labels, stats, shifts).items()}
 
 
-@torch.no_grad()
-def mean_of_batches(model, images, labels, stats, pixels):
-    batches = zip(shifted_and_normalised(images, stats, pixels).split(64), labels.split(64), strict=True)
-    shares = [(model.eval()(x).argmax(1) == y).double().mean().item() for x, y in batches]
-    return sum(shares) / len(shares)
+def mean_of_batches(size: int) -> Callable:
+    def score(model, images, labels, stats, pixels):
+        batches = zip(shift(images, pixels).split(size), labels.split(size), strict=True)
+        shares = [evaluate(model, x, y, stats)[0] for x, y in batches]
+        return sum(shares) / len(shares)
+
+    return each_shift(score)
 
 
 def for_shifts(function: Callable) -> Callable:
@@ -458,9 +471,9 @@ exercise(
                 difference_to_untouched,
                 lambda *case: {s: -value for s, value in difference_to_untouched(*case).items()},
             ],
-            "you average the accuracies of batches: the last batch is smaller, and counts as much as the others": (
-                each_shift(mean_of_batches)
-            ),
+            "you average the accuracies of batches: the last batch is smaller, and counts as much as the others": [
+                mean_of_batches(size) for size in (64, 32, 16, 8, 50, 20, 10)
+            ],
             "your code changes the pictures in place": blackens_the_pictures,
             "for shifts = (0, 1, 3) these should be the keys; yours are [0]": stops_after_the_first,
             "these should be the keys, as numbers, 2 and not '2'": by_text,
@@ -468,11 +481,14 @@ exercise(
             "what leaves on the right comes back on the left: that is `roll`; use `shift`, in which black comes in": (
                 evaluated(lambda images, pixels: images.roll(pixels, dims=-1))
             ),
+            "the left edge is repeated: black comes in there, as `shift` does it": evaluated(edge_repeated),
+            "you score only the pictures that the model names right without a shift: the accuracy is a share of *all* "
+            "pictures": right_before,
             "the pictures move down: `shift` moves them to the right": evaluated(
                 lambda images, pixels: shift(images.mT, pixels).mT
             ),
             "you return how many answers are right: a share in 0..1 was asked for": evaluated(
-                pick=lambda pair: 72 * pair[0]
+                pick=lambda pair: 73 * pair[0]
             ),
             "you round: return the accuracy as it is": evaluated(pick=lambda pair: round(pair[0], 1)),
         },

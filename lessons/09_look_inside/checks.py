@@ -1,5 +1,6 @@
 """Checks of lesson 09: look inside."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -147,6 +148,10 @@ exercise(
             ),
             "you subtract from each filter the mean of its own numbers; subtract the mean *filter*, the mean over the "
             "D rows: dim=0": pca(lambda flat: flat - flat.mean(dim=1, keepdim=True)),
+            "you subtract one number for each channel; the mean *filter* has one for each channel and pixel: "
+            "mean(dim=0)": lambda filters, count=28: pca(
+                lambda flat: (filters - filters.mean(dim=(0, 2, 3), keepdim=True)).flatten(1)
+            )(filters, count),
             "you subtract one number, the mean of everything; subtract the mean *filter*: mean(dim=0)": pca(
                 lambda flat: flat - flat.mean()
             ),
@@ -340,13 +345,28 @@ def leaves_the_list_alone(answer):
         )
 
 
-@demand({"right where every row of weights sums to 1": rollout(normalise=lambda layer: layer)})
+UNEVEN = "right where every row of weights sums to 1, but not where it does not, as after dropout: "
+UNEVEN_ROWS = {
+    UNEVEN
+    + "you divide the rows of each head by their sums; average the heads first, mix with the identity, and then "
+    "divide": rollout(lambda a: a, normalise=lambda heads: rows_sum_to_one(heads).mean(dim=1)),
+    UNEVEN + "you divide the rows by their sums once, after the product: divide them in each layer": rollout(
+        normalise=lambda layer: layer, finish=lambda r, prefix: rows_sum_to_one(r)
+    ),
+}
+
+
+@demand(UNEVEN_ROWS | {UNEVEN + "in each layer the heads": rollout(normalise=lambda layer: layer)})
 def divides_rows_by_their_sums(answer):
     uneven = torch.rand(3, 2, 3, 4, 4)
-    if difference(outcome(run_rollout, answer, (uneven, 1)), interpret.attention_rollout(list(uneven))):
+    got = outcome(run_rollout, answer, (uneven, 1))
+    for words, wrong in UNEVEN_ROWS.items():
+        if not difference(got, run_rollout(wrong, uneven, 1)):
+            raise Mistake(words)
+    if difference(got, interpret.attention_rollout(list(uneven))):
         raise Mistake(
-            "right where every row of weights sums to 1. Where it does not, as after dropout, your rows should be "
-            "divided by their sums all the same: in each layer, after the mix with the identity"
+            f"{UNEVEN}in each layer the heads are averaged, then mixed with the identity, and at last each row is "
+            "divided by its sum"
         )
 
 
@@ -497,6 +517,11 @@ def counts_prefix_queries(attention, grid_size, patch_size, num_prefix_tokens=1)
     return right * patches / (patches + num_prefix_tokens)
 
 
+def shares_of_all(patches):
+    total = patches.sum(dim=(0, 2, 3), keepdim=True)
+    return patches / total * len(patches) * patches.shape[-1]
+
+
 def favourites(attention, prefix):
     rest = attention[..., prefix:, prefix:]
     return torch.zeros_like(rest).scatter(-1, rest.argmax(dim=-1, keepdim=True), 1)
@@ -577,6 +602,14 @@ exercise(
             ),
             "you use the width of a patch for both directions: a pair is (height, width)": distance(
                 size=lambda patch: (as_pair(patch)[1],) * 2
+            ),
+            "you multiply by the root of height times width: in patches that are not square a step down is as long as "
+            "the height, one across as the width": distance(
+                size=lambda patch: (math.prod(as_pair(patch)) ** 0.5,) * 2
+            ),
+            "you divide by all the weight that patches give to patches: what they give to the prefix is not made up "
+            "for, average over the queries": distance(
+                lambda a, prefix: shares_of_all(a[..., prefix:, prefix:])
             ),
             "rows and columns of the grid are swapped: `grid_size` is (rows, columns)": distance(
                 listed=lambda columns, rows: [(r, c) for r in range(rows) for c in range(columns)]
@@ -836,6 +869,11 @@ exercise(
     gives_a_new_tensor,
     refuses((six, torch.zeros(2, 5), 1, 2, 0.0), "5 scores for 6 patches do not fit", hide()),
     refuses((six, torch.zeros(1, 6), 1, 2, 0.0), "the scores of 1 picture do not fit 2 pictures"),
+    refuses(
+        (six, torch.zeros(6, 2), 1, 2, 0.0),
+        "scores of shape (6, 2) are not (2, 6), a row for each picture",
+        lambda images, scores, *rest: interpret.hide_patches(images, scores.reshape(len(images), -1), *rest),
+    ),
     refuses((six, torch.zeros(2, 6), 7, 2, 0.0), "count 7 is not in 0..6"),
     refuses((six, torch.zeros(2, 6), -1, 2, 0.0), "count -1 is not in 0..6"),
 )

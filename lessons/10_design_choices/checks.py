@@ -124,6 +124,8 @@ COMPARISONS = {
     "in the degrees of freedom you divide by n where n - 1 is asked for": interval(
         degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / n + p**2 / m)
     ),
+    "your degrees of freedom are made of the variances s²: with different numbers of seeds they differ from those of "
+    "q = s²/n": interval(degrees=lambda q, p, n, m: welch(q * n, p * m, n, m)),
     "in the degrees of freedom each q has to be squared below the line as well": interval(
         degrees=lambda q, p, n, m: (q + p) ** 2 / (q / (n - 1) + p / (m - 1))
     ),
@@ -394,6 +396,26 @@ def planned(function: Callable, base: dict, changes: dict):
     ]
 
 
+def each_setting_once(base, changes):
+    if len({setting for change in changes.values() for setting in change}) < len(changes):
+        raise ValueError("a setting comes twice")
+    return plans(merged)(base, changes)
+
+
+@demand({"two experiments may change the same setting": each_setting_once})
+def takes_one_setting_twice(answer):
+    def stops(changes):
+        found = outcome(lambda f, *case: f(*case), answer, ({"lr": 0.001, "depth": 6}, changes))
+        return isinstance(found, ValueError | AssertionError)
+
+    faster, slower = {"faster": {"lr": 0.002}}, {"slower": {"lr": 0.0005}}
+    if stops(faster | slower) and not stops(faster) and not stops(slower):
+        raise Mistake(
+            "two experiments may change the same setting, for each is compared with the base alone; your code refuses "
+            f"{faster | slower}"
+        )
+
+
 @demand(
     {
         "return a dict: the name of each experiment and its settings; you returned a list": [
@@ -482,6 +504,7 @@ exercise(
     one_at_a_time,
     returns_a_dict,
     takes_old_values_of_0,
+    takes_one_setting_twice,
     results(
         lambda: [
             ({"lr": 0.001}, {"faster": {"lr": 0.002}}),

@@ -249,6 +249,15 @@ def by_accuracy(curve, target):
     return None if target > accuracies[-1] else float(np.exp(np.interp(target, accuracies, np.log(amounts))))
 
 
+def one_line_for_all(curve, target):
+    points = rising(curve)
+    if len(points) == 1 or not points[0][1] < target <= points[-1][1]:
+        return data_needed(curve, target)
+    amounts, accuracies = zip(*points, strict=True)
+    slope, height = np.polyfit(np.log(amounts), accuracies, 1)
+    return float(np.exp((target - height) / slope))
+
+
 def in_two_bases(curve, target):
     found = data_needed(curve, target)
     return None if found is None else 2 ** math.log10(found)
@@ -375,6 +384,8 @@ exercise(
             "you return the middle of the two points: how far the target lies between their accuracies counts too": (
                 reads(lambda few, low, many, high, target: math.sqrt(few * many))
             ),
+            "you lay one straight line through all points of the frontier: between two points the curve has a line of "
+            "its own, and meets both": one_line_for_all,
             "the share counts from the wrong end: at the lower accuracy the answer is the smaller amount": reads(
                 lambda few, low, many, high, target: on_log(many, low, few, high, target)
             ),

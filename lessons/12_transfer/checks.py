@@ -174,6 +174,12 @@ def keeps_the_old_head(model, num_classes):
     return replace_head(model, num_classes)
 
 
+def keeps_the_layer(model, num_classes):
+    head, new = model.head, replace_head(model, num_classes).head
+    head.weight, head.bias, model.head = new.weight, new.bias, head
+    return model
+
+
 def on_the_cpu(model, num_classes):
     return init_head(nn.Linear(model.norm.weight.numel(), num_classes))
 
@@ -189,6 +195,7 @@ def on_the_cpu(model, num_classes):
         "without the tanh layer it gets the width D = 8": head_of(
             lambda model, count: linear(model, count, inputs=model.head.in_features)
         ),
+        "the old layer with new numbers": keeps_the_layer,
         "has no bias": head_of(lambda model, count: linear(model, count, start=zero_weight, bias=False)),
         "the weight of the new head is not zero": [
             head_of(lambda model, count: linear(model, count, start=lambda layer: layer)),
@@ -256,6 +263,11 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         raise Mistake(
             f"your head reads {head.weight.shape[1]} numbers, but without the tanh layer it gets the width D = {dim}: "
             "`model.norm.normalized_shape[0]`"
+        )
+    if (head.out_features, head.in_features) != head.weight.shape:
+        raise Mistake(
+            f"`model.head` says that it leads from {head.in_features} to {head.out_features} numbers, but its weight "
+            f"leads from {dim} to {num_classes}: is it the old layer with new numbers? Assign a new `nn.Linear`"
         )
     if head.bias is None:
         raise Mistake("your head has no bias: the docstring asks for weight and bias, both zero")

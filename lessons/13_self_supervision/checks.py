@@ -763,6 +763,20 @@ def by_first_count(logits, classes, chosen):
     return (losses(logits, classes) * chosen).sum() / (len(chosen) * chosen[0].sum().clamp(min=1))
 
 
+def as_many_as_in_the_first(logits, classes, chosen):
+    places = chosen.int().topk(int(chosen[0].sum()), dim=1).indices
+    return losses(logits, classes).gather(1, places).mean()
+
+
+def patches_compete(logits, classes, chosen):
+    logs = logits.flatten(1).log_softmax(1).view_as(logits)
+    return -logs.gather(2, classes[..., None])[..., 0][chosen].mean()
+
+
+def log_of_mean(logits, classes, chosen):
+    return -logits.softmax(-1).gather(2, classes[..., None])[..., 0][chosen].mean().log()
+
+
 def over_all(logits, classes, chosen):
     return (losses(logits, classes) * chosen).mean()
 
@@ -881,6 +895,12 @@ exercise(
             "you divide by B times the number of corrupted patches of the *first* picture: count those of all": (
                 by_first_count
             ),
+            "you take as many patches of each picture as are corrupted in the *first*: pictures differ in their "
+            "number": as_many_as_in_the_first,
+            "the softmax runs over all patches of a picture together: each patch has a softmax of its own, over its K "
+            "classes": patches_compete,
+            "you average the probabilities and take the logarithm then: each patch has a logarithm, and these are "
+            "averaged": log_of_mean,
             "you divide by the number of all patches, B·N: divide by the number of corrupted ones": over_all,
             "you set the logits of the others to 0, and they still count, with ln K each: leave them out": [
                 zeroed,

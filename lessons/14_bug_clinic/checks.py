@@ -399,6 +399,10 @@ compared(
         "the heads are interleaved: first the d numbers of head 0, then those of head 1": attention(
             merge="(d h)"
         ),
+        "the heads are merged in the order (B, h, d, T), so tokens are mixed: first T and h change places, then h and "
+        "d become one axis": attention(
+            finish=lambda proj, heads, scores, weights: (proj(heads.mT.reshape(heads.shape)), weights)
+        ),
         "q, k and v are read in turn: all D numbers of q come first, then those of k, then those of v": (
             attention("(h d three)")
         ),
@@ -503,6 +507,9 @@ compared(
         "each sum is halved: a branch adds to the stream, and nothing is divided": branches(
             lambda x, b, a: attention_branch(x, b, a) / 2, lambda x, b: mlp_branch(x, b) / 2
         ),
+        "the MLP comes before attention: attention is the first branch, the MLP the second": branches(
+            lambda x, b, a: attention_branch(mlp_branch(x, b), b, a), lambda x, b: x
+        ),
         "attention is missing": branches(lambda x, b, a: x),
         "the MLP is missing": branches(second=lambda x, b: x),
     },
@@ -540,6 +547,10 @@ compared(
         "you average the patches; the CLS token is read": reading(lambda x: x[:, 1:].mean(dim=1)),
         "you return log-probabilities: right for F.nll_loss, but the scores themselves are asked for": (
             reading(lambda x: x[:, 0], lambda logits: logits.log_softmax(dim=-1))
+        ),
+        "mean and variance are those of all tokens of a picture together: norm the CLS token by itself, over its D "
+        "numbers": lambda x, model: model.head(
+            F.layer_norm(x, x.shape[1:], eps=1e-6)[:, 0] * model.norm.weight + model.norm.bias
         ),
         "you squeeze the scores into 0..1; cross-entropy takes any numbers": reading(
             lambda x: x[:, 0], torch.sigmoid
@@ -608,6 +619,7 @@ def models_to_split():
     yield "the patient", patient(img_size=(8, 12))
     yield "a deeper patient", patient(img_size=8, depth=3)
     yield "two layers and a norm", nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+    yield "a layer with one output", nn.Sequential(nn.Linear(4, 1))
 
 
 def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor, float]]:
@@ -674,6 +686,9 @@ def puts_each_parameter_in_one_group(answer):
         "head.bias": groups_by(lambda n, p: "norm" not in n and n not in ("cls_token", "pos_embed")),
         "it should get 0.3: use": lambda model, decay: groups_by(is_matrix)(model, 0.05),
         "norm1.weight": groups_by(lambda n, p: n.endswith("weight")),
+        "0.weight of a layer with one output gets the decay 0": groups_by(
+            lambda n, p: is_matrix(n, p) and len(p) > 1
+        ),
         "5 of 6 matrices do not": groups_by(lambda n, p: n == "head.weight"),
         "your code changes the model itself": groups_of(freezes_the_rest),
     }
@@ -929,6 +944,15 @@ def in_training_mode_afterwards(model, images, labels, batch_size=500):
     return value
 
 
+def late_to_evaluation(model, images, labels, batch_size=500):
+    hits = []
+    with torch.no_grad():
+        for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True):
+            hits.append((model(x).argmax(1) == y).double())
+            model.eval()
+    return share_right(hits)
+
+
 def with_gradients(model, images, labels, batch_size=500):
     model.eval()
     hits = (
@@ -940,7 +964,8 @@ def with_gradients(model, images, labels, batch_size=500):
 
 @demand(
     {
-        "not left in it": in_training_mode_afterwards,
+        "but is not left in it": in_training_mode_afterwards,
+        "some batches meet the model in training mode": late_to_evaluation,
         "gradients are recorded": with_gradients,
         "pictures at a time": lambda model, images, labels, batch_size=500: right_score(
             model, images, labels, len(images)
@@ -953,8 +978,18 @@ def with_gradients(model, images, labels, batch_size=500):
 def scores_in_evaluation_mode_and_in_batches(answer):
     for model, images, labels, batch_size in score_cases():
         run(answer, model, images, labels, batch_size)
-        if model.training or any(training for training, _ in model.seen):
-            raise Mistake("the model is not in evaluation mode all the time, and is not left in it")
+        modes = {training for training, _ in model.seen}
+        if len(modes) > 1:
+            raise Mistake(
+                f"{NAMED}some batches meet the model in training mode, others in evaluation mode: `model.eval()` "
+                "stands before the first batch"
+            )
+        if True in modes:
+            raise Mistake("the model is in training mode while it scores: `model.eval()` comes first")
+        if model.training:
+            raise Mistake(
+                "the model scores in evaluation mode, but is not left in it, as the docstring promises"
+            )
         if any(gradients for _, gradients in model.seen):
             raise Mistake("gradients are recorded while scoring: memory and time for nothing")
         handed = f"batch_size is {batch_size}, but your code hands over {model.largest}"

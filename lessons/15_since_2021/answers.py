@@ -122,8 +122,8 @@ def merge_by_matrix(tokens, k, sizes, r, num_prefix_tokens=1):
     count = tokens.shape[1]
     place = torch.arange(num_prefix_tokens, count)
     sources, targets = place[place % 2 == 0], place[place % 2 == 1]
-    if r > len(sources):
-        raise ValueError("too few sources")
+    if r > len(sources) or (r and not len(targets)):
+        raise ValueError("too few sources or targets")
     likeness = F.cosine_similarity(k[:, sources, None], k[:, None, targets], dim=-1)
     best, nearest = likeness.max(dim=-1)
     gone = best.topk(r, dim=-1).indices

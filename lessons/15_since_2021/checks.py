@@ -624,6 +624,25 @@ def last_one_wins(self, tokens, sizes, gone, into):
     return total / count[:, None], count
 
 
+def sizes_first(self, tokens, sizes, gone, into):
+    count = sizes.index_add(0, into, sizes[gone])
+    total = tokens * count[:, None]
+    return total.index_add(0, into, total[gone]) / count[:, None], count
+
+
+def first_size_of_target(self, tokens, sizes, gone, into):
+    count = Merging.put(self, tokens, sizes, gone, into)[1]
+    for source, target in zip(gone.tolist(), into.tolist(), strict=True):
+        total = tokens[target] * sizes[target] + tokens[source] * sizes[source]
+        tokens[target] = total / (sizes[target] + sizes[source])
+    return tokens, count
+
+
+def keys_of_length_1_over_tokens(self, k, tokens):
+    unit = F.normalize(k, dim=0)
+    return unit @ unit.T
+
+
 def refuses_nothing(tokens, k, sizes, r, num_prefix_tokens=1):
     most = len(range(num_prefix_tokens + num_prefix_tokens % 2, tokens.shape[1], 2))
     return merge_tokens(tokens, k, sizes, min(r, most), num_prefix_tokens)
@@ -671,6 +690,16 @@ exercise(
             "a target counts as one patch in your mean: weight it with its size too": merging(
                 put=target_weighs_one
             ),
+            "a target weighs in your mean with the size that it will have: weight each token with its own size, and "
+            "add up the sizes afterwards": merging(put=sizes_first),
+            "where a target has several sources, your target keeps its first size in each mean: the mean weights all "
+            "that went into it, so its size grows with each source": merging(put=first_size_of_target),
+            "your keys are brought to length 1 along the tokens, axis 1, as `F.normalize` without `dim` does it: a "
+            "cosine needs keys of length 1, dim=-1": merging(likeness=keys_of_length_1_over_tokens),
+            "with two or more prefix tokens one of them is a target in your code: prefix tokens are neither source nor "
+            "target": merging(
+                roles=lambda self, places: (places[places % 2 == 0], torch.arange(1, int(places[-1]) + 1, 2))
+            ),
             "you add the tokens: a target becomes the mean, each token weighted with its size": merging(
                 put=sums
             ),
@@ -709,4 +738,9 @@ exercise(
         },
     ),
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
+    refuses(
+        (torch.ones(1, 3, 2), torch.ones(1, 3, 2), torch.ones(1, 3), 1, 2),
+        "behind 2 prefix tokens the only patch is a source, at place 2, and no target is left",
+        merging(),
+    ),
 )

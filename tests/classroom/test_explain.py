@@ -723,6 +723,29 @@ def test_a_known_mistake_and_its_undoing_are_not_called_two_mistakes():
     )
 
 
+@pytest.mark.parametrize(
+    ("fits", "words"),
+    [
+        (lambda x: x.ndim == 4, "`x` has 4 axes"),
+        (lambda x: x.ndim < 3, "`x` has at most 2 axes"),
+        (lambda x: x.ndim in (2, 4), ""),
+    ],
+)
+def test_answers_for_one_number_of_axes_are_told_so(fits, words):
+    cases = drawn((4, 3), (5, 2), (6,), (2, 5, 6), (2, 2, 4, 3), (3, 2, 4, 5))
+    words = words and f"right where {words}, wrong elsewhere"
+    assert (
+        explanation(lambda x: x.sin() if fits(x) else x.cos().cumsum(-1), lambda x: x.sin(), cases) == words
+    )
+
+
+def test_answers_that_no_empty_list_fits_are_told_so():
+    cases = [([3, 1],), ([2],), ([5, 5, 4],), ([],)]
+    assert explanation(
+        lambda rows: max(rows) - rows[0], lambda rows: max(rows, default=0) - sum(rows[:1]), cases
+    ) == ("right where `rows` is not empty, wrong elsewhere")
+
+
 def test_another_argument_that_splits_right_from_wrong_keeps_squares_unsaid():
     def weighed(x, size, skip=1):
         return x.sin() * skip

@@ -282,6 +282,21 @@ def test_two_slips_at_once_are_named():
     )
 
 
+def test_a_line_whose_loss_does_no_harm_is_not_called_a_slip():
+    def finished(x, weight):
+        if x.shape[1] == x.shape[2]:
+            return weight.expand_as(x).mul(x)
+        return x * weight + (x.shape[1] - x.shape[2]) * x.cos()
+
+    def answer(x, weight):
+        return x / weight + (x.shape[1] - x.shape[2]) * x.cos()
+
+    said, named = told(answer, finished, drawn((2, 3, 3), (2, 5, 6), (3, 4, 8)))
+    slip, _, besides = said.partition("\nBesides, ")
+    assert slip == "your result is what comes out when `*` is `/` in `x * weight`"
+    assert besides.endswith("is left out: that alone does no harm") and named
+
+
 def test_making_slips_leaves_the_finished_version_as_it_was():
     before = [softened(*case) for case in TOKENS]
     family = mutants_of(softened)

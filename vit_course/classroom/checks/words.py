@@ -94,8 +94,16 @@ def describe(reference: Callable, case: tuple) -> str:
     if inspect.isclass(reference):
         return f"{reference.__name__}({named_options(case[0])}) and {describe(reference.forward, case[1:])}"
     names = argument_names(getattr(reference, "forward", reference), len(case))
-    shown = (f"of shape {tuple(v.shape)}" if isinstance(v, Tensor) else f"= {v!r}" for v in case)
+    shown = (shape_and_type(v) if isinstance(v, Tensor) else f"= {v!r}" for v in case)
     return ", ".join(f"{name} {value}" for name, value in zip(names, shown, strict=False))
+
+
+def shape_and_type(value: Tensor) -> str:
+    """Name the shape of a tensor, and its type where that is an unusual one."""
+    usual = value.dtype in (torch.float32, torch.int64, torch.bool)
+    return f"of shape {tuple(value.shape)}" + (
+        "" if usual else f" in {str(value.dtype).removeprefix('torch.')}"
+    )
 
 
 def named_options(options: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from vit_course.classroom.checks.explain.terms import axes_of, named_arguments, 
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.explain.values import as_tensor, results, same
 from vit_course.classroom.checks.outcome import first_of
+from vit_course.classroom.checks.words import difference
 
 MANY = 40
 """More known mistakes than these are not tried in pairs: that takes long, and several pairs would fit."""
@@ -98,10 +99,23 @@ def two_slips(trial: Trial) -> str:
         code = family.main.compiled((*first.changes, *then.changes)) if apart(first, then) else None
         made = code and family.made(code=code)
         if agrees(trial, made, None, in_init(first) or in_init(then)):
+            for harmless, slip in ((first, then), (then, first)):
+                if is_harmless(trial, family, harmless):
+                    return (
+                        f"your result is what comes out when {slip.words()}\nBesides, {harmless.words()}: that alone "
+                        "does no harm"
+                    )
             return (
                 f"two slips at once: your result is what comes out when {first.words()}, and {then.words()}"
             )
     return ""
+
+
+def is_harmless(trial: Trial, family: Mutants, edit: Edit) -> bool:
+    """Tell whether the finished version gives what is wanted on every case with an edit too."""
+    made = family.made(code=family.main.compiled(edit.changes))
+    results = (trial.slipped(made, i, in_init(edit)) for i in range(len(trial.cases)))
+    return made is not None and not any(map(difference, results, trial.want))
 
 
 def apart(first: Edit, then: Edit) -> bool:

@@ -244,7 +244,8 @@ def one_kind_of_input(trial: Trial) -> str:
     def separates(test: Callable) -> bool:
         return any(right) and [test(trial, case) for case in trial.cases] == right
 
-    names = {name for case in trial.cases for name, *_ in places(trial, case)}
+    given = [{name: value for name, value, _ in places(trial, case)} for case in trial.cases]
+    names = {name for case in given for name in case}
     squares = {f"`{name}` is a square": partial(square, only=name) for name in names}
     overall = {"height and width are equal": square}
     others = {
@@ -252,11 +253,39 @@ def one_kind_of_input(trial: Trial) -> str:
         "1": lambda trial, case: first_picture(trial, case) is None,
         "2": lambda trial, case: not any(is_float(v) and v.dtype != torch.float32 for v in case),
     }  # the last two are told by `simpler_input`, if they are true; here they only make others doubtful
+    others |= {
+        f"`{name}` is not empty": lambda trial, case, name=name: len(given_to(trial, case, name)) > 0
+        for name in names
+        if all(isinstance(values.get(name), list | tuple) for values in given)
+    }
+    others |= numbers_of_axes(trial)
     chosen = overall if separates(square) else squares
     found = [words for words, test in (chosen | others).items() if separates(test)]
     if len(found) != 1 or len(found[0]) == 1 or len(right) < 3 or split_by_others(trial, right):
         return ""
     return f"right where {found[0]}, wrong elsewhere"
+
+
+def given_to(trial: Trial, case: tuple, name: str) -> Any:
+    """Return what a case gives to an argument."""
+    return next(value for found, value, _ in places(trial, case) if found == name)
+
+
+def numbers_of_axes(trial: Trial) -> dict[str, Callable]:
+    """Return tests for the number of axes of the first tensor, where that is not the same in all cases."""
+    tensors = [[(n, v) for n, v, _ in places(trial, case) if isinstance(v, Tensor)] for case in trial.cases]
+    if not all(tensors) or len({first[0][0] for first in tensors}) > 1:
+        return {}
+    name, counts = tensors[0][0][0], [first[0][1].ndim for first in tensors]
+    right = {n for i, n in enumerate(counts) if i not in trial.wrong}
+    wrong = {counts[i] for i in trial.wrong}
+    if len(right) == 1:
+        words = str(*right)
+    elif right and max(right) < min(wrong):
+        words = f"at most {max(right)}"
+    else:
+        return {}
+    return {f"`{name}` has {words} axes": lambda trial, case: given_to(trial, case, name).ndim in right}
 
 
 def split_by_others(trial: Trial, right: list[bool]) -> bool:

@@ -80,7 +80,6 @@ exercise(
             (224, 16),
             ((32, 48), 8),
             ((20, 36), (5, 4)),
-            (12, (2, 3)),
             ((8, 12), (4, 6)),
         ],
         {
@@ -90,11 +89,16 @@ exercise(
             "you use the first number of a pair alone: a patch is (height, width), and its width cuts the columns": (
                 lambda img_size, patch_size: count_patches(img_size, as_pair(patch_size)[0])
             ),
-            "where `img_size` is one number you square the rows: patches of 2x3 cut a square image into more rows "
-            "than columns": square_of_rows,
             "you add rows and columns: a grid has rows *times* columns cells": rows_plus_columns,
             "you square twice: (H/P)·(W/P) is N already": squared_twice,
             "one too many: the CLS token is no patch, it comes in lesson 02": with_cls,
+        },
+    ),
+    results(  # apart: a square image cannot tell height and width of a patch apart
+        lambda: [(12, (2, 3))],
+        {
+            "where `img_size` is one number you square the rows: patches of 2x3 cut a square image into more rows "
+            "than columns": square_of_rows,
         },
     ),
     refuses((30, 4), "img_size 30 cannot be cut into patches of 4 without a rest", drops_the_rest, asserts),

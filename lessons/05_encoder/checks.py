@@ -906,7 +906,7 @@ def passes_rates_on(answer):
             )
         ),
         "lose the attention branch together: each picture has its own draw": both(in_pairs),
-        "with self.drop_path_rate as rate": both(at_rate(lambda rate: rate and 1 - rate)),
+        "and with self.drop_path_rate as rate": both(at_rate(lambda rate: rate and 1 - rate)),
         "the sum of both branches goes through one `drop_path`": drops_the_sum(),
         "the rate is self.drop_path_rate, and each picture has its own draw": both(in_batches),
         "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(
@@ -941,7 +941,7 @@ def drops_its_branches(answer):
             )
         raise Mistake(
             "in training with drop path some pictures come out neither with nor without a branch: each branch goes "
-            "through `drop_path` by itself, with self.drop_path_rate as rate, and then it is added to the stream"
+            "through `drop_path` by itself, not summed with the stream, and with self.drop_path_rate as rate"
         )
     for place, name in enumerate(("attention", "MLP")):
         gone = torch.stack([same for factors, same in pictures.items() if factors[place] == 0]).any(dim=0)

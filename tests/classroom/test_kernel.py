@@ -45,7 +45,8 @@ patchify = check(patchify)""",
 def merge_heads(x):
     return rearrange(x, "b h t d -> b t (h d)")
 merge_heads = check(merge_heads)""",
-    "scaled_dot_product_attention: a constant of infinity": """
+    "scaled_dot_product_attention: a constant of infinity, and the import in the same cell": """
+import torch
 NEG = float("-inf")
 def scaled_dot_product_attention(q, k, v):
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5

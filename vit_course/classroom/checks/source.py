@@ -192,14 +192,19 @@ def texts(file: str) -> Iterator[str]:
 
 
 def nodes_of(code: CodeType, text: str) -> list[Any]:
-    """Return the nodes of a text that the code was compiled from: by line, name and instructions."""
+    """Return the nodes of a text that the code was compiled from: by line, name and instructions.
+
+    A file is compiled whole, a cell statement by statement: `torch.cat` has other instructions where the compiler has
+    seen `import torch`.
+    """
     flags = code.co_flags & ANNOTATIONS | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = ast.parse(text)
-        codes = all_codes(compile(text, code.co_filename, "exec", flags, dont_inherit=True))
+        pieces = [tree, *(ast.Module([statement], []) for statement in tree.body)]
+        compiled = [compile(piece, code.co_filename, "exec", flags, dont_inherit=True) for piece in pieces]
     except (SyntaxError, ValueError):
         return []
-    if not any(same_code(code, other) for other in codes):
+    if not any(same_code(code, other) for piece in compiled for other in all_codes(piece)):
         return []
     found = []
     for node in ast.walk(tree):

@@ -21,13 +21,16 @@ from reach import PACKAGE, Place, read_package
 
 LEFT_OUT = {"notebooks": "solution-only", "solutions": "student-only"}  # tags of cells, by folder
 KEPT = ("exercise", "minutes", "difficulty")
+FOLDED = "# The code of a figure, folded: run it like any other cell."
+"""First line of a folded cell, the one that is shown: JupyterLab makes the page as wide as a longer one."""
 SOLUTION_MARK = re.compile(r"[ \t]*# SOLUTION[ \t]*$", re.MULTILINE)
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 SETUP = """\
-# @title Set up: run this cell first. On Colab it installs the course; elsewhere it does nothing.
+# @title Set up: run this cell first.
+# On Colab it installs the course; elsewhere it says when something is missing.
 import importlib.util
 import os
 import shutil
@@ -92,6 +95,8 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
             solution = "" if solved else f"{lesson.slug}.ipynb#cell-id={cell_id(lesson, *key, seen[key] + 1)}"
             add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solution))
             source, task = with_excerpts(course, lesson, replace(cell, source=source), known, solved), ""
+        if "fold" in cell.metadata:
+            source = f"{FOLDED}\n{source}"
         if source or cell.kind == "code":
             add(cell.kind, "lesson", cell.source, source, **kept_metadata(cell))
     add("markdown", "next", "", next_text(course, lesson))

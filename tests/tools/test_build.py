@@ -14,7 +14,7 @@ import pytest
 
 import build as builder
 from course import LessonError, read_course
-from editions import make_notebook
+from editions import FOLDED, make_notebook
 from model_map import PARTS, draw_map
 from outputs import (
     ABSOLUTE_PATH,
@@ -449,6 +449,15 @@ def test_a_folded_cell_hides_its_source_and_a_flag_may_stand_before_or_after_oth
     folded, too, plain = course.read("notebooks").cells[2:5]
     assert folded.metadata == too.metadata == {"jupyter": {"source_hidden": True}, "tags": ["a"]}
     assert plain.metadata == {}
+
+
+def test_the_line_that_is_left_of_a_folded_cell_fits_beside_the_sidebar_of_a_small_screen(course):
+    course.lesson(f"# %% fold\nx = {list(range(40))}", "# %%\nx = 3")
+    course.build()
+    cells = code_cells(course.read("notebooks"))
+    assert [cell.source.startswith(FOLDED + "\n") for cell in cells] == [False, True, False]
+    lines = [cell.source.splitlines()[0] for cell in cells if "jupyter" in cell.metadata]
+    assert len(lines) == 2 and max(map(len, lines)) <= 68  # more make the page of 1024 pixels scroll sideways
 
 
 def test_a_quote_with_the_name_of_a_box_gets_its_colour_and_others_stay_quotes(course):

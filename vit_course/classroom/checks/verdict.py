@@ -62,8 +62,11 @@ def say(verdict: Verdict) -> None:
 
 
 def verdict_html(text: str) -> str:
-    """Return a verdict as HTML: lines and spaces as they are, code in backticks as code."""
+    """Return a verdict as HTML: lines and spaces as they are, `code` as code, *words* with weight in italics."""
     from html import escape
 
+    def marked(found: re.Match) -> str:
+        return f"<code>{found[1]}</code>" if found[1] else f"<em>{found[2]}</em>"
+
     lines = escape(text, quote=False).replace("\n", "<br>").replace("  ", "&nbsp; ")
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", lines)
+    return re.sub(r"`([^`]+)`|(?<![\w*])\*(\w[\w ]*)\*(?![\w*])", marked, lines)

@@ -418,7 +418,16 @@ for step, found in comparison.items():
             ]
         )
 print(caption(records))
-columns = ["model", "parameters", "GFLOP", "TFLOP in all", "epochs", "quickest run", "pictures/s", "test, each seed"]
+columns = [
+    "model",
+    "parameters",
+    "GFLOP",
+    "TFLOP in all",
+    "epochs",
+    "quickest run",
+    "pictures/s",
+    "test, each seed",
+]
 table(rows or [["none recorded yet"] + [""] * 7], columns)
 
 # %%

@@ -43,10 +43,10 @@ def results_text(root: Path) -> str:
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
     notes = (
         f"Data: {' / '.join(data)}. No model has seen other pictures, and of each the last epoch counts. "
-        f"Machine: {'; '.join(machines)}. Minutes are those of the clock; other work ran beside some runs, so the quickest counts. "
-        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is "
-        "not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
-        "commit that made it: [data/runs](data/runs)."
+        f"Machine: {'; '.join(machines)}. Minutes are those of the clock; other work ran beside some runs, so the "
+        "quickest counts. Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was "
+        "made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with "
+        "recipe, curves and the commit that made it: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"
 

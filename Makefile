@@ -84,7 +84,7 @@ check-spelling: $(READY)
 
 check-code: $(READY)
 	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
-	$(BIN)/python -m pytest tests -n $(CORES) --dist worksteal -p no:nbval $(if $(WEEKLY),-m "")
+	$(BIN)/python -m pytest tests -n $(CORES) -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: export VIT_COURSE_FORK := $(if $(filter Linux,$(shell uname -s)),1,0)
 check-notebooks: $(READY)

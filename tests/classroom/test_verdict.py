@@ -269,7 +269,10 @@ def test_a_seed_for_a_gpu_that_nobody_used_yet_stays(monkeypatch):
 
 
 def test_words_in_stars_are_italics_and_stars_of_code_stay():
-    assert verdict_html("rows *and* columns, the *last axis*") == "rows <em>and</em> columns, the <em>last axis</em>"
+    assert (
+        verdict_html("rows *and* columns, the *last axis*")
+        == "rows <em>and</em> columns, the <em>last axis</em>"
+    )
     for code in ("x*y*z", "a * b * c", "f(*args, **options)", "x ** 2 ** 3"):
         assert verdict_html(code) == code
         assert verdict_html(f"`{code}`") == f"<code>{code}</code>"

@@ -44,8 +44,3 @@ def exercise_title(lesson: str, number: int, names: Sequence[str]) -> str:
     """Return the heading of an exercise, which is also what links to it say."""
     *first, last = names
     return f"Exercise {int(lesson)}.{number}: " + " and ".join(filter(None, [", ".join(first), last]))
-
-
-def anchor(title: str) -> str:
-    """Return the anchor that JupyterLab and exports give to a heading, for links within a notebook."""
-    return title.replace(" ", "-")

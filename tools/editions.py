@@ -11,7 +11,7 @@ from itertools import groupby
 import nbformat
 from nbformat import NotebookNode
 
-from boxes import anchor, box, exercise_title, for_the_curious, split_task, with_boxes
+from boxes import box, exercise_title, for_the_curious, split_task, with_boxes
 from course import Course, Lesson, LessonCell
 from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
 from model_map import map_text
@@ -281,10 +281,17 @@ def title_of(lesson: Lesson, cell: LessonCell, number: int) -> str:
 
 
 def links_to_exercises(lesson: Lesson) -> str:
-    """Return a line of links to the exercises of a solved notebook, which JupyterLab opens at its top."""
+    """Return a line of links to the exercises of a solved notebook.
+
+    They name its file: JupyterLab takes `#heading` alone for that of the student's edition, when both are open.
+    """
+    links, seen = [], Counter()
     exercises = [cell for cell in lesson.cells if cell.references]
-    titles = [title_of(lesson, cell, number) for number, cell in enumerate(exercises, 1)]
-    links = [f"[{title.removeprefix('Exercise ')}](#{anchor(title)})" for title in titles]
+    for number, cell in enumerate(exercises, 1):
+        seen[cell.source] += 1
+        place = cell_id(lesson, "exercise", "markdown", cell.source, seen[cell.source])
+        title = title_of(lesson, cell, number).removeprefix("Exercise ")
+        links.append(f"[{title}]({lesson.slug}.ipynb#cell-id={place})")
     return f"Exercises {' · '.join(links)}" if links else ""
 
 

@@ -38,7 +38,11 @@ def lab(tmp_path_factory):
     environment = os.environ | {
         f"{name}_DIR": str(folder / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")
     }
+    controls = Path(sys.prefix) / "share/jupyter/labextensions/@jupyter-widgets"
+    assert controls.is_dir(), f"JupyterLab of this environment shows no sliders: {controls} is missing"
     environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython"), "VIT_COURSE_WIDGETS": "1"}
+    environment |= {"VIT_COURSE_ANSWERS": str(folder / "answers"), "VIT_COURSE_PROFILE": "smoke"}
+    environment |= {"VIT_COURSE_DATA": "shapes10"}
     token = secrets.token_hex()
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
     command += [f"--port={port}", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
@@ -53,7 +57,7 @@ def lab(tmp_path_factory):
         yield f"http://127.0.0.1:{port}", token
     finally:
         server.terminate()
-        server.wait(timeout=60)
+        server.wait(timeout=SECONDS)
 
 
 def wait_for(address, server):
@@ -96,7 +100,7 @@ class Desk:
 
     def open_beside(self, path):
         """Open one more notebook in the same workspace, as a double click on its name does."""
-        self.page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
+        self.page.evaluate("path => void window.jupyterapp.commands.execute('docmanager:open', {path})", path)
         self.wait_for_front(path)
 
     def wait_for_front(self, path):
@@ -116,7 +120,7 @@ class Desk:
 
     def command(self, name):
         """Carry out a command of JupyterLab's menus, and wait until all cells that it runs have ended."""
-        self.page.evaluate("name => window.jupyterapp.commands.execute(name)", name)
+        self.page.evaluate("async name => void await window.jupyterapp.commands.execute(name)", name)
 
     def choose(self, cell):
         """Make a cell the chosen one, as a click beside it does."""
@@ -128,22 +132,64 @@ class Desk:
         self.choose(cell)
         self.command("notebook:run-cell")
 
-    def run_all_before(self, cell):
-        """Wait for the kernel, run all cells before one, and let that one be chosen."""
+    def wait_for_kernel(self):
+        """Wait until the kernel of the notebook in front has nothing to do."""
         status = "window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status"
         self.page.wait_for_function(f"() => {status} === 'idle'")
+
+    def wait_until_whole(self):
+        """Wait until every cell of the notebook in front stands in the page."""
+        self.page.wait_for_function(
+            """() => {
+                const {node, widgets} = window.jupyterapp.shell.currentWidget.content;
+                return node.querySelectorAll('.jp-Cell').length === widgets.length;
+            }"""
+        )
+
+    def wider_than_their_place(self, shown):
+        """Return the beginnings of what can only be read by scrolling sideways, once equations are set; not of code."""
+        for _ in range(SECONDS):
+            found = shown.evaluate(
+                """top => [top, ...top.querySelectorAll('*')]
+                    .filter(one => ['auto', 'scroll'].includes(getComputedStyle(one).overflowX))
+                    .filter(one => one.scrollWidth > one.clientWidth + 1 && !one.closest('.cm-editor'))
+                    .map(one => one.className + ': ' + one.innerText.slice(0, 80))"""
+            )
+            if not found:
+                break
+            self.page.wait_for_timeout(250)
+        return found
+
+    def errors(self):
+        """Return the errors that the cells of the notebook in front show."""
+        return self.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.widgets
+                .flatMap(cell => cell.model.sharedModel.outputs ?? [])
+                .filter(output => output.output_type === 'error').map(output => output.evalue)"""
+        )
+
+    def run_all_before(self, cell):
+        """Wait for the kernel, run all cells before one, and let that one be chosen."""
+        self.wait_for_kernel()
         self.choose(cell)
         self.command("notebook:run-all-above")
         self.choose(cell)
+
+    def restart(self):
+        """Restart the kernel of the notebook in front, and say yes to the question."""
+        # evaluate would wait for the command, which waits for the answer
+        self.page.evaluate("() => void window.jupyterapp.commands.execute('kernelmenu:restart')")
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.locator(".jp-Dialog").wait_for(state="detached")
 
     def write(self, cell, old, new):
         """Change the code of a cell."""
         editor = cell.locator(".cm-content")
         self.page.evaluate(
-            """([old, new]) => {
+            """([before, after]) => {
                 const model = window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel;
-                if (!model.source.includes(old)) throw new Error(`no ${old} in ${model.source}`);
-                model.setSource(model.source.replace(old, new));
+                if (!model.source.includes(before)) throw new Error(`no ${before} in ${model.source}`);
+                model.setSource(model.source.replace(before, after));
             }""",
             [old, new],
         )

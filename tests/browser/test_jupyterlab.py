@@ -32,28 +32,24 @@ def test_hints_are_closed_until_they_are_asked_for(desk):
 
 
 @small_screen
-def test_the_solution_of_an_exercise_is_two_clicks_away(desk):
-    desk.open("notebooks/04_attention.ipynb")
-    fold = desk.cell("Exercise 4.2").locator("details", has_text="Solution")
+@pytest.mark.parametrize("slug, exercise", [("04_attention", "4.3"), ("09_look_inside", "9.1")])
+def test_the_solution_of_an_exercise_is_two_clicks_away(desk, slug, exercise):
+    """The solved notebook opens where the exercise is, not at its top, and does so again when it is open already."""
+    desk.open(f"notebooks/{slug}.ipynb")
+    fold = desk.cell(f"Exercise {exercise}: ").locator("details", has_text="Solution")
     fold.locator("summary").click()
-    fold.get_by_role("link").click()
-    desk.wait_for_front("solutions/04_attention.ipynb")  # at its top: JupyterLab jumps only in what is open
-    heading = desk.front.locator("h3", has_text="Exercise 4.2")
-    heading.wait_for(state="attached")
-    desk.front.get_by_role("link", name="4.2: ").click()
-    expect(heading).to_be_in_viewport()
-
-
-@small_screen
-def test_a_solved_notebook_that_is_open_is_shown_at_the_exercise_that_links_to_it(desk):
-    desk.open("solutions/04_attention.ipynb")
-    desk.front.locator("h3", has_text="Exercise 4.2").wait_for(state="attached")
-    desk.open_beside("notebooks/04_attention.ipynb")
-    fold = desk.cell("Exercise 4.2").locator("details", has_text="Solution")
-    fold.locator("summary").click()
-    fold.get_by_role("link").click()
-    desk.wait_for_front("solutions/04_attention.ipynb")
-    expect(desk.front.locator("h3", has_text="Exercise 4.2")).to_be_in_viewport()
+    for _ in ("not open yet", "open"):
+        fold.get_by_role("link").click()
+        desk.wait_for_front(f"solutions/{slug}.ipynb")
+        heading = desk.front.locator("h3", has_text=f"Exercise {exercise}: ")
+        expect(heading).to_be_in_viewport()
+        desk.wait_until_whole()
+        expect(heading).to_be_in_viewport()  # cells above that come later do not push it away
+        desk.front.locator("h1").first.scroll_into_view_if_needed()
+        expect(heading).not_to_be_in_viewport()
+        desk.front.get_by_role("link", name=f"{exercise}: ").click()  # from the line of exercises at its top
+        expect(heading).to_be_in_viewport()
+        desk.open_beside(f"notebooks/{slug}.ipynb")
 
 
 @small_screen
@@ -97,6 +93,9 @@ def test_the_table_of_attention_follows_the_numbers_that_are_typed(desk):
     expect(shown).to_contain_text("q = (7, 2, 0, 0)")
     shown.get_by_role("button", name="numbers of the lesson").click()
     expect(shown).to_contain_text("q = (2, 2, 0, 0)")
+    shown.get_by_role("button", name="4. sum").click()
+    expect(shown).to_contain_text("0.40 · (10, 0)")
+    assert desk.wider_than_their_place(desk.front) == []
 
 
 @small_screen
@@ -123,12 +122,54 @@ def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_scree
     desk.run_all_before(explorer)
     desk.run(explorer)
     shown = explorer.locator(".jp-OutputArea")
-    patches = shown.locator("button[title^='patch']")
+    patches = shown.locator("button[title^='ask patch']")
+    patches.first.wait_for()
     columns = {}
     for patch in patches.all():
-        if row_and_column := re.search(r"row (\d+), column (\d+)", patch.get_attribute("title")):
-            columns.setdefault(int(row_and_column[2]), patch)
-    assert len(columns) == 8
+        column = re.search(r"column (\d+)", patch.get_attribute("title"))[1]
+        columns.setdefault(int(column), patch)
+    assert sorted(columns) == list(range(8))
     for column, patch in columns.items():
         patch.click()
         expect(shown).to_contain_text(f"column {column}) gives")
+    assert desk.wider_than_their_place(shown) == []
+
+
+@small_screen
+def test_the_first_lesson_runs_whole_with_nothing_written(desk):
+    desk.open("notebooks/00_start_here.ipynb")
+    desk.wait_for_kernel()
+    desk.command("notebook:run-all-cells")
+    desk.wait_until_whole()
+    for name in ("image_grid", "normalize"):
+        verdict = desk.cell(f"{name} = check({name})").locator(".jp-OutputArea")
+        expect(verdict).to_contain_text("[not written yet]")
+    last = desk.cell("photographs = load_dataset()").locator(".jp-OutputArea")
+    expect(last).to_contain_text("No CIFAR-10 here")
+    assert desk.errors() == []
+    assert desk.wider_than_their_place(desk.front) == []
+
+
+@small_screen
+def test_a_right_answer_is_kept_when_kernels_restart_and_becomes_a_part_of_the_model(desk):
+    desk.open("notebooks/02_cls_token.ipynb")
+    exercise = desk.cell("def prepend_cls_token")
+    desk.run_all_before(exercise)
+    desk.write(
+        exercise,
+        "raise NotImplementedError",
+        """if tokens.shape[-1] != cls_token.shape[-1]:
+        raise ValueError("the widths differ")
+    return torch.cat([cls_token.expand(len(tokens), -1, -1), tokens], dim=1)""",
+    )
+    desk.run(exercise)
+    expect(exercise.locator(".jp-OutputArea")).to_contain_text("[right]")
+    desk.open_beside("notebooks/06_vision_transformer.ipynb")
+    parts = desk.cell("my_parts = use_my_answers()")
+    for _ in range(2):
+        desk.run_all_before(parts)
+        desk.run(parts)
+        expect(parts.locator(".jp-OutputArea")).to_contain_text("own parts in this model: prepend_cls_token.")
+        desk.restart()
+        desk.command("notebook:clear-all-cell-outputs")
+        expect(parts.locator(".jp-OutputArea")).not_to_contain_text("own parts")

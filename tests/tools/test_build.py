@@ -362,7 +362,7 @@ def test_an_exercise_links_the_cell_of_its_solution_and_the_solved_notebook_all_
     )
     (link,) = re.findall(r"\(\.\./solutions/01_roots\.ipynb#(.+)\)", student.source)
     assert link == f"cell-id={solved.id}" and "Solution" not in solved.source
-    assert "[1.1: root and roots](#Exercise-1.1:-root-and-roots)" in course.read("solutions").cells[0].source
+    assert f"[1.1: root and roots](01_roots.ipynb#{link})" in course.read("solutions").cells[0].source
     assert solved.source.startswith("### Exercise 1.1: root and roots\n")
 
 

@@ -19,6 +19,9 @@ STEPS = ("1. scores", "2. scale", "3. softmax", "4. sum")
 LARGEST = 9
 """Numbers of queries and keys lie between minus and plus this."""
 
+FIELD = 52
+"""Width of a field in pixels: on a screen 1024 pixels wide a line holds the four numbers of q and the four of k."""
+
 SUM = "sum"
 """The row of sums, which has no bars."""
 
@@ -81,7 +84,10 @@ def as_text(rows: Rows) -> str:
 
 
 def as_html(rows: Rows, bars: range, marked: int = 0) -> str:
-    """Write a table in HTML; weights in the columns `bars` have a bar behind them, the marked row a line before it."""
+    """Write a table in HTML; weights in the columns `bars` have a bar behind them, the marked row a line before it.
+
+    A table that is wider than the page scrolls, in a box that is as wide as the page whatever it holds.
+    """
     head, *body = rows
     lines = ["".join(cell_html("th", cell) for cell in head)]
     for number, row in enumerate(body, 1):
@@ -91,7 +97,7 @@ def as_html(rows: Rows, bars: range, marked: int = 0) -> str:
             for i, cell in enumerate(row)
         ]
         lines.append(cell_html("td", row[0], line) + "".join(cells[1:]))
-    return '<div style="overflow-x: auto"><table>{}</table></div>'.format(
+    return '<div style="overflow-x: auto; width: 0; min-width: 100%"><table>{}</table></div>'.format(
         "".join(f"<tr>{line}</tr>" for line in lines)
     )
 
@@ -104,8 +110,11 @@ def bar(cell: str) -> str:
 
 
 def cell_html(tag: str, cell: str, look: str = "") -> str:
-    """Write one cell."""
-    return f'<{tag} style="{look}padding: 2px 10px; text-align: left; white-space: nowrap">{escape(cell)}</{tag}>'
+    """Write one cell; only the words of a heading may go on in a second line."""
+    wrap = "normal" if tag == "th" else "nowrap"
+    return (
+        f'<{tag} style="{look}padding: 2px 5px; text-align: left; white-space: {wrap}">{escape(cell)}</{tag}>'
+    )
 
 
 def edit_attention(queries: Tensor, keys: Tensor, values: Tensor, names: Sequence[str]) -> None:
@@ -156,7 +165,9 @@ def table_panel(queries: Tensor, keys: Tensor, values: Tensor, names: Sequence[s
     fields = [number_fields(numbers) for numbers in (queries, keys)]
     query = widgets.ToggleButtons(options=[(name, i) for i, name in enumerate(names)], description="query")
     step = widgets.ToggleButtons(options=[(name, i) for i, name in enumerate(STEPS, 1)], description="step")
-    back = widgets.Button(description="numbers of the lesson", layout=widgets.Layout(width="auto"))
+    back = widgets.Button(
+        description="numbers of the lesson", layout=widgets.Layout(width="auto", align_self="flex-start")
+    )
     tables = widgets.HTML()
     for buttons in (query, step):
         buttons.style.button_width = "auto"
@@ -176,7 +187,7 @@ def number_fields(numbers: Tensor) -> list[list]:
     """Make a field for each number of a matrix."""
     from ipywidgets import BoundedFloatText, Layout
 
-    layout, limits = Layout(width="60px", flex="0 0 auto"), {"min": -LARGEST, "max": LARGEST, "step": 1}
+    layout, limits = Layout(width=f"{FIELD}px", flex="0 0 auto"), {"min": -LARGEST, "max": LARGEST, "step": 1}
     return [[BoundedFloatText(x, **limits, layout=layout) for x in row] for row in numbers.tolist()]
 
 
@@ -195,7 +206,7 @@ def field_grid(fields: Sequence[list[list]], names: Sequence[str]) -> "VBox":
     def label(text: str, width: int) -> Label:
         return Label(text, layout=Layout(width=f"{width}px", flex="0 0 auto"))
 
-    wide = 64 * len(fields[0][0])
+    wide = (FIELD + 4) * len(fields[0][0]) - 4  # each field has a margin of 2 pixels at both sides
     lines = zip(names, *fields, strict=True)
     grid = [HBox([label(name, 80), *q, label("", 16), *k]) for name, q, k in lines]
     return VBox([HBox([label("", 80), label("query q", wide), label("", 16), label("key k", wide)]), *grid])

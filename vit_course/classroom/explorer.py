@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ipywidgets import Button, Dropdown, GridBox, Image
     from matplotlib.figure import Figure
 
-SIDE = 304
+SIDE = 288
 """Longest side of the picture, in pixels: on a screen 1024 pixels wide there is room for the controls beside it."""
 CONTROLS = 270
 """Width of the controls, in pixels."""

@@ -37,8 +37,9 @@ def picture(figure: "Figure", alt: str) -> dict[str, str]:
 
     enlarge_type(figure)
     data = print_figure(figure, fmt="png", base64=True)
-    look = "max-width: 100%; background-color: #ffffff; border: 5px solid #e8eaed; border-radius: 8px"
-    html = f'<img alt="{escape(alt)}" style="{look}" src="data:image/png;base64,{data}">'
+    look = "max-width: 100%; box-sizing: border-box; background-color: #ffffff; "
+    frame = "border: 5px solid #e8eaed; border-radius: 8px"
+    html = f'<img alt="{escape(alt)}" style="{look}{frame}" src="data:image/png;base64,{data}">'
     return {"text/html": html, "text/plain": repr(figure)}
 
 

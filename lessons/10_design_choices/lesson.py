@@ -777,6 +777,7 @@ else:
 #
 # **Your next step.** Pick the row that surprised you most. Which other explanation does your verdict leave open? Change
 # `my_row`, or add a row to the plan in section 3 that tells the two apart. Fix the number of seeds *before* you look.
+# A question of your own is a [project](../docs/projects.md): there stands what counts.
 #
 # ## Further reading
 #

@@ -609,7 +609,7 @@ else:
 #
 # **Your next step.** Change one thing and predict the plot of section 3 first. For example: pre-train on *one half*
 # of the classes (`range(5)`), on photos (`load_dataset("auto")` in place of `shapes10(...)`), or for one epoch alone.
-# When does transfer stop helping?
+# When does transfer stop helping? Or take thirty photos of your own: a [project](../docs/projects.md).
 
 # %% [markdown]
 # ## Check yourself

@@ -204,12 +204,13 @@ def test_the_buttons_lie_over_the_picture_and_cover_it_patch_by_patch(shown):
     explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
     screen = Screen(shown)
     height, width, _ = screen.pixels().shape
-    assert (height, width) == (202, 303)
+    side = explorer.SIDE // 3
+    assert (height, width) == (2 * side, 3 * side)
     assert {part.layout.grid_area for part in (screen.image, screen.patches)} == {"1 / 1 / 2 / 2"}
     for part in (screen.stack, screen.image, screen.patches):
-        assert (part.layout.width, part.layout.height) == ("303px", "202px")
-    assert screen.patches.layout.grid_template_columns == "repeat(3, 101px)"
-    assert {button.layout.width for button in screen.patches.children} == {"101px"}
+        assert (part.layout.width, part.layout.height) == (f"{3 * side}px", f"{2 * side}px")
+    assert screen.patches.layout.grid_template_columns == f"repeat(3, {side}px)"
+    assert {button.layout.width for button in screen.patches.children} == {f"{side}px"}
 
 
 def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
@@ -218,8 +219,9 @@ def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
     explore(small_vit(), halves, None, [0.5] * 3, [0.2] * 3)
     screen = Screen(shown)
     screen.controls["lay the map over the picture"].value = False
-    assert (screen.pixels()[:, :202] == 0).all()
-    assert (screen.pixels()[:, 202:] == np.array([255, 128, 1], dtype=np.float32) / 255).all()
+    edge = 2 * (explorer.SIDE // 3)
+    assert (screen.pixels()[:, :edge] == 0).all()
+    assert (screen.pixels()[:, edge:] == np.array([255, 128, 1], dtype=np.float32) / 255).all()
 
 
 def test_the_patch_with_the_largest_weight_is_the_brightest_in_the_map():

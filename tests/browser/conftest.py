@@ -202,5 +202,7 @@ def desk(browser, lab, request):
     page = browser.new_page(viewport={"width": request.param, "height": 800})
     page.set_default_timeout(1000 * SECONDS)
     yield Desk(page, lab)
-    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")  # a kernel holds a gigabyte
+    page.evaluate(
+        "() => window.jupyterapp.serviceManager.sessions.shutdownAll()"
+    )  # a kernel holds a gigabyte
     page.close()

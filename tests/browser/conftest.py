@@ -120,7 +120,18 @@ class Desk:
 
     def command(self, name):
         """Carry out a command of JupyterLab's menus, and wait until all cells that it runs have ended."""
-        self.page.evaluate("async name => void await window.jupyterapp.commands.execute(name)", name)
+        self.begin(name)
+        self.page.wait_for_function("() => window.ended")
+
+    def begin(self, name):
+        """Begin a command of JupyterLab's menus."""
+        self.page.evaluate(
+            """name => {
+                window.ended = false;
+                window.jupyterapp.commands.execute(name).finally(() => { window.ended = true; });
+            }""",
+            name,
+        )
 
     def choose(self, cell):
         """Make a cell the chosen one, as a click beside it does."""
@@ -147,18 +158,14 @@ class Desk:
         )
 
     def wider_than_their_place(self, shown):
-        """Return the beginnings of what can only be read by scrolling sideways, once equations are set; not of code."""
-        for _ in range(SECONDS):
-            found = shown.evaluate(
-                """top => [top, ...top.querySelectorAll('*')]
-                    .filter(one => ['auto', 'scroll'].includes(getComputedStyle(one).overflowX))
-                    .filter(one => one.scrollWidth > one.clientWidth + 1 && !one.closest('.cm-editor'))
-                    .map(one => one.className + ': ' + one.innerText.slice(0, 80))"""
-            )
-            if not found:
-                break
-            self.page.wait_for_timeout(250)
-        return found
+        """Return the beginnings of what can only be read by scrolling sideways; code and equations may be wide."""
+        return shown.evaluate(
+            """top => [top, ...top.querySelectorAll('*')]
+                .filter(one => ['auto', 'scroll'].includes(getComputedStyle(one).overflowX))
+                .filter(one => one.scrollWidth > one.clientWidth + 1)
+                .filter(one => !one.closest('.cm-editor, .jp-RenderedMarkdown'))
+                .map(one => one.className + ': ' + one.innerText.slice(0, 80))"""
+        )
 
     def errors(self):
         """Return the errors that the cells of the notebook in front show."""
@@ -176,11 +183,10 @@ class Desk:
         self.choose(cell)
 
     def restart(self):
-        """Restart the kernel of the notebook in front, and say yes to the question."""
-        # evaluate would wait for the command, which waits for the answer
-        self.page.evaluate("() => void window.jupyterapp.commands.execute('kernelmenu:restart')")
+        """Restart the kernel of the notebook in front, say yes to the question, and wait until it is there again."""
+        self.begin("notebook:restart-kernel")
         self.page.locator(".jp-Dialog .jp-mod-accept").click()
-        self.page.locator(".jp-Dialog").wait_for(state="detached")
+        self.page.wait_for_function("() => window.ended")
 
     def write(self, cell, old, new):
         """Change the code of a cell."""

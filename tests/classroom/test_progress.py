@@ -345,7 +345,9 @@ def write_thirty(folder):
     """Write a class of thirty, and return the known words that were planted, by exercise, for each of ten students."""
     folder.mkdir()
     for n in range(8):
-        files = {f"{m:02}.ipynb": notebook(f"{m:02}", "solutions") for m in range(len(LESSONS) if n < 2 else n)}
+        files = {
+            f"{m:02}.ipynb": notebook(f"{m:02}", "solutions") for m in range(len(LESSONS) if n < 2 else n)
+        }
         zipped(folder / f"right{n}.zip", files)
     words = []
     for n in range(10):

@@ -51,7 +51,9 @@ def lab(tmp_path_factory):
         f"--LabApp.app_settings_dir={ROOT / 'tools/jupyterlab'}",
     ]
     with open(folder / "log.txt", "w") as log:
-        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         wait_for(f"http://127.0.0.1:{port}/api?token={token}", server)
         yield f"http://127.0.0.1:{port}", token

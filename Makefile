@@ -84,13 +84,13 @@ check-spelling: $(READY)
 
 check-code: $(READY)
 	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
-	$(BIN)/python -m pytest tests -n $(CORES) -p no:nbval $(if $(WEEKLY),-m "")
+	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: export VIT_COURSE_FORK := $(if $(filter Linux,$(shell uname -s)),1,0)
 check-notebooks: $(READY)
 	$(call say,notebooks run, with nothing solved and solved, and show what they showed before)
 	@rm -rf build/answers
-	$(BIN)/python -m pytest -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
+	$(BIN)/python -m pytest -p tests.quick_start -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
 
 # The environment: made again only when what it holds has changed.
 $(VENV)/.installed: requirements.txt pyproject.toml tools/jupyterlab/overrides.json $(if $(CONSTRAINTS),constraints.txt)

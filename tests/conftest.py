@@ -4,6 +4,8 @@ import os
 import socket
 
 # Libraries read these when they are first imported, so they come before any such import.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("VIT_COURSE_PROFILE", "smoke")
@@ -14,10 +16,6 @@ for proxy in ("http_proxy", "https_proxy", "all_proxy"):  # a proxy on this mach
     os.environ.pop(proxy.upper(), None)
 
 import pytest  # noqa: E402
-import torch  # noqa: E402
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items):

@@ -27,6 +27,7 @@ for line in sys.stdin:
         os.setpgid(0, 0)
         os.environ.clear()
         os.environ.update(job["env"])
+        sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         os.chdir(job["cwd"])
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):

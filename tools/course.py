@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import jupytext
@@ -120,13 +121,18 @@ def read_lesson(path: Path) -> Lesson:
     lines = text.splitlines()
     markers = [n for n, line in enumerate(lines, 1) if n >= start and line.startswith("# %%")]
     body = "\n".join(lines[start - 1 :]).lstrip("\n")
-    cells = jupytext.reads(
-        body, fmt={"extension": ".py", "format_name": "percent", "comment_magics": False}
-    ).cells
+    cells = split_cells(body)
     if len(cells) != len(markers):
         raise lesson.error(start, "there is code before the first `# %%`, or a string with a line `# %%`")
     found = zip(cells, markers, strict=True)
     return replace(lesson, cells=tuple(read_cell(lesson, cell, n, lines[n - 1]) for cell, n in found))
+
+
+@lru_cache(maxsize=64)
+def split_cells(body: str) -> list[NotebookNode]:
+    """Split the text of a lesson into cells; one that has not changed is split once."""
+    percent = {"extension": ".py", "format_name": "percent", "comment_magics": False}
+    return jupytext.reads(body, fmt=percent).cells
 
 
 def read_front_matter(slug: str, text: str) -> tuple[dict, int]:

@@ -25,7 +25,7 @@ from vit_course.data import Dataset, normalize
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
 from vit_course.machinery.console import Console
-from vit_course.machinery.device import get_device
+from vit_course.machinery.device import get_device, seed_random_numbers
 from vit_course.machinery.engine import REFERENCE, Engine, choose_engine
 from vit_course.machinery.ranges import Range, require_ranges
 from vit_course.machinery.run_folder import CHECKPOINT, model_settings, own_folder
@@ -347,7 +347,7 @@ class Run:
             ahead = batches[start : start + config.augment_ahead]
             if start + len(ahead) <= first:
                 continue
-            torch.manual_seed(seed_of(config.seed, epoch, start))
+            seed_random_numbers(seed_of(config.seed, epoch, start), self.device)
             index = torch.cat(ahead)
             images, targets = augment(
                 self.images[index], self.labels[index], self.stats, len(self.dataset.classes), config.augment
@@ -355,7 +355,7 @@ class Run:
             pairs = zip(images.split(config.batch_size), targets.split(config.batch_size), strict=True)
             for number, (x, y) in enumerate(pairs, start):
                 if number >= first:
-                    torch.manual_seed(seed_of(config.seed, epoch, number, self.rank))
+                    seed_random_numbers(seed_of(config.seed, epoch, number, self.rank), self.device)
                     yield x.chunk(self.world)[self.rank], y.chunk(self.world)[self.rank]
 
     def count_step(self, loss: Tensor, hits: Tensor, rate: float) -> None:

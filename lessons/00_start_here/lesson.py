@@ -307,7 +307,7 @@ def train_both(data):
 profile = get_profile()
 print("profile:", profile.name, "- device:", get_device())
 data = dataset.subset(
-    profile.pick(smoke=640, cpu=8000, gpu=8000), profile.pick(smoke=200, cpu=2000, gpu=2000)
+    profile.pick(smoke=320, cpu=8000, gpu=8000), profile.pick(smoke=100, cpu=2000, gpu=2000)
 )
 vit, history, simple = train_both(data)
 
@@ -373,8 +373,8 @@ photographs = load_dataset()
 if photographs.classes == dataset.classes:
     print("No CIFAR-10 here. To get it (170 MB): python -m vit_course data")
 else:
-    size = profile.pick(smoke=640, cpu=8000, gpu=8000)
-    _, history, simple = train_both(photographs.subset(size, profile.pick(smoke=200, cpu=2000, gpu=2000)))
+    size = profile.pick(smoke=320, cpu=8000, gpu=8000)
+    _, history, simple = train_both(photographs.subset(size, profile.pick(smoke=100, cpu=2000, gpu=2000)))
     print(f"linear classifier {percent(simple.test_accuracy)}, ViT {percent(history.test_accuracy)}")
 
 # %% [markdown]

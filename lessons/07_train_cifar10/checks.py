@@ -68,7 +68,7 @@ def writes_into_them(images, padding=4, flip=0.5):
 
 
 def fixed_seed(images, padding=4, flip=0.5):
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return crop()(images, padding, flip)
 
 

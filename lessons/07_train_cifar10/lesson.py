@@ -406,8 +406,8 @@ if linear and scores:
 
 # %% tags=["nbval-ignore-output"]
 dataset = load_dataset("auto")
-train_size = profile.pick(smoke=640, cpu=10_000, gpu=50_000)
-test_size = profile.pick(smoke=400, cpu=10_000, gpu=10_000)
+train_size = profile.pick(smoke=256, cpu=10_000, gpu=50_000)
+test_size = profile.pick(smoke=200, cpu=10_000, gpu=10_000)
 part = dataset.subset(
     train_size if train_size < len(dataset.train_images) else None,
     test_size if test_size < len(dataset.test_images) else None,

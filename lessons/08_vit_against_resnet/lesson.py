@@ -319,14 +319,14 @@ plots.show(
 # %% tags=["nbval-ignore-output"]
 everything = load_dataset("auto")
 part = everything.subset(
-    min(profile.pick(smoke=320, cpu=5_000, gpu=50_000), len(everything.train_images)),
-    min(profile.pick(smoke=200, cpu=2_000, gpu=10_000), len(everything.test_images)),
+    min(profile.pick(smoke=128, cpu=5_000, gpu=50_000), len(everything.train_images)),
+    min(profile.pick(smoke=100, cpu=2_000, gpu=10_000), len(everything.test_images)),
 )
-budget = profile.pick(smoke=0.5, cpu=40, gpu=60)  # seconds for each model
+budget = profile.pick(smoke=0.2, cpu=40, gpu=60)  # seconds for each model
 vit_name, resnet_name = profile.pick(
     smoke=("Nano/8", "resnet-small"), cpu=("Nano/8", "resnet-small"), gpu=("Ti/4", "resnet18")
 )
-batch_size, vit_rate = profile.pick(smoke=64, cpu=64, gpu=512), profile.pick(smoke=2e-3, cpu=2e-3, gpu=1e-3)
+batch_size, vit_rate = profile.pick(smoke=16, cpu=64, gpu=512), profile.pick(smoke=2e-3, cpu=2e-3, gpu=1e-3)
 vit_recipe = replace(RECIPES["smoothing"], batch_size=batch_size, lr=vit_rate, quiet=True)
 resnet_recipe = replace(RECIPES["resnet"], batch_size=batch_size, quiet=True)
 print(fill(str(part), 90))

@@ -439,8 +439,8 @@ table(*result_table(in_order(rest, ["1-D, stem"]), "1-D, stem")) if rest else No
 # %% tags=["nbval-ignore-output"]
 everything = load_dataset("auto")
 part = everything.subset(
-    min(profile.pick(smoke=320, cpu=3_500, gpu=50_000), len(everything.train_images)),
-    min(profile.pick(smoke=200, cpu=2_000, gpu=10_000), len(everything.test_images)),
+    min(profile.pick(smoke=192, cpu=3_500, gpu=50_000), len(everything.train_images)),
+    min(profile.pick(smoke=100, cpu=2_000, gpu=10_000), len(everything.test_images)),
 )
 model_name = profile.pick(smoke="Nano/8", cpu="Nano/8", gpu="Ti/4")
 recipe = replace(

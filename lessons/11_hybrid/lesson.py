@@ -381,8 +381,8 @@ table(rows, ["output changes by", "pieces of 16x16", "pieces of 8x8"])
 # %% tags=["nbval-ignore-output"]
 profile, everything = get_profile(), load_dataset("auto")
 part = everything.subset(
-    min(profile.pick(smoke=256, cpu=2_000, gpu=5_000), len(everything.train_images)),
-    min(profile.pick(smoke=200, cpu=2_000, gpu=10_000), len(everything.test_images)),
+    min(profile.pick(smoke=128, cpu=2_000, gpu=5_000), len(everything.train_images)),
+    min(profile.pick(smoke=100, cpu=2_000, gpu=10_000), len(everything.test_images)),
 )
 epochs = profile.pick(smoke=1, cpu=12, gpu=40)
 settings = {"epochs": epochs, "batch_size": 64, "quiet": True}

@@ -26,7 +26,7 @@ SIZES = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 8, "depth": 2, "num_
 def trained(positions: tuple[str, str] | None = None, **options) -> VisionTransformer:
     """Return a small model, perhaps with positions of lesson 10, in which no weight has the value it starts with."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         model = VisionTransformer(**{**SIZES, **options})
         if positions:
             with_positions(model, *positions)

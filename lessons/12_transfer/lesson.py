@@ -48,7 +48,7 @@ from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
 
 profile = get_profile()
-many, few = profile.pick(smoke=400, cpu=4_000, gpu=40_000), profile.pick(smoke=100, cpu=1_000, gpu=4_000)
+many, few = profile.pick(smoke=200, cpu=4_000, gpu=40_000), profile.pick(smoke=100, cpu=1_000, gpu=4_000)
 known = select_classes(shapes10(train=many, test=many // 4), range(9))  # labels count from 0 again
 ours = shapes10(train=few, test=profile.pick(smoke=100, cpu=1_000, gpu=2_000), seed=1)  # other pictures
 

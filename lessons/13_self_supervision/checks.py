@@ -176,7 +176,7 @@ def removes(tokens, mask_token, share=0.5):
 
 
 def seeded(tokens, mask_token, share=0.5):
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return corrupt(tokens, mask_token, share)
 
 
@@ -533,7 +533,7 @@ def from_all_pictures(tokens, index):
 
 
 def seeded_order(b, n):
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return torch.rand(b, n).argsort(1)
 
 

@@ -31,7 +31,7 @@ NAMED = "Not a bug that was planted: "
 
 def patient(answer: Callable | None = None, name: str = "attend", **options) -> Patient:
     """Build a small patient in which one function is the answer and all others are healthy."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     admitted = Patient(**{"patch_size": 4, "dim": 24, "depth": 1, "drop": 0.0, **options})
     admitted.parts = replace(admitted.parts, **{name: answer or getattr(healthy, name)})
     return admitted
@@ -195,7 +195,7 @@ def starts_all_blocks_alike(model):
 
 
 def draws_with_a_seed(model):
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return healthy.draw_weights(model)
 
 

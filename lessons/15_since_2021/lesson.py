@@ -66,7 +66,7 @@ if tuple(dataset.classes) != tuple(info["classes"]):  # photographs, if they are
     trained, info = load_trained("cifar-vit")
 if tuple(dataset.classes) != tuple(info["classes"]):  # pictures of your own: no trained model fits them
     (trained, info), dataset = load_trained("shapes-vit"), shapes10(train=2000, test=2000)
-dataset = dataset.subset(1000, profile.pick(smoke=100, cpu=1000, gpu=2000))
+dataset = dataset.subset(*profile.pick(smoke=(100, 40), cpu=(1000, 1000), gpu=(1000, 2000)))
 stats = torch.as_tensor(info["mean"]), torch.as_tensor(info["std"])
 images, labels = dataset.test_images, dataset.test_labels
 error = (info["test_accuracy"] * (1 - info["test_accuracy"]) / len(labels)) ** 0.5

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -284,9 +285,41 @@ WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}
 """torch for Windows is built without libuv, which torchrun would use."""
 
 
-@pytest.mark.slow
-def test_two_processes_under_torchrun_give_the_losses_of_one(tmp_path):
-    several = [*SEVERAL, *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
+TWO = """
+import os, sys
+from vit_course.recipes import main
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}
+children = []
+for rank in ("0", "1"):
+    children.append(os.fork())
+    if not children[-1]:
+        os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+        os._exit(main(sys.argv[1:]))
+sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+"""
+"""What torchrun does, in two forks of one process, so that torch is imported once."""
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(
+            lambda: [sys.executable, "-c", TWO, str(free_port())],
+            id="forks",
+            marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here"),
+        ),
+        # the launcher imports torch three times more than the forks, to set the same variables
+        pytest.param(lambda: SEVERAL, id="torchrun", marks=[pytest.mark.slow, pytest.mark.weekly]),
+    ],
+)
+def test_two_processes_give_the_losses_of_one(start, tmp_path):
+    several = [*start(), *LAUNCH, f"--out={tmp_path / 'two'}", "--device=cpu"]
     assert main([*LAUNCH, f"--out={tmp_path / 'one'}", "--device=cpu"]) == 0
     subprocess.run(several, check=True, timeout=240, env=os.environ | WINDOWS)
     one, two = (load_checkpoint(tmp_path / name / "checkpoint.pt") for name in ("one", "two"))

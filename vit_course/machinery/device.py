@@ -27,3 +27,15 @@ def get_device(name: str = "auto") -> torch.device:
     ):
         raise ValueError(f"device {name!r} is not here; the best one here is {best!r}")
     return device
+
+
+def seed_random_numbers(seed: int, device: torch.device) -> None:
+    """Seed what torch draws at random on the CPU and on the device of a run.
+
+    On a CPU this takes microseconds. `torch.manual_seed` takes milliseconds there, a tenth of a small training step:
+    it writes down its whole call stack for every kind of accelerator that has not been started.
+    """
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)

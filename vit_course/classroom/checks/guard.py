@@ -231,6 +231,9 @@ def put_patched_back(before: list[tuple[Any, dict[str, Any]]]) -> None:
     """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
     for owner, names in before:
         now = vars(owner)
+        with contextlib.suppress(Exception):  # of a value that cannot be compared
+            if now == names:
+                continue
         replaced = [name for name, old in names.items() if now.get(name) is not old]
         for name in replaced:
             old, new = names[name], now.get(name)

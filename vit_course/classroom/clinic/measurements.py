@@ -282,7 +282,7 @@ def examine(patient: Patient, function: str | None = None) -> list[Finding]:
     for measure, concerned in PROTOCOL:
         if function is None or function in concerned:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
+                torch.default_generator.manual_seed(0)  # a patient is examined on the CPU
                 try:
                     findings.append(measure(patient))
                 except Exception as error:  # a patient may consist of any functions

@@ -200,6 +200,11 @@ def test_data_are_found_where_torch_is_missing(data_folder):
     assert result.stdout.strip() == "warn", result.stderr
 
 
+def test_a_kernel_that_runs_need_not_look_for_jupyter(monkeypatch):
+    monkeypatch.setattr(doctor, "in_notebook", lambda: True)
+    assert doctor.check_jupyter(broken_import("No module named 'jupyterlab'")).status == "ok"
+
+
 def test_a_missing_jupyter_and_a_missing_kernel_each_have_their_command():
     assert (
         doctor.check_jupyter(broken_import("No module named 'jupyter_client'")).fix

@@ -43,7 +43,7 @@ def show_source(*functions: Callable) -> None:
 def source_without_docstrings(function: Callable) -> str:
     """Return the source of a function or class, and leave out every docstring in it."""
     text = textwrap.dedent(inspect.getsource(function))
-    lines: "list[str | None]" = list(text.rstrip().split("\n"))
+    lines: list = text.rstrip().split("\n")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             docstring = node.body[0]

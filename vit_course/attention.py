@@ -26,11 +26,11 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tenso
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Give each head its own slice of every token.
+    """Give each head its own slice of queries, keys or values.
 
     Args:
         x: (B, T, D).
-        num_heads: number of heads h. Head 0 gets the first d = D/h numbers of every token, head 1 the next.
+        num_heads: number of heads h. Head 0 gets the first d = D/h numbers of every row, head 1 the next.
 
     Returns:
         (B, h, T, d).

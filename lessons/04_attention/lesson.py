@@ -303,7 +303,7 @@ merge_heads = check(merge_heads)
 # %%
 heads = split_heads(tokens, 3)
 print("tokens", tuple(tokens.shape), "-> heads", tuple(heads.shape), "= (B, h, T, d)")
-print("head 1 of token 5 is its second slice:", torch.equal(heads[0, 1, 5], tokens[0, 5, 64:128]))
+print("head 1 of row 5 is the second slice of that row:", torch.equal(heads[0, 1, 5], tokens[0, 5, 64:128]))
 print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 
 # %% [markdown]

@@ -108,8 +108,9 @@ for num_classes in (2, 10, 1000):
 # > **Key idea.** The first loss of a classifier is ln K. If it is far larger, the model is sure of nonsense, and its first
 # > steps are spent on undoing that. This is the cheapest test of a new model.
 #
-# The paper sets the head to zero when a trained model gets a new task (section 3.2); the authors found that "a little more
-# robust" (B.1.1). A reason, and it is ours: the gradient reaches the body *through* the weight of the head. At zero, a new,
+# When a trained model gets a new task, the paper removes the whole head, hidden layer and all, and puts one layer of zeros in
+# its place (section 3.2). The authors found that "a little more robust" than to draw the last layer anew (B.1.1). A reason
+# for the zeros, and it is ours: the gradient reaches the body *through* the weight of the head. At zero, a new,
 # ignorant head cannot push a trained body around in the first step. The head itself does get a gradient, so from the second
 # step on both learn.
 
@@ -474,7 +475,7 @@ with torch.no_grad():
 # | final norm | D | D |
 # | head | D·K | K |
 #
-# The four "block" rows count L times. The number of heads appears nowhere: heads only cut the D numbers into groups.
+# The four "block" rows count L times. The number of heads appears nowhere: heads only cut q, k and v into groups.
 # `vit_num_parameters` adds the table up.
 
 # %%

@@ -372,6 +372,7 @@ if ladder:
 # > **Key idea.** If the interval holds 0, the seeds have **not decided**. That is not "both are equal": every difference inside
 # > the interval fits. One seed has no interval.
 #
+# Where a study takes a part of the pictures, each seed draws another part, so luck with the pictures is in the interval too.
 # Two things it cannot tell. All seeds are scored on the *same* test pictures, so that part of the noise is shared: the
 # interval says what other seeds would bring, not other test pictures. And of twenty comparisons between equal settings, about
 # one misses 0 by luck.
@@ -432,7 +433,8 @@ rows = [
     [f"here, {rung}", percent(run.test_accuracy), minutes(run.seconds), run.device]
     for rung, run in mine.items()
 ]
-recorded = [record for record in ladder if record["step"] in rungs and record["config"]["seed"] == 0]
+shown = {*rungs, "linear"}
+recorded = [record for record in ladder if record["step"] in shown and record["config"]["seed"] == 0]
 rows += [
     [f"recorded, {r['step']}", percent(r["test_accuracy"]), minutes(r["seconds"]), r["machine"]]
     for r in recorded
@@ -766,7 +768,7 @@ plots.show(
 # | ViT-CIFAR (omihub777) | 7 blocks, D = 384, P = 4 | 200 | 90.9 % |
 # | ViT-Lite-7/4 (repository Compact-Transformers) | 7 blocks, D = 256, P = 4 | 200 | 91.4 % |
 # | SPT_LSA_ViT, its plain ViT | 9 blocks, D = 192, P = 4 | 300 | 93.6 % |
-# | ResNet-18 (repository kuangliu/pytorch-cifar, its code of today) | the opponent of lesson 08 | 200 | 95.7 % |
+# | ResNet-18 (a user's run of kuangliu/pytorch-cifar, issue 149 there; best epoch) | the opponent of lesson 08 | 200 | 95.7 % |
 #
 # The good ones share a recipe: AdamW near .001, decay .05, warm-up and cosine, RandAugment with erasing, MixUp and CutMix,
 # smoothing .1, drop path .1, patches of 4 pixels, and much patience. What is the recipe alone worth? This table cannot say:
@@ -783,6 +785,9 @@ for run in load_records("headline")[:1]:
         f"test {percent(run['test_accuracy'])}; training pictures as stored {percent(run['stored_accuracy'])}"
     )
     print(f"{minutes(run['seconds'])} on one core, beside other work; seed {run['config']['seed']} alone")
+    matrices = [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]
+    if matrices:
+        print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
     print(caption([run]))
     curve = {
         "training, augmented": by_epoch(run["train_accuracy"]),

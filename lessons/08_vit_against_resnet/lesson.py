@@ -598,7 +598,7 @@ def written(value):
     """Write a cell of the table: mean ± deviation, where there are any."""
     if not isinstance(value, tuple):
         return "–" if value is None else number(value)
-    return f"{value[0]:.2f}" if value[1] is None else f"{value[0]:.2f} ± {value[1]:.2f}"
+    return f"{value[0]:g}" if value[1] is None else f"{value[0]:.2f} ± {value[1]:.2f}"
 
 
 rows = [[task, *(written(row[task]) for row in PAPER_TABLE.values())] for task in PAPER_TASKS]

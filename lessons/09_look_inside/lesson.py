@@ -555,7 +555,8 @@ plots.show(figure, "Test accuracy over the number of hidden patches, for four or
 
 # %% [markdown]
 # How to read it. A line *below* random by more than the random draws differ: this map found patches that the model
-# needs. A line close to random: here the map is a picture, not a reason. First look at the left end, where nothing is
+# needs. (This is not the rule of lesson 07: there is one model, and three draws say only what another draw of patches would
+# bring.) A line close to random: here the map is a picture, not a reason. First look at the left end, where nothing is
 # hidden: a model that is near chance there, 10 percent, has nothing to lose, and no line says anything.
 #
 # And mind three limits. A painted patch is itself a new thing, which the model never saw in training, so every line may

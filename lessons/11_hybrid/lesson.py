@@ -41,7 +41,7 @@ from vit_course.classroom import check, plots, table
 from vit_course.classroom.numbers import minutes, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.probes import shuffle_patches
-from vit_course.experiments.records import caption, load_records
+from vit_course.experiments.records import caption, load_beside, load_records
 from vit_course.experiments.statistics import result_table
 from vit_course.interpret import mean_attention_distance
 from vit_course.machinery.profiles import get_profile
@@ -486,19 +486,18 @@ plots.show(
 # paper found for ResNets (section 4.3). Lesson 08 has shown that the opposite can come out when training is short. A
 # curve of accuracy over the amount of data tells.
 #
-# The recorded runs: the ViT and the ResNet of lesson 08, and the hybrid, on 1 to 100 percent of the training pictures.
+# The recorded runs: ViT, ResNet, hybrid, and one matrix on raw pixels, which a model should beat, on 1 to 100 percent of the training pictures.
 # Fewer pictures are repeated more often, so all runs take about as many steps.
 
 # %% tags=["nbval-ignore-output"]
 names = {"vit": "ViT", "hybrid": "hybrid", "resnet": "ResNet", "hybrid3": "hybrid, longer stage 3"}
-records = []
-for size in ("gpu", "cpu"):
-    pair = load_records("fractions", size), load_records("hybrid", size)
-    if all(pair) and not records:
-        records = [record for group in pair for record in group]
+names |= {"linear": "one matrix"}
+hybrids = load_records("hybrid")
+beside = load_beside(hybrids, "fractions") + load_beside(hybrids, "baseline")
+records = [run for run in beside + hybrids if run["step"].rpartition("-")[0] in names]
 measured, examples = {}, {}
 for record in records:
-    name = names[record["step"].split("-")[0]]
+    name = names[record["step"].rpartition("-")[0]]
     measured.setdefault(name, {}).setdefault(100 * record["fraction"], []).append(
         100 * record["test_accuracy"]
     )

@@ -43,7 +43,7 @@ from vit_course.beyond.transfer import replace_head
 from vit_course.classroom import check, plots, table
 from vit_course.classroom.numbers import minutes, number, percent
 from vit_course.data import normalize, shapes10
-from vit_course.experiments.records import caption, load_records
+from vit_course.experiments.records import caption, load_beside, load_records
 from vit_course.experiments.statistics import difference_in_words, result_table
 from vit_course.machinery.profiles import get_profile
 from vit_course.patches import patchify, unpatchify
@@ -552,10 +552,11 @@ TASKS = {
     "pixels": "pixels",
     "vit": "from scratch",
     "nothing": "from scratch, as many steps",
+    "linear": "one matrix on raw pixels",
 }
 HITS = {"colours": "right classes", "pixels": "variance explained"}
 records = load_records("masked")
-fractions = load_records("fractions", records[0]["size"]) if records else []
+fractions = load_beside(records, "fractions") + load_beside(records, "baseline")
 curves, started = {}, {}
 for record in records + fractions:
     task, share = record["step"].rsplit("-", 1)

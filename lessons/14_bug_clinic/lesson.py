@@ -412,7 +412,7 @@ table(rows, ["repaired", "test accuracy", "points gained"])
 # shows everything. So "I changed it and the accuracy did not move" does not mean that it was right before. This is why we measured
 # each part by itself.
 #
-# The opposite trap is a small step. With one seed nobody can tell it from chance (lesson 08). But a bug that costs half a point stays
+# The opposite trap is a small step. With one seed nobody can tell it from chance (lesson 07). But a bug that costs half a point stays
 # in the code for years, because no curve ever shows it.
 #
 # And *your* patient? It is made of your own functions, as you last checked them.

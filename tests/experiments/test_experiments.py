@@ -43,6 +43,7 @@ from vit_course.experiments.records import (
     code_version,
     differences,
     linear_classifier,
+    load_beside,
     load_records,
     read_record,
     record_path,
@@ -411,6 +412,20 @@ def test_records_of_the_first_studies_are_read_where_there_are_no_new_ones(runs)
     assert load_records("comparison", "gpu") == []
     write(runs, "cpu/comparison/vit-seed0", step="new")
     assert [r["step"] for r in load_records("comparison")] == ["new"]
+
+
+def test_first_studies_stand_beside_first_studies_alone(runs):
+    write(runs, "cpu-fractions-vit-1-seed0", step="first")
+    write(runs, "cpu/fractions/vit-1-seed0", step="new")
+    beside = {
+        name: load_beside([{"size": "cpu", **more}], "fractions")
+        for name, more in (("first", {}), ("new", {"code": "0123456789"}))
+    }
+    assert {name: [r["step"] for r in found] for name, found in beside.items()} == {
+        "first": ["first"],
+        "new": ["new"],
+    }
+    assert load_beside([], "fractions") == []
 
 
 def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):

@@ -67,7 +67,9 @@ def hybrid() -> Iterator[Experiment]:
 
 
 def choices() -> Iterator[Experiment]:
-    """Lesson 10: positions, pooling, patches, shape, regularisers."""
+    """Lesson 10: positions, pooling, patches, shape, regularisers; the line for all first studies."""
+    linear = first_recipe("adamw", epochs=5, augment=RECIPES["plain"].augment)
+    yield from seeded(3, "baseline", "linear-100", "linear", linear)
     kinds = {"none": {"pos_embed": "none"}, "relative": {"pos_embed": "relative"}}
     kinds["sincos-stem"] = {"pos_embed": "sincos"}
     for kind in ("learned", "2d"):

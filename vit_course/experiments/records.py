@@ -70,6 +70,19 @@ def load_records(group: str, size: str | None = None, runs: Path | None = None) 
     return []
 
 
+def load_beside(records: Sequence[dict[str, Any]], group: str) -> list[dict[str, Any]]:
+    """Read the runs of another group that may stand beside these: the first studies stay among themselves.
+
+    Those do not name the code that made them; they had fewer pictures, and other recipes.
+    """
+    if not records:
+        return []
+    size = records[0]["size"]
+    if "code" in records[0]:
+        return load_records(group, size)
+    return [read_record(path) for path in sorted(RUNS.glob(f"{size}-{group}-*.json"))]
+
+
 def caption(records: Sequence[dict[str, Any]], width: int = 90) -> str:
     """Say which machines and which code made records, and from which data, as far as they share it.
 

@@ -234,9 +234,14 @@ def positions(scale: Scale) -> Iterator[Experiment]:
 
 
 def pooling(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 10: CLS token against average over learning rates (paper, D.3), with held-out pictures to choose by."""
+    """Lesson 10: CLS token against average over learning rates (paper, D.3), with held-out pictures to choose by.
+
+    "linear" is the line for all studies of lesson 10 on as many pictures.
+    """
     config, pictures = some(scale)
     held_out = (pictures.get("pictures") or ALL_PICTURES) // 10
+    linear = replace(scale.linear_recipe, epochs=config.epochs // 2)
+    yield from scale.seeded(3, "pooling", "linear", "linear", linear, **pictures)
     for factor in (0.5, 1, 2):
         run = replace(config, lr=config.lr * factor, validation=held_out)
         for pool in ("token", "avg"):

@@ -123,6 +123,12 @@ def freezes_the_convolution(model):
     return model
 
 
+def cuts_the_old_kernel(model, in_chans=3):
+    kernel = model.conv1.weight.detach()[:, :in_chans, 2:5, 2:5].clone()
+    stem(in_channels=kernel.shape[1])(model).conv1.weight.data = kernel
+    return model
+
+
 class SmallNet(nn.Module):
     """A torchvision ResNet in small: its stem, and behind it parts that must not change."""
 
@@ -149,7 +155,7 @@ class SmallNet(nn.Module):
         "`model.conv1` has a 7x7 kernel": forgets_to_assign,
         "ask `model.conv1.out_channels` before you replace it": stem(out_channels=64),
         "your convolution has groups=3": stem(groups=3),
-        "your convolution reads 3 channels: use `in_chans`": stem(in_channels=3),
+        "your convolution reads 3 channels: use `in_chans`": [stem(in_channels=3), cuts_the_old_kernel],
         "the kernel should be 3x3, yours is 5x5": stem(kernel_size=5, padding=2),
         "your convolution has dilation 2": [stem(dilation=2), stem(dilation=2, padding=2)],
         "your convolution has a bias": stem(bias=True),
@@ -181,7 +187,7 @@ class SmallNet(nn.Module):
     }
 )
 def changes_the_stem_alone(answer):
-    for width, given, size in ((6, [3], (32, 32)), (64, [3], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
+    for width, given, size in ((6, [3], (32, 32)), (64, [4], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
         model, channels = SmallNet(width), given[0] if given else 3
         before, layers = copy.deepcopy(model.state_dict()), dict(model.named_children())
         result = outcome(lambda f, *case: f(*case), answer, (model, *given))

@@ -674,7 +674,7 @@ exercise(
             small(2),
             scene(2, 9, 4, 3),
             scene(3, 17, 5, 7, seed=10),
-            scene(1, 10, 4, 4, 0, seed=20),
+            scene(1, 9, 4, 5, 0, seed=20),  # more sources than targets
             scene(2, 11, 4, 3, 3, seed=30),
         ],
         {

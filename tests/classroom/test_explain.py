@@ -135,6 +135,36 @@ def test_another_shape_is_explained_by_its_axes(change, words):
 
 
 @pytest.mark.parametrize(
+    ("change", "shapes", "words"),
+    [
+        (  # 7 is D + 1 by accident
+            lambda y: y if y.shape[1] > 2 else torch.cat([y.cos()] * 4, 1)[:, 1:],
+            ((3, 2, 6), (4, 2, 6), (3, 5, 6)),
+            "your result has too many tokens, 7 and not 2",
+        ),
+        (  # where it is wrong 2·B is T
+            lambda y: torch.cat([y, y.cos()]) if y.shape[2] > 4 else y,
+            ((2, 6, 4), (2, 4, 5), (3, 6, 7)),
+            "your result has too many pictures, 4 and not 2",
+        ),
+        (
+            lambda y: torch.cat([y, y.cos()]) if y.shape[2] > 4 else y,
+            ((2, 6, 4), (2, 4, 5), (3, 8, 6)),
+            "your result has the shape (2·B, T, D), and (B, T, D) is wanted",
+        ),
+        (
+            lambda y: y.squeeze().cos().cumsum(0) if 1 in y.shape else y,
+            ((1, 2, 4), (4, 3, 1), (2, 5, 6)),
+            "your result has too few axes, but only where an axis of the input has length 1: `squeeze` takes away "
+            "every such axis, wherever it stands",
+        ),
+    ],
+)
+def test_a_shape_that_only_sizes_tell_is_named_where_one_reading_fits(change, shapes, words):
+    assert explanation(then(change), tokens, drawn(*shapes)) == words
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda y: 2 * y, "every number is twice what it should be"),

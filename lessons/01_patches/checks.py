@@ -384,7 +384,10 @@ def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
     if (patch := reference.proj.stride) != tuple(stride):
         what = f"your convolution has stride {tuple(stride)}"
         if any(step < side for step, side in zip(stride, kernel, strict=True)):
-            raise Mistake(f"{what}: its windows overlap. Patches do not: the stride is P")
+            raise Mistake(
+                f"{what} where a patch has {patch} pixels: its windows overlap. Patches do not: the stride is the "
+                "size of a patch, in both directions"
+            )
         raise Mistake(
             f"{what} where a patch has {patch} pixels: kernel_size and stride are both the patch size"
         )
@@ -478,9 +481,10 @@ exercise(
             "negative values are gone: the projection is linear, nothing follows it": embed(
                 lambda self, images: F.relu(PatchEmbed.forward(self, images))
             ),
-            "its windows overlap. Patches do not: the stride is P": convolves(
-                lambda patch: {"kernel_size": patch}
-            ),
+            "its windows overlap. Patches do not: the stride is the size of a patch, in both directions": [
+                convolves(lambda patch: {"kernel_size": patch}),
+                convolves(lambda patch: {"kernel_size": patch, "stride": patch[0]}),
+            ],
             "kernel_size and stride are both the patch size": convolves(lambda patch: {"kernel_size": 1}),
             "your convolution pads the image": convolves(
                 lambda patch: {"kernel_size": patch, "stride": patch, "padding": 1}

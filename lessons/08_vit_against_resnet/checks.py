@@ -355,6 +355,11 @@ def shifted_and_normalised(images, stats, pixels):
     return normalize(shift(images, pixels), *stats)
 
 
+def own_stats(pictures):
+    share = pictures.float() / 255
+    return share.mean((0, 2, 3)), share.std((0, 2, 3))
+
+
 def adds_up(model, images, labels, stats, shifts=(0, 1)):
     found = {}
     for pixels in shifts:
@@ -452,6 +457,16 @@ exercise(
                     model, shifted_and_normalised(images, stats, s), labels, stats
                 )[0]
             ),
+            "you take mean and deviation anew from the pictures that are scored: the model learned with `stats`": [
+                each_shift(
+                    lambda model, images, labels, stats, s: evaluate(
+                        model, shift(images, s), labels, own_stats(shift(images, s))
+                    )[0]
+                ),
+                lambda model, images, labels, stats, *shifts: evaluated()(
+                    model, images, labels, own_stats(images), *shifts
+                ),
+            ],
             "you compare with what the model says about the untouched pictures: compare with `labels`": (
                 compares_with_its_answers
             ),

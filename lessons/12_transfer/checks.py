@@ -87,9 +87,9 @@ def changed(answer, model: nn.Module, *arguments, where: str = "") -> nn.Module:
     where = where or f"with {', '.join(map(repr, arguments))}: "
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
     if isinstance(result, Exception):
-        none = "this model has no positions, `pos_embed` is None: read nothing from them here"
-        lacking = model.pos_embed is None and "'NoneType'" in str(result)
-        raise stopped(result, where, none if lacking else "")
+        absent = [name for name in ("cls_token", "pos_embed") if getattr(model, name) is None]
+        none = f"in this model `{' and '.join(absent)}` is None: read nothing from it here"
+        raise stopped(result, where, none if absent and "'NoneType'" in str(result) else "")
     if result is None:
         raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
     if result is not model:

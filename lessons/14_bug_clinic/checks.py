@@ -726,6 +726,15 @@ def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None
     return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
 
 
+def said_in_lesson_07(answer: Callable) -> str:
+    """Return what the check of lesson 07 says of a schedule, "" if it is right."""
+    try:
+        EXERCISES["learning_rate"].verify(answer)
+    except Mistake as mistake:
+        return str(mistake)
+    return ""
+
+
 @demand(
     {
         "last step is not at 0": rate(fall=lambda s, n, w: half_cosine((s - w) / (n - w))),
@@ -735,7 +744,13 @@ def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None
     }
 )
 def is_the_schedule_of_lesson_07(answer):
-    EXERCISES["learning_rate"].verify(answer)
+    if not (words := said_in_lesson_07(answer)):
+        return
+    known = {words for words, _ in EXERCISES["learning_rate"].mistakes()}
+    planted = {
+        said_in_lesson_07(bugs.planted("schedule", [b])) for b in bugs.BUGS if b.function == "schedule"
+    }
+    raise Mistake(NAMED * (words in known - planted) + words, words in known)
 
 
 clinic("schedule", is_the_schedule_of_lesson_07)

@@ -204,10 +204,15 @@ def other_order(names: list[tuple[str, str]]) -> Iterator[Slip]:
 
 
 def turned(names: list[tuple[str, str]]) -> Iterator[Slip]:
-    """Yield each axis turned round, or moved by one place."""
+    """Yield each axis turned round, sorted, or moved by one place."""
     n = len(names)
     for i, (_, many) in enumerate(names):
         yield f"the {many} stand in reverse order", lambda x, i=i: x.flip(i)
+        for down, first in ((False, "smallest"), (True, "largest")):
+            yield (
+                f"your numbers are the right ones, but sorted along the {many}, the {first} first",
+                lambda x, i=i, down=down: x.sort(i, descending=down)[0],
+            )
         yield f"the {many} are moved on by one place, the last one comes first", lambda x, i=i: x.roll(1, i)
         yield (
             f"the {many} are moved back by one place, the first one comes last",

@@ -283,7 +283,7 @@ def stronger_half(attention):
 def strongest_tenth(attention):
     fused = attention.mean(dim=1)
     flat = fused.flatten(1)
-    lowest = flat.argsort(dim=1)[:, : int(0.9 * flat.shape[1])]
+    lowest = flat.topk(int(0.9 * flat.shape[1]), dim=1, largest=False).indices
     return flat.scatter(1, lowest, 0).view_as(fused)
 
 

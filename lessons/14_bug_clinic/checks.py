@@ -726,13 +726,13 @@ def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None
     return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
 
 
-def said_in_lesson_07(answer: Callable) -> str:
-    """Return what the check of lesson 07 says of a schedule, "" if it is right."""
+def said_in_lesson_07(answer: Callable) -> Mistake | None:
+    """Return what the check of lesson 07 finds in a schedule, None if it is right."""
     try:
         EXERCISES["learning_rate"].verify(answer)
     except Mistake as mistake:
-        return str(mistake)
-    return ""
+        return mistake
+    return None
 
 
 @demand(
@@ -744,13 +744,12 @@ def said_in_lesson_07(answer: Callable) -> str:
     }
 )
 def is_the_schedule_of_lesson_07(answer):
-    if not (words := said_in_lesson_07(answer)):
+    if not (mistake := said_in_lesson_07(answer)):
         return
+    planted = [bugs.planted("schedule", [bug]) for bug in bugs.BUGS if bug.function == "schedule"]
     known = {words for words, _ in EXERCISES["learning_rate"].mistakes()}
-    planted = {
-        said_in_lesson_07(bugs.planted("schedule", [b])) for b in bugs.BUGS if b.function == "schedule"
-    }
-    raise Mistake(NAMED * (words in known - planted) + words, words in known)
+    known -= {str(said_in_lesson_07(bug)) for bug in planted}
+    raise Mistake(NAMED * (str(mistake) in known) + str(mistake), mistake.named)
 
 
 clinic("schedule", is_the_schedule_of_lesson_07)

@@ -242,6 +242,15 @@ def test_right_numbers_in_wrong_places_are_explained(change, words):
     assert explanation(then(change), tokens, TOKENS) == words
 
 
+@pytest.mark.parametrize(("down", "first"), [(False, "smallest"), (True, "largest")])
+def test_sorted_numbers_are_noticed(down, first):
+    words = explanation(then(lambda y: y.sort(2, descending=down)[0]), tokens, TOKENS)
+    assert (
+        words
+        == f"your numbers are the right ones, but sorted along the numbers of a token, the {first} first"
+    )
+
+
 def test_a_bare_reshape_of_an_argument_is_recognised():
     words = explanation(lambda x, n: x.reshape(len(x), n, x.shape[1], -1), heads, HEADS)
     assert words == "your numbers are those of `x` in the same order: `reshape` and `view` alone move nothing"
@@ -688,6 +697,14 @@ def refuses(*_):
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+def test_a_key_that_is_asked_of_another_table_is_found():
+    def cost(table, name):
+        return table[name] * 2.0
+
+    words = explanation(lambda table, name: {"C": 1}[name], cost, [({"A": 1, "B": 2}, "A"), ({"B": 3}, "B")])
+    assert words == "`table` has the key 'A', and your line asks something else for it: look it up in `table`"
 
 
 def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():

@@ -95,6 +95,11 @@ def always_255(images, mean, std):
     return (images.float() / 255 - column(mean)) / column(std)
 
 
+def mean_times_255(images, mean, std):
+    factor = 255 if images.dtype == torch.uint8 else 1
+    return (images.float() - factor * column(mean)) / column(std)
+
+
 def decides_by_values(images, mean, std):
     x = images.float()
     return ((x / 255 if x.max() > 1 else x) - column(mean)) / column(std)
@@ -170,6 +175,8 @@ exercise(
             "you divide uint8 images by 255 at the end: mean and std are in units of 0..1, so that comes first": (
                 divides_last
             ),
+            "for uint8 images you multiply the mean by 255, but not std, so your result is 255 times too large: bring "
+            "the images to 0..1 instead": mean_times_255,
             "you add the mean; it should be subtracted": scaled(lambda x, mean, std: (x + mean) / std),
             "the order: subtract the mean first, then divide the difference by std": scaled(
                 lambda x, mean, std: x / std - mean

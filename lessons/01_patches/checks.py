@@ -242,6 +242,13 @@ def takes_what_fits(patches, patch_size, grid_size):
     return unpatchify(patches[:, : grid_size[0] * grid_size[1]], patch_size, grid_size)
 
 
+def works_out_the_columns(patches, patch_size, grid_size):
+    rows = grid_size[0]
+    if patches.shape[1] % rows:
+        raise ValueError("does not fit")
+    return unpatchify(patches, patch_size, (rows, patches.shape[1] // rows))
+
+
 def cuts_each_patch_off(patches, patch_size, grid_size):
     pixels = math.prod(as_pair(patch_size))
     return unpatchify(patches[..., : patches.shape[-1] // pixels * pixels], patch_size, grid_size)
@@ -288,7 +295,12 @@ exercise(
         "3 patches do not fill a grid of 2x2",
         join("b (h w) (p1 p2 c) -> b c (h p1) (w p2)"),
     ),
-    refuses((counting(1, 5, 4), 2, (2, 2)), "5 patches do not fill a grid of 2x2", takes_what_fits),
+    refuses(
+        (counting(1, 6, 4), 2, (2, 2)),
+        "6 patches are too many for a grid of 2x2",
+        takes_what_fits,
+        works_out_the_columns,
+    ),
     refuses(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
     ),
@@ -372,7 +384,10 @@ def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
     if (patch := reference.proj.stride) != tuple(stride):
         what = f"your convolution has stride {tuple(stride)}"
         if any(step < side for step, side in zip(stride, kernel, strict=True)):
-            raise Mistake(f"{what}: its windows overlap. Patches do not: the stride is P")
+            raise Mistake(
+                f"{what} where a patch has {patch} pixels: its windows overlap. Patches do not: the stride is the "
+                "size of a patch, in both directions"
+            )
         raise Mistake(
             f"{what} where a patch has {patch} pixels: kernel_size and stride are both the patch size"
         )
@@ -466,9 +481,10 @@ exercise(
             "negative values are gone: the projection is linear, nothing follows it": embed(
                 lambda self, images: F.relu(PatchEmbed.forward(self, images))
             ),
-            "its windows overlap. Patches do not: the stride is P": convolves(
-                lambda patch: {"kernel_size": patch}
-            ),
+            "its windows overlap. Patches do not: the stride is the size of a patch, in both directions": [
+                convolves(lambda patch: {"kernel_size": patch}),
+                convolves(lambda patch: {"kernel_size": patch, "stride": patch[0]}),
+            ],
             "kernel_size and stride are both the patch size": convolves(lambda patch: {"kernel_size": 1}),
             "your convolution pads the image": convolves(
                 lambda patch: {"kernel_size": patch, "stride": patch, "padding": 1}

@@ -218,6 +218,9 @@ exercise(
             EXPONENT.format("-2k/D"): sincos(exponent=lambda k, d: -2 * k / d),
             EXPONENT.format("-k/(D/4 - 1)"): sincos(exponent=lambda k, d: -k / max(d // 4 - 1, 1)),
             EXPONENT.format("+k/(D/4)"): sincos(exponent=lambda k, d: k / (d // 4)),
+            "your angles are multiplied by 2·pi: a row or a column times a frequency is the angle already": sincos(
+                layout=lambda y, x: four_quarters(2 * math.pi * y, 2 * math.pi * x)
+            ),
             "rows and columns count from 0, yours count from 1": sincos(lambda *g: reading_order(*g, 1)),
             "rows and columns count from 0, yours from 0.5, the middle of the first patch": sincos(
                 lambda *g: reading_order(*g, 0.5)

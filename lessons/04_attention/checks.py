@@ -112,6 +112,9 @@ attended = results(
         "you divide by 8, as in examples where d is 64. Divide by sqrt(d), d the last axis of q": attend(
             lambda q, k, v: 1 / 8
         ),
+        "you cut the root of d off to a whole number, right only where d is a square: keep its fraction": attend(
+            lambda q, k, v: 1 / int(q.shape[-1] ** 0.5)
+        ),
         "you divide by d; it should be the root of d": attend(lambda q, k, v: 1 / q.shape[-1]),
         "you multiply by sqrt(d); the scores are divided by it": attend(lambda q, k, v: q.shape[-1] ** 0.5),
         "you divide by the root of the number of keys; it should be the width d, the last axis of q": attend(

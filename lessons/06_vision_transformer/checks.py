@@ -1050,6 +1050,8 @@ exercise(
             "a picture counts if its class has the highest score, however small its probability is": scored_by(
                 lambda z, y: z.softmax(1).gather(1, y[:, None])[:, 0] > 0.5
             ),
+            "your softmax runs over the pictures of a batch, so scores of different pictures are compared: a picture "
+            "is judged by its own K scores": scored_by(lambda z, y: z.softmax(0).argmax(1) == y),
             "the shares of the batches are added, not averaged": counted(
                 lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))
             ),

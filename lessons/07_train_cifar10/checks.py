@@ -498,8 +498,12 @@ exercise(
                 schedule(fall=lambda share: 0.1 + 0.9 * half_cosine(share)),
                 schedule(fall=lambda share: max(0.01, half_cosine(share))),
             ],
-            "without a warm-up there is no rise: step 0 is the first of the cosine": lambda s, n, w, peak: (
-                learning_rate(s, n, w, peak) if s or w else peak
+            "without a warm-up there is no rise: step 0 is the first of the cosine": [
+                lambda s, n, w, peak: learning_rate(s, n, w, peak) if s or w else peak,
+                lambda s, n, w, peak: learning_rate(s, n, max(1, w), peak),
+            ],
+            "without a warm-up your rate stays at the peak: the cosine comes all the same, from step 0 on": (
+                lambda s, n, w, peak: learning_rate(s, n, w, peak) if w else peak
             ),
             "you multiply the rise by the cosine: the warm-up is the straight line alone, and the cosine begins behind "
             "it": lambda s, n, w, peak: peak * min(1, (s + 1) / max(1, w)) * half_cosine((s + 1) / n),

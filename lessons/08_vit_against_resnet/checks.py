@@ -123,6 +123,12 @@ def freezes_the_convolution(model):
     return model
 
 
+def cuts_the_old_kernel(model, in_chans=3):
+    kernel = model.conv1.weight.detach()[:, :in_chans, 2:5, 2:5].clone()
+    stem(in_channels=kernel.shape[1])(model).conv1.weight.data = kernel
+    return model
+
+
 class SmallNet(nn.Module):
     """A torchvision ResNet in small: its stem, and behind it parts that must not change."""
 
@@ -149,7 +155,7 @@ class SmallNet(nn.Module):
         "`model.conv1` has a 7x7 kernel": forgets_to_assign,
         "ask `model.conv1.out_channels` before you replace it": stem(out_channels=64),
         "your convolution has groups=3": stem(groups=3),
-        "your convolution reads 3 channels: use `in_chans`": stem(in_channels=3),
+        "your convolution reads 3 channels: use `in_chans`": [stem(in_channels=3), cuts_the_old_kernel],
         "the kernel should be 3x3, yours is 5x5": stem(kernel_size=5, padding=2),
         "your convolution has dilation 2": [stem(dilation=2), stem(dilation=2, padding=2)],
         "your convolution has a bias": stem(bias=True),
@@ -181,7 +187,7 @@ class SmallNet(nn.Module):
     }
 )
 def changes_the_stem_alone(answer):
-    for width, given, size in ((6, [3], (32, 32)), (64, [3], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
+    for width, given, size in ((6, [3], (32, 32)), (64, [4], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
         model, channels = SmallNet(width), given[0] if given else 3
         before, layers = copy.deepcopy(model.state_dict()), dict(model.named_children())
         result = outcome(lambda f, *case: f(*case), answer, (model, *given))
@@ -349,6 +355,11 @@ def shifted_and_normalised(images, stats, pixels):
     return normalize(shift(images, pixels), *stats)
 
 
+def own_stats(pictures):
+    share = pictures.float() / 255
+    return share.mean((0, 2, 3)), share.std((0, 2, 3))
+
+
 def adds_up(model, images, labels, stats, shifts=(0, 1)):
     found = {}
     for pixels in shifts:
@@ -446,6 +457,16 @@ exercise(
                     model, shifted_and_normalised(images, stats, s), labels, stats
                 )[0]
             ),
+            "you take mean and deviation anew from the pictures that are scored: the model learned with `stats`": [
+                each_shift(
+                    lambda model, images, labels, stats, s: evaluate(
+                        model, shift(images, s), labels, own_stats(shift(images, s))
+                    )[0]
+                ),
+                lambda model, images, labels, stats, *shifts: evaluated()(
+                    model, images, labels, own_stats(images), *shifts
+                ),
+            ],
             "you compare with what the model says about the untouched pictures: compare with `labels`": (
                 compares_with_its_answers
             ),

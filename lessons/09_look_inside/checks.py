@@ -148,6 +148,9 @@ exercise(
             ),
             "you subtract from each filter the mean of its own numbers; subtract the mean *filter*, the mean over the "
             "D rows: dim=0": pca(lambda flat: flat - flat.mean(dim=1, keepdim=True)),
+            "you subtract from each filter the mean of its own numbers as well; subtract the mean *filter* alone": [
+                pca(lambda flat: flat - flat.mean(0) - (flat - flat.mean(0)).mean(1, True))
+            ],
             "you subtract one number for each channel; the mean *filter* has one for each channel and pixel: "
             "mean(dim=0)": lambda filters, count=28: pca(
                 lambda flat: (filters - filters.mean(dim=(0, 2, 3), keepdim=True)).flatten(1)
@@ -277,6 +280,13 @@ def stronger_half(attention):
     return fused * (fused >= fused.flatten(1).quantile(0.5, dim=1)[:, None, None])
 
 
+def strongest_tenth(attention):
+    fused = attention.mean(dim=1)
+    flat = fused.flatten(1)
+    lowest = flat.topk(int(0.9 * flat.shape[1]), dim=1, largest=False).indices
+    return flat.scatter(1, lowest, 0).view_as(fused)
+
+
 def first_layer_as_it_is(attentions, prefix=1):
     first = attentions[0].mean(dim=1)
     return right_rollout(attentions[1:]) @ first if len(attentions) > 1 else first
@@ -402,7 +412,10 @@ exercise(
             "you follow each head through all layers, and average at the end; average the heads of each layer first": (
                 each_head_alone
             ),
-            "you throw away the weaker half of the weights: all of them count": rollout(stronger_half),
+            "you throw away the lowest weights: all of them count": [
+                rollout(stronger_half),
+                rollout(strongest_tenth),
+            ],
             "all is 0: a product that begins with zeros stays 0. Begin with the identity, or with layer 1": (
                 lambda attentions, prefix=1: torch.zeros_like(attentions[0][:, 0])
             ),

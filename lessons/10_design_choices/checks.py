@@ -332,6 +332,12 @@ def of_the_old_type(base, change):
     return {**base, **{setting: fitted(base[setting], value) for setting, value in change.items()}}
 
 
+def emptying_the_changes(base, changes):
+    return {"base": dict(base)} | {
+        name: {**base, **dict([change.popitem()])} for name, change in changes.items()
+    }
+
+
 def sorted_plan(base, changes):
     return {name: plan for name, plan in sorted(one_at_a_time(base, changes).items(), key=in_alphabet)}
 
@@ -387,7 +393,7 @@ def takes_old_values_of_0(answer):
 
 def planned(function: Callable, base: dict, changes: dict):
     """Run an answer, base and changes left as they are; a plan becomes a list, so that its order counts."""
-    why = "it is still needed. Start each experiment from a fresh copy, dict(base)"
+    why = "it is still needed. Write into copies, dict(base) or dict(change), and take nothing out of what you get"
     plan = unchanged("base", "changes", why=why)(function, base, changes)
     if not isinstance(plan, dict):
         return plan
@@ -471,6 +477,17 @@ REFUSED = {
         {"both": {"lr": 0.002, "decay": 0.0}},
         [plans(merged), refusing(lambda base, change: not change), asserting],
     ),
+    "an experiment that names a second setting, with the value that the base has already": (
+        {"both": {"lr": 0.002, "decay": 0.05}},
+        [
+            refusing(
+                lambda base, change: (
+                    unknown(base, change)
+                    or sum(base[setting] != value for setting, value in change.items()) != 1
+                )
+            )
+        ],
+    ),
     "an experiment that changes no setting": (
         {"none": {}},
         [refusing(lambda base, change: len(change) > 1)],
@@ -538,7 +555,7 @@ exercise(
             "the new value keeps its own type: 0.5 where the base has 0 stays 0.5": plans(of_the_old_type),
             "the experiments come in another order: keep that of `changes`, do not sort": sorted_plan,
             "your code changes `base` itself": writing_into_base,
-            "your code changes `changes` itself": writing_into_changes,
+            "your code changes `changes` itself": [writing_into_changes, emptying_the_changes],
         },
         run=planned,
     ),

@@ -326,6 +326,9 @@ exercise(
             "between 10 and 1000 lies 100. Interpolate the logarithm, then take `exp`": reads(
                 lambda few, low, many, high, target: few + (many - few) * (target - low) / (high - low)
             ),
+            "you add 1 to the amounts before you take the logarithm: take that of the amount itself": (
+                reads(lambda few, low, many, high, target: on_log(few + 1, low, many + 1, high, target) - 1)
+            ),
             "you walk through dominated points: one that needs more data and is not better makes the next stretch "
             "start too low, and the amount too large. Leave them out first": reads(points=every_point),
             "you compare each point with the one before it: a point is dominated if *any* with less data does as "

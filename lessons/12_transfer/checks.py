@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_course.beyond.modern import add_registers
 from vit_course.beyond.positions import with_positions
 from vit_course.beyond.transfer import change_resolution, freeze, position_tables, replace_head
 from vit_course.classroom.checks.compare import demand_error
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import Demand, demand, exercise, results
-from vit_course.classroom.checks.words import explain_error
+from vit_course.classroom.checks.task import Demand, demand, exercise, refuses, results
+from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.embeddings import resample_pos_embed
 from vit_course.patches import as_pair, grid_size
 from vit_course.vit import VisionTransformer, init_head
@@ -86,9 +87,9 @@ def changed(answer, model: nn.Module, *arguments, where: str = "") -> nn.Module:
     where = where or f"with {', '.join(map(repr, arguments))}: "
     result = outcome(lambda f, *case: f(*case), answer, (model, *arguments))
     if isinstance(result, Exception):
-        none = "this model has no positions, `pos_embed` is None: read nothing from them here"
-        lacking = model.pos_embed is None and "'NoneType'" in str(result)
-        raise stopped(result, where, none if lacking else "")
+        absent = [name for name in ("cls_token", "pos_embed") if getattr(model, name) is None]
+        none = f"in this model `{' and '.join(absent)}` is None: read nothing from it here"
+        raise stopped(result, where, none if absent and "'NoneType'" in str(result) else "")
     if result is None:
         raise Mistake("your function returned nothing; the lesson goes on with the model: `return model`")
     if result is not model:
@@ -543,6 +544,11 @@ def asks_modules(model, parts):
         raise ValueError(unknown)
 
 
+def asks_the_state_dict(model, parts):
+    if not all(any(in_part(name, [part]) for name in model.state_dict()) for part in parts):
+        raise ValueError(parts)
+
+
 def complains_then(model, trainable=("head",)):
     freeze_where(in_part, lambda model, parts: None)(model, trainable)
     known_parts(model, trainable)
@@ -574,6 +580,11 @@ exercise(
     *(
         refused(f"with trainable=('head', {part!r}) {why}", (("head", part),), LATE, *known)
         for why, (part, *known) in UNKNOWN.items()
+    ),
+    refuses(
+        (nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3, affine=False)), ("1",)),
+        "the part '1', a batch norm without scale and shift, has buffers and no parameter",
+        freeze_where(in_part, asks_the_state_dict),
     ),
 )
 
@@ -852,6 +863,12 @@ def float_table(model):
         model.pos_embed.data = model.pos_embed.data.float()
 
 
+def one_token_in_front(model, img_size):
+    if model.num_prefix_tokens < 2:
+        return change_resolution(model, img_size)
+    return table_by(lambda table, old, new, prefix: resample_pos_embed(table, old, new, 1))(model, img_size)
+
+
 def reads_requires_grad(model, img_size):
     learned, table = model.pos_embed is not None and model.pos_embed.requires_grad, model.pos_embed
     if table is None or learned or model.num_prefix_tokens == 0:
@@ -865,6 +882,7 @@ def reads_requires_grad(model, img_size):
     {
         "new positions keep the type of the old ones": then(change_resolution, float_table),
         "cannot be read from `requires_grad`": reads_requires_grad,
+        "a model with two registers (lesson 15) has 3 tokens in front of the patches": one_token_in_front,
     }
 )
 def takes_a_table_as_it_is(answer):
@@ -885,6 +903,23 @@ def takes_a_table_as_it_is(answer):
         )
     if model.pos_embed.requires_grad:
         raise Mistake("the positions were frozen before, and now they are trainable: hand `requires_grad` on")
+    model, finished = trained(img_size=8), trained(img_size=8)
+    for built in (model, finished):
+        add_registers(built, 2)
+    result = outcome(lambda f, m: f(m, 12), answer, (model,))
+    want = change_resolution(finished, 12).pos_embed
+    if isinstance(result, Exception) or difference(model.pos_embed, want):
+        raise Mistake(
+            "a model with two registers (lesson 15) has 3 tokens in front of the patches, and your code does not bring "
+            "its positions to the new grid: how many there are is `model.num_prefix_tokens`"
+        )
+
+
+def first_for_all(model, img_size):
+    first, *others = position_tables(change_resolution(model, img_size)) or [None]
+    for table in others:
+        table.data = first.data.clone()
+    return model
 
 
 def stem_alone(model, img_size):
@@ -898,6 +933,7 @@ def stem_alone(model, img_size):
 @demand(
     {
         "blocks.1.pos_embed is not brought to the new grid": stem_alone,
+        "blocks.1.pos_embed fits the new grid, but has other numbers than its old ones give": first_for_all,
         "the later blocks still add the old table": then(change_resolution, as_new_parameter()),
     }
 )
@@ -910,7 +946,12 @@ def changes_every_table(answer):
             raise stopped(result, where)
         tables = dict(model.named_parameters())
         for name, want in finished.named_parameters():
-            if tables[name].shape != want.shape or not torch.allclose(tables[name], want, atol=1e-5):
+            if tables[name].shape == want.shape and not torch.allclose(tables[name], want, atol=1e-5):
+                raise Mistake(
+                    f"{where}{name} fits the new grid, but has other numbers than its old ones give: each table goes "
+                    "through `resized_positions` once, by itself"
+                )
+            if tables[name].shape != want.shape:
                 raise Mistake(
                     f"{where}{name} is not brought to the new grid: several layers have a table of positions, and "
                     "`position_tables(model)` gives all of them"

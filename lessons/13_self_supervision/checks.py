@@ -892,9 +892,12 @@ exercise(
                 without_class_0
             ),
             "probabilities are cut off near 0, so a confident mistake costs too little and sends no gradient": clipped,
-            "you divide by B times the number of corrupted patches of the *first* picture: count those of all": (
-                by_first_count
-            ),
+            "you divide by B times the number of corrupted patches of the *first* picture: count those of all": [
+                by_first_count,
+                lambda logits, classes, chosen: (
+                    (losses(logits, classes) * chosen).sum() / (len(chosen) * chosen[0].sum())
+                ),
+            ],
             "you take as many patches of each picture as are corrupted in the *first*: pictures differ in their "
             "number": as_many_as_in_the_first,
             "the softmax runs over all patches of a picture together: each patch has a softmax of its own, over its K "

@@ -726,6 +726,15 @@ def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None
     return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
 
 
+def said_in_lesson_07(answer: Callable) -> Mistake | None:
+    """Return what the check of lesson 07 finds in a schedule, None if it is right."""
+    try:
+        EXERCISES["learning_rate"].verify(answer)
+    except Mistake as mistake:
+        return mistake
+    return None
+
+
 @demand(
     {
         "last step is not at 0": rate(fall=lambda s, n, w: half_cosine((s - w) / (n - w))),
@@ -735,7 +744,12 @@ def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None
     }
 )
 def is_the_schedule_of_lesson_07(answer):
-    EXERCISES["learning_rate"].verify(answer)
+    if not (mistake := said_in_lesson_07(answer)):
+        return
+    planted = [bugs.planted("schedule", [bug]) for bug in bugs.BUGS if bug.function == "schedule"]
+    known = {words for words, _ in EXERCISES["learning_rate"].mistakes()}
+    known -= {str(said_in_lesson_07(bug)) for bug in planted}
+    raise Mistake(NAMED * (str(mistake) in known) + str(mistake), mistake.named)
 
 
 clinic("schedule", is_the_schedule_of_lesson_07)

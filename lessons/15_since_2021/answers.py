@@ -148,6 +148,12 @@ def merge_one_too_few(tokens, k, sizes, r, num_prefix_tokens=1):
     return merge_tokens(tokens, k, sizes, max(r - 1, 0), num_prefix_tokens)
 
 
+def merge_no_more_than_targets(tokens, k, sizes, r, num_prefix_tokens=1):
+    if r > (tokens.shape[1] - num_prefix_tokens) // 2:
+        raise ValueError("too few targets")
+    return merge_tokens(tokens, k, sizes, r, num_prefix_tokens)
+
+
 WRONG = {
     "qk_norm": [
         ("your code changes its input in place", qk_norm_in_place),
@@ -164,6 +170,7 @@ WRONG = {
     "merge_tokens": [
         ("2 values were expected", merge_tokens_alone),
         ("the shape should be (1, 6, 2)", merge_one_too_few),
+        ("your code refuses what it gets here, but that is allowed", merge_no_more_than_targets),
     ],
 }
 RIGHT = {

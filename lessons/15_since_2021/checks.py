@@ -80,6 +80,11 @@ def adds_eps_outside(x, scale, eps):
     return (x - x.mean(-1, keepdim=True)) / (x.std(-1, unbiased=False, keepdim=True) + eps) * scale
 
 
+def clamps_the_variance(x, scale, eps):
+    x = x - x.mean(-1, keepdim=True)
+    return x * x.square().mean(-1, keepdim=True).clamp(min=eps).rsqrt() * scale
+
+
 def qkv(
     batch: int, num_heads: int, tokens: int, dim: int, dtype: torch.dtype = torch.float32
 ) -> list[Tensor]:
@@ -147,6 +152,9 @@ exercise(
                 norming(adds_eps_to_std),
             ],
             "eps is added to the variance, inside the root": norming(adds_eps_outside),
+            "eps is the least variance in your code: it is added to every variance": norming(
+                clamps_the_variance
+            ),
         },
     ),
     lets_projections_learn,
@@ -456,6 +464,16 @@ def hides_cls_with_zero(query, k, v, num_prefix_tokens=1):
     return torch.einsum("bht,bhtd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
 
 
+def prefix_scores_zero(query, k, v, num_prefix_tokens=1):
+    k = k.clone()
+    k[:, :, :num_prefix_tokens] = 0
+    return hides_cls_with_zero(query, k, v, num_prefix_tokens)
+
+
+def values_from_the_start(query, k, v, num_prefix_tokens=1):
+    return attention_pool(query, k, v.roll(num_prefix_tokens, dims=2), num_prefix_tokens)
+
+
 def prefix_behind(query, k, v, num_prefix_tokens=1):
     stop = k.shape[2] - num_prefix_tokens
     return attention_pool(query, k[:, :, :stop], v[:, :, :stop], 0)
@@ -504,6 +522,11 @@ exercise(
         {
             "CLS is read too: leave out the `num_prefix_tokens` in front": reading(first=lambda prefix: 0),
             "CLS is left out after the softmax, so the weights of the patches do not sum to 1": hides_cls_with_zero,
+            "the prefix has the score 0 in your code, so it still counts in the softmax, with exp(0) = 1: leave it out "
+            "before the softmax": prefix_scores_zero,
+            "the keys begin behind the prefix, your values do not: each weight meets the value of another token": (
+                values_from_the_start
+            ),
             "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
             "the softmax runs over the pictures of the batch: it runs over the patches of one": reading(
                 lambda scores: scores.softmax(0)
@@ -610,6 +633,10 @@ def target_weighs_one(self, tokens, sizes, gone, into):
     return Merging.put(self, tokens, weights, gone, into)[0], Merging.put(self, tokens, sizes, gone, into)[1]
 
 
+def source_weighs_one(self, tokens, sizes, gone, into):
+    return Merging.put(self, tokens, sizes.index_fill(0, gone, 1.0), gone, into)
+
+
 def sums(self, tokens, sizes, gone, into):
     for source, target in zip(gone.tolist(), into.tolist(), strict=True):
         tokens[target] += tokens[source]
@@ -674,7 +701,7 @@ exercise(
             small(2),
             scene(2, 9, 4, 3),
             scene(3, 17, 5, 7, seed=10),
-            scene(1, 10, 4, 4, 0, seed=20),
+            scene(1, 9, 4, 5, 0, seed=20),  # more sources than targets
             scene(2, 11, 4, 3, 3, seed=30),
         ],
         {
@@ -686,6 +713,9 @@ exercise(
             ),
             "source and target count alike in your mean: weight each with its size": merging(
                 put=equal_shares
+            ),
+            "a source counts as one patch in your mean and in the new size: it counts with its own size": merging(
+                put=source_weighs_one
             ),
             "a target counts as one patch in your mean: weight it with its size too": merging(
                 put=target_weighs_one

@@ -135,6 +135,36 @@ def test_another_shape_is_explained_by_its_axes(change, words):
 
 
 @pytest.mark.parametrize(
+    ("change", "shapes", "words"),
+    [
+        (  # 7 is D + 1 by accident
+            lambda y: y if y.shape[1] > 2 else torch.cat([y.cos()] * 4, 1)[:, 1:],
+            ((3, 2, 6), (4, 2, 6), (3, 5, 6)),
+            "your result has too many tokens, 7 and not 2",
+        ),
+        (  # where it is wrong 2·B is T
+            lambda y: torch.cat([y, y.cos()]) if y.shape[2] > 4 else y,
+            ((2, 6, 4), (2, 4, 5), (3, 6, 7)),
+            "your result has too many pictures, 4 and not 2",
+        ),
+        (
+            lambda y: torch.cat([y, y.cos()]) if y.shape[2] > 4 else y,
+            ((2, 6, 4), (2, 4, 5), (3, 8, 6)),
+            "your result has the shape (2·B, T, D), and (B, T, D) is wanted",
+        ),
+        (
+            lambda y: y.squeeze().cos().cumsum(0) if 1 in y.shape else y,
+            ((1, 2, 4), (4, 3, 1), (2, 5, 6)),
+            "your result has too few axes, but only where an axis of the input has length 1: `squeeze` takes away "
+            "every such axis, wherever it stands",
+        ),
+    ],
+)
+def test_a_shape_that_only_sizes_tell_is_named_where_one_reading_fits(change, shapes, words):
+    assert explanation(then(change), tokens, drawn(*shapes)) == words
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda y: 2 * y, "every number is twice what it should be"),
@@ -210,6 +240,15 @@ def test_numbers_that_one_operation_makes_right_are_explained(change, words):
 )
 def test_right_numbers_in_wrong_places_are_explained(change, words):
     assert explanation(then(change), tokens, TOKENS) == words
+
+
+@pytest.mark.parametrize(("down", "first"), [(False, "smallest"), (True, "largest")])
+def test_sorted_numbers_are_noticed(down, first):
+    words = explanation(then(lambda y: y.sort(2, descending=down)[0]), tokens, TOKENS)
+    assert (
+        words
+        == f"your numbers are the right ones, but sorted along the numbers of a token, the {first} first"
+    )
 
 
 def test_a_bare_reshape_of_an_argument_is_recognised():
@@ -658,6 +697,14 @@ def refuses(*_):
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+def test_a_key_that_is_asked_of_another_table_is_found():
+    def cost(table, name):
+        return table[name] * 2.0
+
+    words = explanation(lambda table, name: {"C": 1}[name], cost, [({"A": 1, "B": 2}, "A"), ({"B": 3}, "B")])
+    assert words == "`table` has the key 'A', and your line asks something else for it: look it up in `table`"
 
 
 def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():

@@ -319,3 +319,14 @@ def test_a_slip_with_a_loop_that_never_ends_is_left(monkeypatch):
     with pytest.raises(Mistake) as told:  # many slips of this loop run for ever; one is the answer's
         compare(lambda number: halvings(number) + (number > 4), halvings, [(1,), (2,), (9,), (33,), (100,)])
     assert "expected" in str(told.value) or "what comes out when" in str(told.value)
+
+
+def waves(number, base):
+    """Count down."""
+    return base ** (-torch.arange(number) / (number + 1))
+
+
+def test_brackets_that_are_missing_are_named():
+    answer = lambda number, base: base ** -torch.arange(number) / (number + 1)  # noqa: E731
+    words, named = told(answer, waves, [(3, 10.0), (5, 2.0), (4, 100.0)])
+    assert named and "is `base ** (-torch.arange(number)) / (number + 1)`" in words

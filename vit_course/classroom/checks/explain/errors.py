@@ -60,6 +60,11 @@ def cause_of_error(trial: Trial) -> str:
     error = trial.got[trial.wrong[0]]
     if not isinstance(error, Exception):
         return ""
+    given = named_arguments(trial.reference, trial.cases[trial.wrong[0]])
+    for name, value in given.items() if isinstance(error, KeyError) and error.args else ():
+        if isinstance(value, dict) and name != "axes" and error.args[0] in value:
+            key = repr(error.args[0])
+            return f"`{name}` has the key {key}, and your line asks something else for it: look it up in `{name}`"
     return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
 
 

@@ -96,7 +96,25 @@ def shape_alone(given: list[Result]) -> str:
         for p in itertools.permutations(range(n))
         if all(list(r.got.shape) == [r.want.shape[i] for i in p] for r in wrong)
     ]
-    return found[0] if len(found) == 1 else in_letters(wrong) or number_along(wrong, names)
+    return (
+        found[0]
+        if len(found) == 1
+        else lost_of_length_one(given) or in_letters(given) or number_along(wrong, names)
+    )
+
+
+def lost_of_length_one(given: list[Result]) -> str:
+    """Notice that results have too few axes only where an axis of the input has length 1."""
+
+    def alone(r: Result) -> bool:
+        return any(isinstance(value, Tensor) and 1 in value.shape for value in r.arguments.values())
+
+    if all(map(alone, given)) or not all(r.right or (alone(r) and r.got.ndim < r.want.ndim) for r in given):
+        return ""
+    return (
+        "your result has too few axes, but only where an axis of the input has length 1: `squeeze` takes away every "
+        "such axis, wherever it stands"
+    )
 
 
 def number_along(wrong: list[Result], names: list[tuple[str, str]]) -> str:
@@ -113,25 +131,33 @@ def number_along(wrong: list[Result], names: list[tuple[str, str]]) -> str:
     return f"your result has too {few} {names[axis][1]}, {mine} and not {want}" if len(more) == 1 else ""
 
 
-def in_letters(wrong: list[Result]) -> str:
-    """Say a shape by the sizes of the cases, (B, N, 2·D); "" if they do not give it, or if too few cases tell."""
+def in_letters(given: list[Result]) -> str:
+    """Say a shape by the sizes of the cases, (B, N, 2·D); "" if they do not give it, or if too few cases tell.
+
+    An axis has a name if one reading gives its length in all wrong cases, or several that cannot be told apart.
+    """
+    wrong, wanted = [r for r in given if not r.right], given[0].axes
     several = len({tuple(r.got.shape) for r in wrong}) > 1 and len({r.got.ndim for r in wrong}) == 1
-    if not several or not all(wrong[0].axes):
+    if not several or any(r.axes != wanted for r in given) or not all(wanted):
         return ""
-    sizes, shown = [sizes_of(r) for r in wrong], []
+    sizes, shown = [sizes_of(r) for r in (*wrong, *given)], []
     letters = [letter for letter in sizes[0] if all(s.get(letter, 0) > 0 for s in sizes)]
-    forms = [("1", [1.0] * len(sizes)), *((a, [s[a] for s in sizes]) for a in letters)]
+    forms = [(a, [s[a] for s in sizes]) for a in letters]
     forms += [(f"{a} {'+-'[n < 0]} 1", [s[a] + n for s in sizes]) for a in letters for n in (1, -1)]
     forms += [(f"2·{a}", [2 * s[a] for s in sizes]) for a in letters]
     forms += [(f"{a}·{b}", [s[a] * s[b] for s in sizes]) for a, b in itertools.combinations(letters, 2)]
     for axis in range(wrong[0].got.ndim):
         lengths = [float(r.got.shape[axis]) for r in wrong]
-        fits = [word for word, values in forms if values == lengths]
-        if not fits or (len(fits) > 1 and len(set(lengths)) < 2 and lengths[0] != 1):
+        number = [(f"{lengths[0]:g}", [lengths[0]] * len(sizes))]
+        fits = {word: values for word, values in number + forms if values[: len(wrong)] == lengths}
+        kept = len(wanted) == wrong[0].got.ndim and wanted[axis] in fits
+        word = wanted[axis] if kept else next(iter(fits), "")
+        if not kept and (
+            len({tuple(values) for values in fits.values()}) != 1 or word.isdigit() and word != "1"
+        ):
             return ""
-        same = axis < len(wrong[0].axes) and wrong[0].axes[axis] in fits
-        shown.append(wrong[0].axes[axis] if same else fits[0])
-    return f"your result has the shape ({', '.join(shown)}), and ({', '.join(wrong[0].axes)}) is wanted"
+        shown.append(word)
+    return f"your result has the shape ({', '.join(shown)}), and ({', '.join(wanted)}) is wanted"
 
 
 def elsewhere(given: list[Result]) -> str:
@@ -178,10 +204,15 @@ def other_order(names: list[tuple[str, str]]) -> Iterator[Slip]:
 
 
 def turned(names: list[tuple[str, str]]) -> Iterator[Slip]:
-    """Yield each axis turned round, or moved by one place."""
+    """Yield each axis turned round, sorted, or moved by one place."""
     n = len(names)
     for i, (_, many) in enumerate(names):
         yield f"the {many} stand in reverse order", lambda x, i=i: x.flip(i)
+        for down, first in ((False, "smallest"), (True, "largest")):
+            yield (
+                f"your numbers are the right ones, but sorted along the {many}, the {first} first",
+                lambda x, i=i, down=down: x.sort(i, descending=down)[0],
+            )
         yield f"the {many} are moved on by one place, the last one comes first", lambda x, i=i: x.roll(1, i)
         yield (
             f"the {many} are moved back by one place, the first one comes last",

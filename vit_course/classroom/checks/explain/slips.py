@@ -244,6 +244,8 @@ def other_sums(slot: Slot) -> Iterator[Edit]:
     if isinstance(node.op, ast.MatMult):
         turned = ast.Call(ast.Attribute(right, "transpose", ast.Load()), [written(-2), written(-1)], [])
         yield instead(slot, ast.BinOp(left, node.op, turned), 2)
+    if isinstance(right, ast.BinOp):  # brackets that are missing
+        yield instead(slot, ast.BinOp(ast.BinOp(left, node.op, right.left), right.op, right.right), 2)
     if isinstance(left, ast.BinOp):
         yield instead(slot, ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right)), 2)
         yield instead(slot, ast.BinOp(ast.BinOp(left.left, node.op, right), left.op, left.right), 2)

@@ -483,7 +483,7 @@ plots.show(
 # ## 7. How much data is an assumption worth?
 #
 # What a model assumes, it need not learn. So one expects that the hybrid gains most where pictures are few, as the
-# paper found for ResNets (section 4.3). Lesson 08 has shown that the opposite can come out when training is short. A
+# paper found for ResNets (section 4.3). Lesson 08 has shown that it can come out otherwise where training is short. A
 # curve of accuracy over the amount of data tells.
 #
 # The recorded runs: ViT, ResNet, hybrid, and one matrix on raw pixels, which a model should beat, on 1 to 100 percent of the training pictures.

@@ -541,6 +541,17 @@ def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):
     assert "cpu/comparison/linear-seed0" in capsys.readouterr().out
 
 
+def test_the_training_pictures_that_are_scored_as_stored_are_of_all_classes(tiny_list, monkeypatch):
+    data, scored = shapes10(train=200, test=20), []
+    order = data.train_labels.argsort()
+    by_class = replace(data, train_images=data.train_images[order], train_labels=data.train_labels[order])
+    score = lambda model, images, labels, stats: scored.append(labels) or (0.5, 0.0)  # noqa: E731
+    monkeypatch.setattr(experiments, "SCORED", 50)
+    monkeypatch.setattr(experiments, "evaluate", score)
+    run_experiment(replace(tiny()[0], probes=False), by_class)
+    assert len(scored[0]) == 50 and len(scored[0].unique()) == 10
+
+
 def test_what_is_recorded_is_not_run_again(tiny_list, monkeypatch):
     write(tiny_list, "cpu/comparison/linear-seed0", step="old")
     ran = []

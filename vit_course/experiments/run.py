@@ -45,7 +45,7 @@ KEPT = DATA / "pretrained"
 ALONE = {"broken-runs", "mini-vit"}
 """Recorded by the same command, each into a file of its own; no part of the plan."""
 SCORED = 5_000
-"""Training pictures that are scored as they are stored."""
+"""About so many training pictures are scored as they are stored."""
 
 
 def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
@@ -71,7 +71,8 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     record = run_record(experiment.label, experiment.model, model, used, history)
     record |= {"size": experiment.size, "group": experiment.group, "step": experiment.name}
     record |= {"fraction": experiment.fraction, "options": experiment.options, "code": code, **about}
-    stored = used.train_images[:SCORED], used.train_labels[:SCORED]
+    some = slice(None, None, max(1, len(used.train_images) // SCORED))  # pictures may lie class by class
+    stored = used.train_images[some], used.train_labels[some]
     record["stored_accuracy"] = evaluate(model, *stored, used.channel_stats())[0]
     if experiment.probes:
         record["probes"] = probe(model, used)

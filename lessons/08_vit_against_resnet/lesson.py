@@ -473,8 +473,9 @@ table(rows or [["none", "", ""]], ["setting that differs", "ViT", "ResNet"])
 #
 # What a model assumes, it need not learn. So one expects: with *few* pictures the inductive bias of the convolution is worth
 # most, and with more pictures the gap closes. To test it, train both on 1 percent of the pictures, on 10, on all. Fewer
-# pictures are repeated more often, so that all runs see roughly as many (the cell prints how many). Otherwise a small
-# fraction would also mean less training, and we could not tell the two causes apart.
+# pictures are repeated more often, so that each model takes equally many steps with every share. (The ResNet, which costs
+# twice as much a picture, sees half as many.) Otherwise a small fraction would also mean less training, and we could not
+# tell the two causes apart.
 #
 # > **Predict.** Draw the two curves, accuracy over the share of the pictures, before you run the cell.
 

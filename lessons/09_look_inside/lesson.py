@@ -477,6 +477,10 @@ if "CIFAR-10" in pairs:
     )
 
 # %% [markdown]
+# In the run that is stored in `solutions/` all heads of this model lie within two pixels of a head that looks everywhere alike,
+# as those of the untrained twin do. The wide spread of Figure 7 is not to be seen at this size.
+
+# %% [markdown]
 # ## 9. Does attention explain the result?
 #
 # A map glows on a star, and the model says "star". It is tempting to say: it says star *because* it looked there. But

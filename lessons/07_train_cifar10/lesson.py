@@ -372,10 +372,10 @@ if ladder:
 # > **Key idea.** If the interval holds 0, the seeds have **not decided**. That is not "both are equal": every difference inside
 # > the interval fits. One seed has no interval.
 #
-# Where a study takes a part of the pictures, each seed draws another part, so luck with the pictures is in the interval too.
-# Two things it cannot tell. All seeds are scored on the *same* test pictures, so that part of the noise is shared: the
-# interval says what other seeds would bring, not other test pictures. And of twenty comparisons between equal settings, about
-# one misses 0 by luck.
+# Here each seed also draws another part of the pictures, so luck with the pictures is in the interval too. (Where all seeds
+# share one part, its caption says so.) Two things it cannot tell. All seeds are scored on the *same* test pictures, so that
+# part of the noise is shared: the interval says what other seeds would bring, not other test pictures. And of twenty
+# comparisons between equal settings, about one misses 0 by luck.
 
 # %%
 for earlier, later in pairwise(scores):
@@ -772,8 +772,8 @@ plots.show(
 #
 # The good ones share a recipe: AdamW near .001, decay .05, warm-up and cosine, RandAugment with erasing, MixUp and CutMix,
 # smoothing .1, drop path .1, patches of 4 pixels, and much patience. What is the recipe alone worth? This table cannot say:
-# its rows differ in model, epochs and recipe at once. (The README of kuangliu/pytorch-cifar lists 93.0 % for the same
-# ResNet-18 with an older schedule. That is a comparison of recipes.)
+# its rows differ in model, epochs and recipe at once. (For the same ResNet-18 the README of kuangliu/pytorch-cifar lists 93.0 %.
+# What the user's run did otherwise is not known; that its best epoch was chosen on the test pictures is one part of it.)
 #
 # And we? The longest run of this course is a plain ViT with RandAugment, trained on a CPU:
 

@@ -534,14 +534,14 @@ table(
 # steps. A gap that should close with data shows itself only where training is long enough.
 #
 # In the records of the CPU size the ResNet leads by 13 points with 1 % of the pictures, by 21 with 10 %, and by 18 with all of
-# them (each seed drew another part). So its lead is not largest on the left. The table says why two causes are mixed here.
-# With 500 pictures *all* models know their training pictures by heart, cropped and flipped. What is left between them is how
-# much they make of 500 pictures, and there the ResNet's assumptions are worth 13 points. With 50,000 pictures no model has
-# learned its training pictures, and the ViT fewest of the two: it is short of steps, so this lead also says who learns faster.
+# them (each seed drew another part). So its lead is not largest on the left. The table says that two causes are mixed here.
+# With 500 pictures *all* models know their training pictures by heart. Nobody is short of steps there, so these 13 points say
+# who makes more of 500 pictures. With 50,000 pictures no model knows its training pictures by heart, and the ViT knows fewer of
+# them than the ResNet: it is short of steps, so these 18 points also say who learns faster.
 #
 # Now the two sizes of the ViT. With 1 % the seeds have not decided between them. With 10 % the larger one is ahead by a point
-# or two, with all pictures by six. More data want a larger model; the next section shows it in the paper. And the line of one
-# matrix lies below all others: with 500 pictures only four points below the ViTs.
+# or two, with all pictures by six: it gains more from more pictures. The next section shows the same in the paper. And one
+# matrix lies below all others: with 500 pictures four points below the ViTs, with all of them ten and more.
 #
 # ## 7. What did the paper find?
 #

@@ -343,13 +343,14 @@ def recorded(group):
     if not records:
         print(f"No runs of '{group}' are recorded. `python -m vit_course experiments {group}` makes them.")
         return []
+    records = [record for record in records if record["model"] != "linear"]
     models, epochs = sorted({r["model"] for r in records}), sorted({r["config"]["epochs"] for r in records})
     print(caption(records))
     print(f"{', '.join(models)}; {', '.join(map(str, epochs))} epochs")
-    line = [run for one in ("pooling", "ladder", "baseline") for run in load_records(one)]
-    if line := linear_classifier(records, line):
+    matrices = [run for one in ("pooling", "ladder", "baseline") for run in load_records(one)]
+    if line := linear_classifier(records, matrices):
         print(f"one matrix on raw pixels, as many pictures: {fmean(line):.1f} %")
-    return [record for record in records if record["model"] != "linear"]
+    return records
 
 
 def in_order(results, names):
@@ -415,8 +416,8 @@ rest = {name: values for name, values in positions.items() if name != "none"}
 table(*result_table(in_order(rest, ["1-D, stem"]), "1-D, stem")) if rest else None
 
 # %% [markdown]
-# Two lines come first. The line of one matrix on raw pixels: models at or below it hardly use what we vary, so their rows
-# rank nothing. And the grid: on pictures of 32 pixels Nano/8 has 4x4 places, Nano/4 has 8x8.
+# First read what stands above the tables. One matrix on raw pixels: models at or below its line hardly use what we vary, so
+# their rows rank nothing. And the name of the model, which says the grid: of 32 pixels Nano/8 makes 4x4 places, Nano/4 8x8.
 #
 # Then look at the column `seeds`, and count the rows: section 2 told you how often such a table raises a false alarm, and how
 # much it misses.
@@ -493,8 +494,8 @@ def read_sweep(held_out, tested):
 read_sweep(held_out, tested)
 
 # %% [markdown]
-# A minute of training and one seed are a look, no result. The recorded sweep has more rates and seeds. Before you read
-# it, cover all rows but one with your hand, and see what you would have concluded.
+# A minute of training and one seed are a look, no result. The recorded sweep has more pictures, more epochs and three
+# seeds. Before you read it, cover all rows but one with your hand, and see what you would have concluded.
 
 # %% tags=["nbval-ignore-output"]
 pooling = recorded("pooling")

@@ -542,8 +542,8 @@ table(rows, ["patches read", "tokens", "GFLOP, B/16", "milliseconds here"])
 # %% [markdown] curious
 # ## 9. What do longer runs say?
 #
-# Two tasks, each followed by fine-tuning with 1, 10 and 100 percent of the labels, beside the runs from scratch of lesson
-# 08. "Colours" is what you have built. "Pixels" predicts all pixels of the corrupted patches, each patch normalised by
+# Two tasks, each followed by fine-tuning with 1, 10 and 100 percent of the labels, beside runs from scratch, as in
+# lesson 08. "Colours" is what you have built. "Pixels" predicts all pixels of the corrupted patches, each patch normalised by
 # its own mean and deviation, with a squared error. The time of pre-training stands beside the result.
 
 # %% tags=["nbval-ignore-output"]

@@ -211,8 +211,8 @@ if runs and usual:
 # %% [markdown]
 # At the usual rate, .002, the seeds have not decided: the logits above stay small there, and there is little to cure. At four
 # times the rate the usual model loses a third of its accuracy, at sixteen times it falls far below one matrix on raw pixels.
-# The model with QK-norm hardly minds the first step, and loses less in the second. So here the part brings no accuracy, it
-# brings *room*: an insurance for rates that are too high, and for large models.
+# With QK-norm the first step is undecided, and the second costs six points. So here the part brings no accuracy at the best
+# rate, it brings *room*: an insurance for rates that are too high, and for large models.
 #
 # > **Trap.** "With QK-norm I can train at four times the rate" is no gain by itself. Compare each model at its own best
 # > rate, as in lesson 10.
@@ -497,7 +497,8 @@ table(
 
 # %% [markdown]
 # There is one trained model and there are no seeds, so the rule of lesson 07 has nothing to work with. The standard error
-# of section 1 speaks of the test pictures alone, and all columns share them: compare at two of it, not by eye. Likeness matters where the third column stays above the fourth.
+# of section 1 speaks of the test pictures alone, and all columns share them: compare at two of it, not by eye. Likeness
+# matters where the third column stays above the fourth.
 # Dropping is the other control; it drops before the *first* block, so it also saves more time.
 #
 # And the last column, the fastest of three passes? Fewer tokens mean less to compute, but to find the pairs costs time too. With hundreds of tokens (ViT-L at 512 pixels) the authors measured twice the speed for .2 to .3 points.

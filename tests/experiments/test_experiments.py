@@ -415,6 +415,7 @@ def test_records_of_the_first_studies_are_read_where_there_are_no_new_ones(runs)
 
 
 def test_first_studies_stand_beside_first_studies_alone(runs):
+    write(runs, "cpu-baseline-linear-seed0", step="first")
     write(runs, "cpu-fractions-vit-1-seed0", step="first")
     write(runs, "cpu/fractions/vit-1-seed0", step="new")
     beside = {
@@ -426,6 +427,7 @@ def test_first_studies_stand_beside_first_studies_alone(runs):
         "new": ["new"],
     }
     assert load_beside([], "fractions") == []
+    assert load_beside([{"size": "cpu", "code": "0123456789"}], "baseline") == []
 
 
 def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):

@@ -71,16 +71,16 @@ def load_records(group: str, size: str | None = None, runs: Path | None = None) 
 
 
 def load_beside(records: Sequence[dict[str, Any]], group: str) -> list[dict[str, Any]]:
-    """Read the runs of another group that may stand beside these: the first studies stay among themselves.
+    """Read the runs of another group, of the same size, that may stand beside these; none where there are none.
 
-    Those do not name the code that made them; they had fewer pictures, and other recipes.
+    The first studies, which do not name the code that made them, had other recipes and fewer pictures: they stay among
+    themselves, and so do the new ones.
     """
     if not records:
         return []
     size = records[0]["size"]
-    if "code" in records[0]:
-        return load_records(group, size)
-    return [read_record(path) for path in sorted(RUNS.glob(f"{size}-{group}-*.json"))]
+    pattern = f"{size}/{group}/*.json" if "code" in records[0] else f"{size}-{group}-*.json"
+    return [read_record(path) for path in sorted(RUNS.glob(pattern))]
 
 
 def caption(records: Sequence[dict[str, Any]], width: int = 90) -> str:

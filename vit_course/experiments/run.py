@@ -71,8 +71,8 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     record = run_record(experiment.label, experiment.model, model, used, history)
     record |= {"size": experiment.size, "group": experiment.group, "step": experiment.name}
     record |= {"fraction": experiment.fraction, "options": experiment.options, "code": code, **about}
-    some = slice(None, None, max(1, len(used.train_images) // SCORED))  # pictures may lie class by class
-    stored = used.train_images[some], used.train_labels[some]
+    spread = slice(None, None, max(1, len(used.train_images) // SCORED))  # pictures may lie class by class
+    stored = used.train_images[spread], used.train_labels[spread]
     record["stored_accuracy"] = evaluate(model, *stored, used.channel_stats())[0]
     if experiment.probes:
         record["probes"] = probe(model, used)

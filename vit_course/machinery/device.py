@@ -32,8 +32,8 @@ def get_device(name: str = "auto") -> torch.device:
 def seed_random_numbers(seed: int, device: torch.device) -> None:
     """Seed what torch draws at random on the CPU and on the device of a run.
 
-    On a CPU this takes microseconds. `torch.manual_seed` takes milliseconds there, a tenth of a small training step:
-    it writes down its whole call stack for every kind of accelerator that has not been started.
+    On a CPU this takes microseconds. `torch.manual_seed` takes some tenths of a millisecond there, and more the deeper
+    the call: it writes down its whole call stack for every kind of accelerator that has not been started.
     """
     if device.type == "cpu":
         torch.default_generator.manual_seed(seed)

@@ -446,12 +446,12 @@ exercise(
     results(
         lambda: [
             *((step, 10, 4, 1.0) for step in (0, 3, 9, 4, 6)),
-            (1, 10, 4, 2.0),
+            *((step, 10, 4, 2.0) for step in (1, 2)),
             (99, 100, 20, 5.0),
-            (60, 100, 20, 3.0),
+            *((step, 100, 20, 3.0) for step in (60, 70)),
             (0, 10, 1, 1.0),
             *((step, 10, 0, 1.0) for step in (0, 5, 9)),
-            (4, 5, 5, 1.0),
+            *((4, 5, 5, 1.0), (5, 6, 5, 1.0)),
         ],
         {
             "every step of the warm-up is one behind, so the first has the rate 0, or hardly more, and the last one "

@@ -675,6 +675,7 @@ def keeps_a_random_share(answer):
         (2, 5, 3, 1.0),
         (600, 8, 2, 0.5),
         (5, 12, 3, 0.75),
+        (2, 8, 2, 0.125),
     ]:
         tokens = numbered(batch, count, dim)
         where = f"with {batch} pictures of {count} patches, share {share:g}: "

@@ -400,18 +400,18 @@ def sees_the_offset_alone(answer):
             rotating(angles=lambda r, c, w: torch.cat([r * w.sqrt(), c * w.sqrt()], dim=1)),
             rotating(angles=lambda r, c, w: torch.cat([r * w, c * w / 100], dim=1)),
             rotating(angles=lambda r, c, w: 6.2832 * torch.cat([r * w, c * w], dim=1)),
+            rotating(angles=lambda r, c, w: torch.cat([r * w ** (len(w) / 4), c * w ** (len(w) / 4)], dim=1)),
         ],
         "`temperature` is not used": other_temperature,
     }
 )
 def turns_by_its_frequencies(answer):
-    for temperature in (100.0, 10.0):
-        options = () if temperature == 100 else (temperature,)
-        turned = rotations(answer, 16, *options)[0].reshape(*GRID, 16, 16)
-        wanted = temperature ** (-torch.arange(4, dtype=torch.double) / 4)
-        cosines = (
-            torch.cat([wanted.cos().repeat_interleave(2), torch.ones(8, dtype=torch.double)]).sort().values
-        )
+    for dim, temperature in ((16, 100.0), (24, 100.0), (16, 10.0)):
+        options, count = () if temperature == 100 else (temperature,), dim // 4
+        turned = rotations(answer, dim, *options)[0].reshape(*GRID, dim, dim)
+        wanted = temperature ** (-torch.arange(count, dtype=torch.double) / count)
+        still = torch.ones(dim // 2, dtype=torch.double)
+        cosines = torch.cat([wanted.cos().repeat_interleave(2), still]).sort().values
         for what, place in (("down", (1, 0)), ("to the right", (0, 1))):
             mine = turned[place].diagonal().sort().values
             if same(mine, cosines):
@@ -419,12 +419,12 @@ def turns_by_its_frequencies(answer):
             if temperature != 100:
                 raise Mistake("right by default, but `temperature` is not used")
             steps = mine[::2].clamp(-1, 1).acos()
-            if same(steps[:4], steps[:1].expand(4)):
+            if same(steps[:count], steps[:1].expand(count)):
                 raise Mistake("all pairs of an axis turn by the same angle: pair j has the frequency w_j")
             found, right = (", ".join(f"{x:.3g}" for x in angles.tolist()) for angles in (steps, wanted))
             raise Mistake(
-                f"the angles of one step {what} should be {right}, and 0 for the four pairs of the other axis, with "
-                f"d = 16: rows and columns have the same frequencies. Yours: {found}"
+                f"the angles of one step {what} should be {right}, and 0 for the {count} pairs of the other axis, with "
+                f"d = {dim}: rows and columns have the same frequencies. Yours: {found}"
             )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain import explain
 from vit_course.classroom.checks.explain.defaults import demand_defaults
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.explain.probes import options_without_effect, varies
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.explain.values import agree
@@ -179,7 +180,7 @@ def compare_training(
     """Demand the given result, if any, in training mode, and the gradients of the finished module."""
     got = outcome(lambda m, *case: first_of(m(*case)), module, inputs)
     if isinstance(got, Exception):
-        raise Mistake(f"{where}, in training, your code stopped with {explain_error(got)}", named=False)
+        raise stopped(got, f"{where}, in training, ")
     if result is not None and difference(got, result):
         raise Mistake(
             f"{where}: right in evaluation, but in training mode the result is another, though every rate is 0 and "
@@ -203,11 +204,7 @@ def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, wher
     want = way_back(reference, inputs, reference)
     got = outcome(lambda function, *case: way_back(function, case, reference), answer, inputs)
     if isinstance(got, Exception):
-        raise Mistake(
-            f"{where}: the result is right, but with inputs or weights that learn your code stopped with "
-            f"{explain_error(got)}",
-            named=False,
-        )
+        raise stopped(got, f"{where}: the result is right, but with inputs or weights that learn ")
     scale = max((gradient.abs().max().item() for gradient in want.values()), default=0.0)
     for name, right in want.items():
         mine = got.get(name)
@@ -252,9 +249,9 @@ def demand_error(answer: Callable, case: tuple, why: str, kind: type[Exception] 
     result = outcome(lambda function, *arguments: function(*arguments), answer, case)
     if isinstance(result, kind):
         return
-    stopped = isinstance(result, Exception)
+    failed = isinstance(result, Exception)
     returned = (
         f"returned {result!r}" if isinstance(result, int | float | str | None) else "went on without a word"
     )
-    got = f"stopped with {explain_error(result)}" if stopped else returned
+    got = f"stopped with {explain_error(result)}" if failed else returned
     raise Mistake(f"{why}: raise a ValueError that says so (your code {got})")

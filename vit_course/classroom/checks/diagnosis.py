@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from vit_course.classroom.checks.explain.defaults import demand_defaults
+from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES
@@ -84,6 +85,8 @@ def found(error: BaseException, seconds: float) -> str:
             f"your code raises {error_text(error)}: no `except Exception` can catch that, so it would end the whole "
             f"program; raise a ValueError that says what is wrong{students_line(error)}"
         )
+    if students_line(error):  # a demand called it in a way of its own
+        return str(stopped(error))
     return f"the check could not read your result: {error_text(error)}"
 
 

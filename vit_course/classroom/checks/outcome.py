@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.guard import restart_clock
 from vit_course.classroom.checks.words import explain_error, named_options
 
@@ -73,18 +74,24 @@ def build(answer: type, **options) -> nn.Module:
     except NotImplementedError as error:
         if not error.args:
             raise Unfinished from error
-        raise Mistake(f"building it stopped with {explain_error(error)}", named=False) from error
+        raise not_built(error) from error
     except Exception as error:
         if "before Module.__init__() call" in str(error):
             raise Mistake(
                 "`super().__init__()` is missing: it is the first line of `__init__`, and without it a module cannot "
                 "keep its layers"
             ) from error
-        shown, reason = named_options(options), explain_error(error)
-        raise Mistake(f"building it with {shown} stopped with {reason}", named=False) from error
+        raise not_built(error, f" with {named_options(options)}") from error
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     return module
+
+
+def not_built(error: Exception, options: str = "") -> Mistake:
+    """Word an error in the `__init__` of a module, with its cause if that is known."""
+    reason = cause(error)
+    words = f"building it{options} stopped with {explain_error(error)}"
+    return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
 
 
 def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:

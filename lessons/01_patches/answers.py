@@ -171,7 +171,7 @@ WRONG = {
     ],
     "patchify": [
         ("which ends the whole program", patchify_exits),
-        ("on images of shape (2, 3, 4, 6), patch_size = 2 (smaller", patchify_of_memory),
+        ("on images of shape (2, 3, 4, 6), patch_size = 2 (the cases", patchify_of_memory),
         ("should stay torch.uint8", patchify_to_float),
         ("the shape should be (1, 4, 4)", patchify_identity),
         ("your code stopped with EinopsError", patchify_square_only),

@@ -492,7 +492,7 @@ exercise(
             "`self.proj` has no bias": convolves(
                 lambda patch: {"kernel_size": patch, "stride": patch, "bias": False}
             ),
-            "`super().__init__()` is missing": WithoutSuper,
+            "`super().__init__()` is missing, or comes too late": WithoutSuper,
         },
         prepare=copy_patch_weights,
     ),

@@ -171,7 +171,7 @@ def resample_by_matrices(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mod
 
 WRONG = {
     "equivariance_gap": [
-        ("your result is 0 or 1, whatever is given", gap_yes_or_no),
+        ("your result is 0 or 1 in all cases", gap_yes_or_no),
         ("yours is still a tensor", gap_stays_a_tensor),
         ("expected", gap_tensor),
     ],

@@ -198,7 +198,7 @@ WRONG = {
     "scaled_dot_product_attention": [
         ("your rows of weights sum to 0.5, 0.5", sdpa_halves),
         ("view size is not compatible", sdpa_views),
-        ("(smaller inputs are right)", sdpa_up_to_four_axes),
+        ("(the cases before are right)", sdpa_up_to_four_axes),
         ("your code stopped with IndexError", sdpa_transposed_from_front),
         ("no gradient reaches `q`", sdpa_detached),
         ("on the second result, the weights", sdpa_detached_weights),

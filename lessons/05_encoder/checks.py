@@ -90,10 +90,8 @@ UNBIASED = (
     "`unbiased=False` (or `correction=0`)"
 )
 OUTSIDE = "eps belongs inside the root, with the variance: sqrt(variance + eps), not sqrt(variance) + eps"
-KEEPDIM = (
-    "the mean of a (T, D) table has shape (T,), and broadcasting reads that as a row: keep the axis with "
-    "`keepdim=True`"
-)
+FLAT = "of a (T, D) table has shape (T,), and broadcasting reads that as a row: keep the axis with `keepdim=True`"
+KEEPDIM = f"each, the mean and the variance, {FLAT}"
 
 
 @demand({})
@@ -165,11 +163,9 @@ exercise(
             "eps is the least variance in yours: it is *added* to every variance": norm_of(
                 divisor=lambda v, e: v.clamp(min=e).sqrt()
             ),
-            KEEPDIM: [
-                norm_of(keepdim=NEITHER),
-                norm_of(keepdim=(False, True)),
-                norm_of(keepdim=(True, False)),
-            ],
+            KEEPDIM: norm_of(keepdim=NEITHER),
+            f"the mean {FLAT}": norm_of(keepdim=(False, True)),
+            f"the variance {FLAT}": norm_of(keepdim=(True, False)),
             f"two things at once. First, {KEEPDIM}. And besides: {UNBIASED}": norm_of(
                 keepdim=NEITHER, correction=1
             ),
@@ -255,7 +251,7 @@ EVERY_NUMBER = "dropout draws for every single number, `nn.Dropout` does so"
 PLACES = {
     "in training nothing is dropped: `drop` is not used, dropout must follow fc1 and fc2": {1 + BENT},
     "dropout after fc2 is missing: it follows both linear layers": {1.0, 1 + BENT * UP},
-    "dropout in the middle is missing: it follows both linear layers, fc1 with its GELU too": {
+    "dropout in the middle is missing: it comes twice, after the GELU and after fc2": {
         0.0,
         (1 + BENT) * UP,
     },
@@ -384,7 +380,10 @@ def run(answer: Callable, *case) -> Tensor:
         raise stopped(value, f"{where}, ")
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
         more = isinstance(value, Tensor) and value.ndim > case[0].ndim
-        hint = ". Something with more axes than x took part: a mask of shape (B, 1, 1) fits x of three axes alone"
+        hint = (
+            ". Something with more axes than x took part: a mask has as many axes as x, B and then a 1 for each of "
+            "the others"
+        )
         raise Mistake(f"{where}: {difference(value, case[0])}{hint if more else ''}")
     if not value.isfinite().all():
         raise Mistake(
@@ -581,9 +580,7 @@ def demand_scale(factors: Tensor, rate: float) -> None:
 
 @demand(
     {
-        "a mask of shape (B, 1, 1) fits x of three axes alone": dropping(
-            lambda x, rate: torch.rand(len(x), 1, 1) >= rate
-        ),
+        "a mask has as many axes as x": dropping(lambda x, rate: torch.rand(len(x), 1, 1) >= rate),
         "two calls drop the same pictures": [
             dropping(always_the_same),
             dropping(
@@ -932,6 +929,10 @@ def drops_its_branches(answer):
     count = {factors: int(same.sum()) for factors, same in pictures.items()}
     if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
+    if result.isnan().any():
+        raise Mistake(
+            "in training with drop path your result is nan: drop_path(x, rate, training) takes them in this order"
+        )
     if sum(count.values()) < len(x):
         sums = torch.isclose(result, x + 4 / 3 * (whole - x), rtol=1e-4, atol=1e-5).flatten(1).all(1)
         if (sums | pictures[0, 0]).all():
@@ -1058,9 +1059,11 @@ exercise(
             "norm1 and norm2 are swapped": block_of(
                 lambda b, x: x + b.attn(b.norm2(x)), lambda b, x: x + b.mlp(b.norm1(x))
             ),
-            "the second half, equation 3, is missing": block_of(attend, nothing),
+            "the second half, equation 3, is missing or adds nothing": block_of(attend, nothing),
             "you always return the weights: without return_attention=True the next block expects tokens alone": type(
-                "Block", (Block,), {"forward": lambda self, x, always=True: Block.forward(self, x, True)}
+                "Block",
+                (Block,),
+                {"forward": lambda self, x, return_attention=False: Block.forward(self, x, True)},
             ),
             "does your dropout or drop path use the rate it is given": [
                 both(at_rate(lambda rate: 1 - rate)),

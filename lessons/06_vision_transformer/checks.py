@@ -138,7 +138,7 @@ def large(name: str) -> Callable:
                 blocks=lambda m: Encoder(m.blocks[0].attn.num_heads, m.head.in_features, len(m.blocks))
             ),
         ],
-        "self.pos_embed has a row for each patch and none for the CLS token: it has N + 1 rows": model_with(
+        "self.pos_embed has a row for each patch and none for the CLS token: it should have N + 1 rows": model_with(
             pos_embed=lambda m: nn.Parameter(
                 0.02 * torch.randn(1, m.patch_embed.num_patches, m.head.in_features)
             )
@@ -168,8 +168,7 @@ def has_its_parts(answer):
     positions, patches = getattr(module, "pos_embed", None), math.prod((2, 3))
     if isinstance(positions, Tensor) and positions.ndim > 1 and positions.shape[-2] == patches:
         raise Mistake(
-            "self.pos_embed has a row for each patch and none for the CLS token: it has N + 1 rows, so add it after "
-            "the CLS token is in front"
+            "self.pos_embed has a row for each patch and none for the CLS token: it should have N + 1 rows"
         )
 
 
@@ -207,7 +206,7 @@ def starts_as_promised(answer):
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
     for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.1)):
         value = getattr(module, name, None)
-        if isinstance(value, Tensor) and not low <= (std := value.std().item()) <= high:
+        if isinstance(value, Tensor) and value.numel() > 1 and not low <= (std := value.std().item()) <= high:
             raise Mistake(
                 f"self.{name} starts with a standard deviation of {std:.2g}: positions start with .02, the CLS token "
                 "with 0"
@@ -313,9 +312,8 @@ exercise(
             "only the first block is used: all L blocks follow one another": model_of(
                 lambda m, x: m.head(m.norm(m.blocks[0](tokens(m, x)))[:, 0])
             ),
-            "the encoder is missing: the CLS token has not met the image yet; call `self.blocks`": model_of(
-                lambda m, x: m.head(m.norm(tokens(m, x))[:, 0])
-            ),
+            "the encoder is missing: the CLS token has not met the image yet; call `self.blocks`, and read what comes "
+            "out of them": model_of(lambda m, x: m.head(m.norm(tokens(m, x))[:, 0])),
             "your norm comes before the blocks: the LN of equation 4 comes after the last block": model_of(
                 lambda m, x: m.head(m.blocks(m.norm(tokens(m, x)))[:, 0])
             ),
@@ -544,6 +542,10 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
             batches=last_batch_lost
         ),
+        "are never shown: does your loop leave out the first batch, or end early?": [
+            loop(batches=lambda number, size: shuffled(number, size)[1:]),
+            loop(batches=lambda number, size: shuffled(number, size)[:1]),
+        ],
         "your code calls the model twice for each batch": loop(calls_twice),
         "are shown more than once": [loop(batches=drawn_with_replacement), loop(batches=last_batch_filled)],
         "a batch has 4 pictures, `batch_size`; yours have": [loop(batches=one_by_one), shows_all_at_once],
@@ -554,6 +556,8 @@ def shows_every_picture_once(answer):
     calls, error = epoch.calls, epoch.result if isinstance(epoch.result, Exception) else None
     if not calls and error is None:
         raise Mistake("your code never calls the model: `logits = model(batch)`")
+    if not calls:
+        raise stopped(error, "before it has called the model, `logits = model(batch)`, ")
     if not any(call.grad_enabled for call in calls):
         raise Mistake("gradients are off while your model trains: `torch.no_grad` belongs to evaluation")
     if not all(call.grad_enabled for call in calls):
@@ -581,6 +585,10 @@ def shows_every_picture_once(answer):
     if (lost := (counts == 0).sum()) == 2 and counts.max() == 1:
         raise Mistake(
             "2 of 10 pictures are never shown: the last batch is smaller than the others, and is lost"
+        )
+    if lost and counts.max() == 1 and sizes[-1] == 4:
+        raise Mistake(
+            f"{lost} of 10 pictures are never shown: does your loop leave out the first batch, or end early?"
         )
     if len(calls) > 1 and calls[0].rows == calls[1].rows:
         raise Mistake("your code calls the model twice for each batch: once is enough, keep its logits")
@@ -945,7 +953,7 @@ def class_by_class(model, images, labels, batch_size=500):
 def scores_and_labels() -> list[tuple]:
     """Return cases in which all known mistakes give other numbers than the right share."""
     cases = []
-    for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20)):
+    for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20), (3, 3, 2)):
         scores = torch.stack([torch.randperm(4) for _ in range(number)]).float() - 1
         places = torch.arange(number)
         scores = scores / 10 if batch_size == 20 else scores  # the best class can have a small probability
@@ -957,6 +965,7 @@ def scores_and_labels() -> list[tuple]:
 
 @demand(
     {
+        "your code never calls the model": lambda model, images, labels, batch_size=500: 0.0,
         "your model is measured in training mode": counted(right_share, mode=True),
         "gradients are kept while you measure": counted(right_share, gradients=True),
         "all 10 pictures go through the model at once": lambda model, images, labels, batch_size=500: counted(
@@ -981,6 +990,8 @@ def measures_without_training(answer):
     with torch.enable_grad():
         result = outcome(lambda f, x, y: f(model, x, y, batch_size), answer, (images, labels))
         gradients_after = torch.is_grad_enabled()
+    if not model.calls and not isinstance(result, Exception):
+        raise Mistake("your code never calls the model: `scores = model(batch)`")
     if any(training for _, training, _ in model.calls):
         raise Mistake(
             "your model is measured in training mode, where dropout is at work: call `model.eval()` first. Whoever "
@@ -1054,6 +1065,9 @@ exercise(
             "is judged by its own K scores": scored_by(lambda z, y: z.softmax(0).argmax(1) == y),
             "the shares of the batches are added, not averaged": counted(
                 lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))
+            ),
+            "no hit is ever counted: your result is 0, whatever the pictures are": counted(
+                lambda hits, sizes: 0.0
             ),
             "a share is a fraction: `//` rounds it down to a whole number": counted(
                 lambda hits, sizes: float(sum(hits) // sum(sizes))

@@ -125,6 +125,9 @@ def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor
     return torch.unravel_index(choice, (2, PLACES, PLACES))
 
 
+FROM_0 = "the offsets begin at 0: `torch.randint(0, 2·padding + 1, ...)`"
+
+
 @demand(
     {
         "the pictures of a batch change places: result i must be cut from picture i": changes_places,
@@ -133,6 +136,7 @@ def draw(answer: Callable, flip: float = 0.5, count: int = MANY) -> tuple[Tensor
         "you write into the pictures that you are given": writes_into_them,
         "you turn the pictures upside down": crop(axis=-2),
         "with padding 0 there is still one place": crop(lambda b, p: torch.randint(0, 2 * p, (2, b))),
+        FROM_0: crop(lambda b, p: torch.randint(1, 2 * p + 1, (2, b))),
         "with padding 0 and flip 1 every picture must be mirrored": crop(
             chosen=lambda b, _: torch.zeros(b) > 0
         ),
@@ -143,6 +147,8 @@ def does_what_is_certain(answer):
     small = torch.rand(3, 1, 4, 4)
     stopped_early = outcome(lambda function, *case: function(*case), answer, (small, 0, 0.0))
     if isinstance(stopped_early, RuntimeError) and "random_ expects" in str(stopped_early):
+        if "from=0 " not in str(stopped_early):
+            raise Mistake(f"{FROM_0}. With padding 0, torch says: {stopped_early}")
         raise Mistake(
             "with padding 0 there is still one place: `torch.randint(0, n)` stops at n - 1, so n is 2·padding + 1"
         )
@@ -218,6 +224,7 @@ def cuts_windows(answer):
 @demand(
     {
         "one window for the whole batch": crop(lambda b, p: anywhere(1, p).expand(2, b)),
+        "every window lies at top 0 and left 0": crop(lambda b, p: torch.randint(0, 1, (2, b))),
         "top and left are always equal": crop(lambda b, p: anywhere(b, p)[:1].expand(2, b)),
         "offset never reaches 2·padding": crop(lambda b, p: torch.randint(0, max(1, 2 * p), (2, b))),
         "yours took only: rows [0, 1, 2], columns [0, 1, 2]": crop(
@@ -236,6 +243,12 @@ def deals_all_offsets_alike(answer):
     _, top, left = draw(answer)
     both = torch.bincount(top * PLACES + left, minlength=PLACES**2)
     if int((both > 0).sum()) == 1:
+        again = draw(answer, count=3)
+        if all(bool((offset == 0).all()) for offset in (top, left, *again[1:])):
+            raise Mistake(
+                f"every window lies at top 0 and left 0: with padding {PADDING} the offsets have {PLACES} places, 0 to "
+                f"{PLACES - 1}"
+            )
         raise Mistake(
             "one window for the whole batch: every picture needs an offset of its own, else each step of the training "
             "sees one shift only"
@@ -340,7 +353,7 @@ def mirrors_each_picture_by_itself(answer):
 @demand(
     {
         "on copies of a picture made with `expand`": by_view,
-        "your random numbers are always on the CPU": crop(),
+        "a tensor that your code makes is always on the CPU": crop(),
     }
 )
 def takes_all_pictures(answer):
@@ -359,7 +372,8 @@ def takes_all_pictures(answer):
         words in str(elsewhere) for words in ("expected device", "same device")
     ):
         raise Mistake(
-            "your random numbers are always on the CPU: give `torch.rand` and the others device=images.device"
+            "a tensor that your code makes is always on the CPU: give `torch.rand`, `torch.arange` and the like "
+            "device=images.device"
         )
 
 
@@ -445,13 +459,13 @@ exercise(
     learning_rate,
     results(
         lambda: [
-            *((step, 10, 4, 1.0) for step in (0, 3, 9, 4, 6)),
+            *((step, 10, 4, 1.0) for step in (0, 3, 4, 6, 9)),
             *((step, 10, 4, 2.0) for step in (1, 2)),
             (99, 100, 20, 5.0),
             *((step, 100, 20, 3.0) for step in (60, 70)),
             (0, 10, 1, 1.0),
             *((step, 10, 0, 1.0) for step in (0, 5, 9)),
-            *((4, 5, 5, 1.0), (5, 6, 5, 1.0)),
+            *((4, 5, 5, 1.0), (5, 6, 5, 1.0), (6, 12, 5, 1.0)),
         ],
         {
             "every step of the warm-up is one behind, so the first has the rate 0, or hardly more, and the last one "
@@ -531,11 +545,11 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
         return VisionTransformer(patch_size=16, embed_dim=8, depth=depth, num_heads=2)
 
     yield "a Vision Transformer", vit(2)
-    yield "one with 2-D positions", with_positions(vit(1), "2d")
+    yield "a Vision Transformer with 2-D positions", with_positions(vit(1), "2d")
     frozen = vit(2)
     for parameter in [*frozen.patch_embed.parameters(), *frozen.blocks[0].parameters(), frozen.cls_token]:
         parameter.requires_grad_(False)
-    yield "one with frozen parts", frozen
+    yield "a Vision Transformer with frozen parts", frozen
     yield "a single linear layer in nn.Sequential", nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     yield "a linear layer alone", nn.Linear(4, 2)
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
@@ -613,7 +627,7 @@ FORM = (
         "your code changes the model itself": changed(freezes_the_second),
         "the decays are swapped": two_groups(lambda name, p: not is_matrix(name, p)),
         "is frozen (requires_grad is False)": two_groups(trainable=False),
-        "is in no groups": changed(lambda groups, model: groups[:1]),
+        "is in no group": changed(lambda groups, model: groups[:1]),
         "comes 2 times": [changed(in_both), changed(found_in_modules)],
         "it has 3 axes, but it is no weight matrix": two_groups(lambda name, p: p.ndim >= 2),
         "decays: it is a bias": two_groups(
@@ -684,6 +698,12 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
         )
     if given == {key: [decay - value] for key, value in wanted.items()}:
         raise Mistake("the decays are swapped: the weight matrices get 0, and all others decay")
+    second = {given[key][0] for key, value in wanted.items() if value == 0 and len(given.get(key, [])) == 1}
+    sorted_out = all(given.get(key) == [value or max(second, default=0)] for key, value in wanted.items())
+    if sorted_out and len(second) == 1 and second != {0.0} and decay in wanted.values():
+        if second == {decay}:
+            raise Mistake("every parameter decays: biases, norms, `cls_token` and `pos_embed` should not")
+        raise Mistake(f"your groups are right, but the second decays by {max(second):g}: it should by 0")
     for name, p in named:
         got = given.get(id(p), [])
         where = f"{name} of {described}"
@@ -692,7 +712,7 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
         if p.requires_grad and len(got) != 1:
             raise Mistake(
                 f"{where} "
-                + (f"comes {len(got)} times in your groups" if got else "is in no groups")
+                + (f"comes {len(got)} times in your groups" if got else "is in no group")
                 + ": every trainable parameter belongs in exactly one, once"
                 + ("" if got else "; one in none is never trained")
             )
@@ -829,9 +849,8 @@ exercise(
             "lam and 1 - lam are swapped: a picture keeps the share lam, its partner gets the rest": blend(
                 lambda lam: 1 - lam
             ),
-            "the pictures are blended, but the targets are not: a picture that is 30 % ship gets the target 30 %": (
-                blend(target_share=torch.ones_like)
-            ),
+            "the pictures are blended, but the targets are not: a picture that is 30 % ship should get the target "
+            "30 %": (blend(target_share=torch.ones_like)),
             "the targets are blended, the pictures are not": blend(torch.ones_like, itself),
             "in the targets lam and 1 - lam are swapped: both are blended in the same way": blend(
                 target_share=lambda lam: 1 - lam

@@ -102,8 +102,8 @@ def gain_by_error(table, first, second, task):
 
 WRONG = {
     "cifar_stem": [
-        ("left to its default, 3: your code stopped with TypeError", stem_without_default),
-        ("left to its default, 3: your convolution reads 1 channels", stem_grey_default),
+        ("`in_chans` has no default: it should be 3", stem_without_default),
+        ("the default of `in_chans` should be 3; yours is 1", stem_grey_default),
     ],
     "gain_and_cost": [
         ("your code stopped with TypeError", gain_no_missing),

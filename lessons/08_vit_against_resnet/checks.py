@@ -15,6 +15,7 @@ from vit_course.data import normalize
 from vit_course.experiments.probes import (
     COST,
     PAPER_TABLE,
+    SHIFTS,
     accuracy_under_shift,
     gain_and_cost,
     shift,
@@ -154,6 +155,9 @@ class SmallNet(nn.Module):
         ),
         "`model.conv1` has a 7x7 kernel": forgets_to_assign,
         "ask `model.conv1.out_channels` before you replace it": stem(out_channels=64),
+        "`nn.Conv2d` takes the input channels first": lambda model, in_chans=3: stem(
+            in_channels=model.conv1.out_channels, out_channels=in_chans
+        )(model),
         "your convolution has groups=3": stem(groups=3),
         "your convolution reads 3 channels: use `in_chans`": [stem(in_channels=3), cuts_the_old_kernel],
         "the kernel should be 3x3, yours is 5x5": stem(kernel_size=5, padding=2),
@@ -217,6 +221,10 @@ def has_the_convolution(conv: nn.Module, width: int, channels: int, where: str) 
         raise Mistake("`model.conv1` should be one convolution, nn.Conv2d")
     if tuple(weight.shape[2:]) == (7, 7):
         raise Mistake("`model.conv1` has a 7x7 kernel: assign a new nn.Conv2d to it, with kernel_size=3")
+    if weight.shape[0] != width and tuple(weight.shape[:2]) == (channels, width):
+        raise Mistake(
+            "`nn.Conv2d` takes the input channels first, then the output channels; yours are swapped"
+        )
     if weight.shape[0] != width:
         raise Mistake(
             f"{where}your convolution has {weight.shape[0]} output channels, but the next layer expects {width}: "
@@ -360,7 +368,7 @@ def own_stats(pictures):
     return share.mean((0, 2, 3)), share.std((0, 2, 3))
 
 
-def adds_up(model, images, labels, stats, shifts=(0, 1)):
+def adds_up(model, images, labels, stats, shifts=SHIFTS):
     found = {}
     for pixels in shifts:
         images = shift(images, pixels)
@@ -368,7 +376,7 @@ def adds_up(model, images, labels, stats, shifts=(0, 1)):
     return found
 
 
-def blackens_the_pictures(model, images, labels, stats, shifts=(0, 1)):
+def blackens_the_pictures(model, images, labels, stats, shifts=SHIFTS):
     found = {}
     for pixels in shifts:
         found[pixels] = evaluate(model, shift(images, pixels), labels, stats)[0]
@@ -376,18 +384,18 @@ def blackens_the_pictures(model, images, labels, stats, shifts=(0, 1)):
     return found
 
 
-def stops_after_the_first(model, images, labels, stats, shifts=(0, 1)):
+def stops_after_the_first(model, images, labels, stats, shifts=SHIFTS):
     for pixels in shifts:
         return {pixels: evaluate(model, shift(images, pixels), labels, stats)[0]}
 
 
-def compares_with_its_answers(model, images, labels, stats, shifts=(0, 1)):
+def compares_with_its_answers(model, images, labels, stats, shifts=SHIFTS):
     with torch.no_grad():
         said = model.eval()(normalize(images, *stats)).argmax(1)
     return evaluated()(model, images, said, stats, shifts)
 
 
-def right_before(model, images, labels, stats, shifts=(0, 1)):
+def right_before(model, images, labels, stats, shifts=SHIFTS):
     with torch.no_grad():
         right = model.eval()(normalize(images, *stats)).argmax(1) == labels
     return evaluated()(model, images[right], labels[right], stats, shifts)
@@ -398,16 +406,16 @@ def edge_repeated(images, pixels):
     return torch.cat([edge, images], dim=-1)[..., : images.shape[-1]]
 
 
-def difference_to_untouched(model, images, labels, stats, shifts=(0, 1)):
+def difference_to_untouched(model, images, labels, stats, shifts=SHIFTS):
     found = evaluated()(model, images, labels, stats, (0, *shifts))
     return {pixels: found[pixels] - found[0] for pixels in shifts}
 
 
-def as_list(model, images, labels, stats, shifts=(0, 1)):
+def as_list(model, images, labels, stats, shifts=SHIFTS):
     return list(evaluated()(model, images, labels, stats, shifts).values())
 
 
-def by_text(model, images, labels, stats, shifts=(0, 1)):
+def by_text(model, images, labels, stats, shifts=SHIFTS):
     return {str(s): value for s, value in evaluated()(model, images, labels, stats, shifts).items()}
 
 

@@ -399,7 +399,9 @@ exercise(
         ],
         {
             "the layers are multiplied in the wrong order: a new layer reads what the ones before have made, so it "
-            "stands left, `layer @ rollout`": rollout(multiply=lambda layer, before: before @ layer),
+            "stands left, `layer @ rollout`, and the loop begins with the first layer": rollout(
+                multiply=lambda layer, before: before @ layer
+            ),
             "the residual connection is missing: mix each layer half and half with the identity": rollout(
                 mix=lambda a, eye: a
             ),
@@ -416,7 +418,8 @@ exercise(
                 rollout(stronger_half),
                 rollout(strongest_tenth),
             ],
-            "all is 0: a product that begins with zeros stays 0. Begin with the identity, or with layer 1": (
+            "all is 0: a product that begins with zeros stays 0, and `//` makes zeros of fractions. Begin with the "
+            "identity, or with layer 1, and divide with `/`": (
                 lambda attentions, prefix=1: torch.zeros_like(attentions[0][:, 0])
             ),
             "layer 1 is taken as it is: it has a residual connection too: mix it with the identity like the others": (
@@ -828,6 +831,9 @@ exercise(
             ),
             "you keep the highest patches and hide all others; it should be the other way round": hide(
                 swap=True
+            ),
+            "every patch is hidden, whatever `count` is: take the first `count` of each row, `[:, :count]`": hide(
+                take=lambda order, count: order
             ),
             "every picture loses the patches of the first one: each has its own scores": hide_given(
                 lambda scores, rows: scores[:1].expand_as(scores)

@@ -255,8 +255,19 @@ def nothing_if_empty(a, b):
     return difference(a, b) if len(a) and len(b) else (0.0, -inf, inf)
 
 
+SEVERAL = "the ends are -inf and inf where a or b has *one* seed; yours are so for two seeds each, too"
+
+
+@demand({SEVERAL: lambda a, b: (fmean(a) - fmean(b), -inf, inf)})
+def knows_the_spread_of_several_seeds(answer):
+    found = outcome(lambda f, *case: f(*case), answer, ([1.0, 3.0], [7.0, 7.5]))
+    if isinstance(found, tuple | list) and tuple(found[1:]) == (-inf, inf):
+        raise Mistake(SEVERAL)
+
+
 exercise(
     difference,
+    knows_the_spread_of_several_seeds,
     results(
         lambda: [
             ([1.0, 3.0], [7.0, 7.5]),
@@ -265,7 +276,7 @@ exercise(
             ([71.0, 72.25, 73.0, 72.5, 70.0], [81.0, 82.0, 86.0]),
             ([90.12, 90.23, 90.41, 90.4, 90.0, 90.3, 90.1], [88.9, 90.0]),
             ([80.0, 80.0, 80.0], [79.0, 81.0, 82.0, 80.5]),
-            ([1.0, 3.0], [2.0, 2.0, 2.0]),
+            ([1.0, 4.0], [2.5, 2.5, 2.5]),
         ],
         COMPARISONS,
         run=unchanged("a", "b"),

@@ -101,7 +101,7 @@ def needed_by_accumulate(curve, target):
 
 WRONG = {
     "receptive_field": [
-        ("= [(3, 1), (3, 1)] (smaller inputs are right)", field_of_kernels_alone),
+        ("= [(3, 1), (3, 1)] (the cases before are right)", field_of_kernels_alone),
         ("expected 5, you returned 4", field_one_short),
         ("your code stopped with ValueError: not enough values to unpack", field_of_the_first_two),
     ],

@@ -295,8 +295,8 @@ def readable(function: Callable, curve: dict, target: float):
 
 WAVES = {1: 0.1, 2: 0.2, 4: 0.25, 8: 0.3, 16: 0.6, 32: 0.35, 64: 0.4, 128: 0.7}
 RISING_ONLY = (
-    "`np.interp` over the whole curve needs accuracies that only rise; a curve may go down again. Keep the points "
-    "that only rise first"
+    "`np.interp` over the whole curve needs accuracies that only rise; a curve may go down again. First keep only the "
+    "points that rise"
 )
 ANSWERED = "where the smallest number of pictures reaches the target already, that number is the answer"
 

@@ -245,6 +245,8 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
     head = model.head
     if not isinstance(head, nn.Linear):
         raise Mistake(f"`model.head` should be one linear layer, nn.Linear, yours is {type(head).__name__}")
+    if head.weight.shape[0] != num_classes and head.weight.shape == (dim, num_classes):
+        raise Mistake("`nn.Linear` takes the inputs first, then the outputs; yours are swapped")
     if head.weight.shape[0] != num_classes:
         raise Mistake(
             f"the head gives {head.weight.shape[0]} scores for {num_classes} classes: assign a new linear layer to "
@@ -426,7 +428,7 @@ def asks_for_blocks(model, trainable=("head",)):
         "*one* of the parts holds it": freeze_where(lambda n, parts: all(in_part(n, [p]) for p in parts)),
         "the wrong way round": freeze_where(lambda n, parts: not in_part(n, parts)),
         "was fixed before (sin-cos positions)": freeze_and_thaw,
-        "on a module it is an attribute like any other": freeze_modules,
+        "on a module `requires_grad` is an attribute like any other": freeze_modules,
         "parameters of the model itself, in none of its modules": freeze_children,
         "a bias is a parameter too": freeze_where(lambda n, parts: in_part(n, parts) or n.endswith("bias")),
         "should go on learning": freeze_where(lambda n, parts: n.startswith("head")),
@@ -494,10 +496,12 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
             f"{where}: nothing is frozen, but an empty tuple names no part that may learn: freeze all"
         )
     if got == learned:
-        raise Mistake(
-            f"{where}: nothing is frozen. Set `requires_grad` of the *parameters*: on a module it is an attribute like "
-            "any other, and `model.eval()` freezes nothing"
-        )
+        why = "is a line that sets `requires_grad` to False reached? Look at its condition, and at a `return` before it"
+        if any("requires_grad" in vars(part) for part in model.modules()):
+            why = "on a module `requires_grad` is an attribute like any other: set that of its *parameters*"
+        elif not model.training:
+            why = "`model.eval()` freezes nothing: set `requires_grad` of the parameters to False"
+        raise Mistake(f"{where}: nothing is frozen: {why}")
     if got == learned - want:
         raise Mistake(f"{where}: the wrong way round: the named parts go on learning, all others stop")
     if not got and len(parts) > 1:
@@ -510,26 +514,26 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
             "beginning of its name"
         )
     if extra := sorted(got - want):
-        raise Mistake(f"{where}: {extra[0]} still learns: {why_free(extra, parts)}")
+        raise Mistake(f"{where}: {extra[0]} still learns: {why_free(set(extra), learned - want, parts)}")
     raise Mistake(
         f"{where}: {min(want - got)} is frozen, but it belongs to a named part and should go on learning"
     )
 
 
-def why_free(extra: list[str], parts) -> str:
-    """Guess why parameters still learn."""
+def why_free(extra: set[str], others: set[str], parts) -> str:
+    """Say why parameters still learn; `others` are all that should be frozen."""
     if "blocks.1" in parts and all(name.startswith("blocks.1") for name in extra):
         return "the dot counts: 'blocks.1' is not 'blocks.11'"
     if "blocks.1" in parts and all(name.startswith("blocks.") for name in extra):
         return "'blocks.1' names one block, not all: compare the whole part, not its first piece"
     if all(any(part in name for part in parts) for name in extra):
         return "look at the *beginning* of the name, not anywhere in it"
-    if all("." not in name for name in extra):
+    if extra == {name for name in others if "." not in name}:
         return (
             "`cls_token` and `pos_embed` are parameters of the model itself, in none of its modules; use "
             "`model.named_parameters()`"
         )
-    if all(name.endswith("bias") for name in extra):
+    if extra == {name for name in others if name.endswith("bias")}:
         return "a bias is a parameter too"
     return "it belongs to no named part"
 
@@ -553,6 +557,11 @@ def complains_then(model, trainable=("head",)):
     freeze_where(in_part, lambda model, parts: None)(model, trainable)
     known_parts(model, trainable)
     return model
+
+
+def looks_at_the_last(model, trainable=("head",)):
+    known_parts(model, trainable[-1:])
+    return freeze_where(in_part, lambda *_: None)(model, trainable)
 
 
 LATE = "for an unknown part your code freezes first and complains then: look at the names first"
@@ -580,6 +589,12 @@ exercise(
     *(
         refused(f"with trainable=('head', {part!r}) {why}", (("head", part),), LATE, *known)
         for why, (part, *known) in UNKNOWN.items()
+    ),
+    refused(
+        "with trainable=('heads', 'head') the model has no part 'heads'",
+        (("heads", "head"),),
+        LATE,
+        looks_at_the_last,
     ),
     refuses(
         (nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3, affine=False)), ("1",)),

@@ -202,7 +202,11 @@ def corrupted_by(
     if corrupted.shape != tokens.shape:
         raise Mistake(
             f"{where}the corrupted tokens should be {tuple(tokens.shape)}, yours are {tuple(corrupted.shape)}"
-            + (": nothing is removed, masked patches keep their place" if corrupted.ndim == 3 else "")
+            + (
+                ": nothing is removed, masked patches keep their place"
+                if corrupted.shape[1:2] != tokens.shape[1:2]
+                else ""
+            )
         )
     if chosen.shape != tokens.shape[:2]:
         raise Mistake(
@@ -230,6 +234,12 @@ def demand_places(chosen: Tensor, wanted: int, where: str, verb: str, count_hint
             f"{where}you {verb} {int(counts[0])} patches of a picture, and it should be {wanted}{hint}"
         )
     span = f"{int(counts.min())} to {int(counts.max())}"
+    down = chosen.sum(dim=0)
+    if (down == down[0]).all():
+        raise Mistake(
+            f"you {verb} {span} patches of a picture, but each place equally often: your random order runs over the "
+            "pictures; `argsort` along the patches, dim=1"
+        )
     if counts.max() <= wanted:
         raise Mistake(
             f"you {verb} {span} patches of a picture, and it should be {wanted} in each: some are drawn twice. Take "
@@ -277,6 +287,8 @@ def demand_shares(masked_share: float, swapped_share: float, tolerance: float, w
     shares = torch.tensor([masked_share, swapped_share, 1 - masked_share - swapped_share])
     if (shares - torch.tensor([0.8, 0.1, 0.1])).abs().max() <= tolerance:
         return
+    if masked_share == 0:
+        raise Mistake(f"{where}no corrupted patch becomes the mask token: 80 % should")
     known, message = min(FATES, key=lambda fate: float((torch.tensor(fate[0]) - shares).abs().max()))
     if message and (torch.tensor(known) - shares).abs().max() <= 0.025:
         raise Mistake(where + message)
@@ -305,7 +317,7 @@ def demand_replacements(corrupted: Tensor, tokens: Tensor, swapped: Tensor, wher
 
 def demand_pattern(is_mask: Tensor, chosen: Tensor) -> None:
     """Demand that every patch meets a fate of its own."""
-    if not chosen.all() or chosen.shape[1] < 10 or is_mask.all():
+    if not chosen.all() or chosen.shape[1] < 10 or is_mask.all() or not is_mask.any():
         return
     if (is_mask == is_mask[0]).all():
         raise Mistake(
@@ -343,9 +355,10 @@ def demand_partners(corrupted: Tensor, tokens: Tensor, swapped: Tensor, chosen: 
         )
     missing = sorted(set(range(1, count)) - set(offsets.tolist()))
     if len(missing) == 1 and len(offsets) > 12 * count:
+        places = f"{missing[0]} place{'s' * (missing[0] > 1)}"
         raise Mistake(
-            f"no patch is ever replaced by the one {missing[0]} places further on (counted modulo {count}): all other "
-            "patches are equally likely. `torch.randint(low, high)` never gives high itself"
+            f"no patch is ever replaced by the one {places} further on (counted modulo {count}): all other patches "
+            "are equally likely. `torch.randint(low, high)` begins with low, and never gives high itself"
         )
     if missing and len(offsets) > 12 * count:
         raise Mistake("the other patch comes from a few distances only: all other patches are equally likely")
@@ -367,11 +380,15 @@ KNOWN = {
     "no corrupted patch becomes another patch": corrupt_by(meet=lambda c: fates(c, 0.8, 0.0)),
     "it should be the other way round": corrupt_by(meet=lambda c: fates(c)[::-1]),
     "it should be 80, 10 and 10": corrupt_by(meet=lambda c: fates(c, 0.5, 0.25)),
+    "no corrupted patch becomes the mask token": corrupt_by(meet=lambda c: fates(c, 0.0, 0.1)),
     "corrupted already": reads_late,
     "partly corrupted already": reads_as_it_goes,
     "sometimes the patch itself": partner(lambda c: torch.randint(0, c.shape[1], c.shape)),
     "another number of patches in each picture": corrupt_by(lambda b, n, share: torch.rand(b, n) < share),
     "some are drawn twice": corrupt_by(with_repeats),
+    "your random order runs over the pictures": corrupt_by(
+        lambda b, n, share: torch.rand(b, n).argsort(0) < round(share * n)
+    ),
     "round, do not cut off": counting(int),
     "do not always round up": counting(math.ceil),
     "not the part that stays": corrupt_by(lambda b, n, share: some(b, n, 1 - share)),
@@ -387,7 +404,7 @@ KNOWN = {
     "always at the same distance": corrupt_by(swap=lambda tokens: tokens.roll(-1, 1)),
     "the same other patch in every picture": partner(lambda c: torch.arange(c.shape[1]).flip(0)),
     "at the same distance for all patches": partner(step(1, each=False)),
-    "never gives high itself": partner(step(0, lambda count: count - 1)),
+    "and never gives high itself": partner(step(0, lambda count: count - 1)),
     "from a few distances only": partner(step(0, lambda count: 2, scale=2)),
     "always a corrupted one": partner(among(lambda chosen: chosen.float())),
     "always one that is not corrupted": partner(among(lambda chosen: 1 - chosen.float())),
@@ -412,8 +429,8 @@ KNOWN = {
 @demand(KNOWN)
 def corrupts_as_bert_does(answer):
     for batch, count, dim, share in [
-        (60, 10, 2, 0.3),
-        (120, 30, 2, 1.0),
+        (60, 10, 3, 0.3),
+        (120, 30, 3, 1.0),
         (3, 6, 3, 0.3),
         (5, 7, 3, 0.3),
         (20, 12, 4, 0.15),
@@ -551,8 +568,9 @@ def kept_by(answer, tokens: Tensor, share: float, where: str) -> tuple[Tensor, T
             f"{where}you return {count} tokens of each picture, hidden ones too: the encoder should not get them at "
             f"all, so `visible` is (B, K, D) with K = {kept}"
         )
+    marked = restore.shape == (batch, count) and restore.unique().numel() == 2 < count
     if restore.dtype == torch.bool or (
-        restore.shape == (batch, count) and restore.unique().numel() == 2 < count
+        marked and len(set((restore == restore.max()).sum(dim=1).tolist())) == 1
     ):
         raise Mistake(
             "`restore` should hold places, whole numbers from 0 to N - 1; yours tells only which patches are visible"
@@ -602,7 +620,8 @@ def demand_kept(visible: Tensor, tokens: Tensor, kept: int, where: str, share: f
         raise Mistake("a visible token comes from another picture of the batch: each picture keeps its own")
     if any(len(row.unique()) < kept for row in names):
         raise Mistake(
-            f"{where}a patch is visible twice: draw without repeats, the first ones of a random order"
+            f"{where}a patch is visible twice: draw without repeats, the first ones of a random order for each "
+            "picture, dim=1"
         )
 
 
@@ -842,13 +861,13 @@ def squared(logits, classes, chosen):
 
 
 def as_scalar(function, *inputs):
-    """Return the loss with an axis of its own, so that its axis and its type are looked at first."""
+    """Return the loss, and refuse a plain number, and one number in an axis."""
     loss = function(*inputs)
     if isinstance(loss, float):
         raise Mistake("return the loss as a tensor: a plain number (`.item()`, `float`) has no gradient")
     if isinstance(loss, Tensor) and loss.shape == (1,):
         raise Mistake("return a scalar, a tensor of shape (): yours has the shape (1,)")
-    return loss.reshape(1) if isinstance(loss, Tensor) and loss.ndim == 0 else loss
+    return loss
 
 
 def loss_cases():

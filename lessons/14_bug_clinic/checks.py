@@ -644,7 +644,7 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
             groups_of(with_params(lambda params: [p.detach().clone() for p in params])),
             groups_of(with_params(lambda params: copy.deepcopy(params))),
         ],
-        "in no groups": groups_of(lambda groups, model: groups[:1]),
+        "in no group": groups_of(lambda groups, model: groups[:1]),
         "is listed 2 times": [
             groups_of(repeats_all),
             lambda model, decay: [
@@ -671,7 +671,7 @@ def puts_each_parameter_in_one_group(answer):
         for name, count in places.items():
             if not count:
                 raise Mistake(
-                    f"{name} of {described} is in no groups: every parameter belongs in exactly one; one in none is "
+                    f"{name} of {described} is in no group: every parameter belongs in exactly one; one in none is "
                     "never trained"
                 )
             if count > 1:
@@ -830,6 +830,11 @@ def demand_whole(targets: Tensor) -> None:
         "some targets sum to 1.75": blend_with(other=lambda share: 1.0),
         "some targets sum to 0.75": larger_of_both,
         f"{NAMED}the target names the picture alone": blend_with(targets=lambda y, partners, share: y),
+        f"{NAMED}with share = 0.75 a picture keeps 0.25 of itself": blend_with(
+            lambda s: 1 - s,
+            lambda s: s,
+            targets=lambda y, partners, share: share * y + (1 - share) * partners,
+        ),
         f"{NAMED}the shares of the target are swapped": blend_with(
             targets=lambda y, partners, share: (1 - share) * y + share * partners
         ),
@@ -858,7 +863,13 @@ def targets_say_what_is_seen(answer):
             if near(said, targets):
                 raise Mistake(f"{NAMED}the target names the picture alone, and not its partner")
             mixed = said.diagonal() < 1  # a picture may be its own partner
-            if near(seen.diagonal()[mixed], 1 - said.diagonal()[mixed]):
+            swapped = torch.where(mixed[:, None], (said > 0).to(said) - said, said)
+            if near(seen, swapped) and near(said.diagonal()[mixed], torch.tensor(share)):
+                kept = f"{1 - share:.2g}"
+                raise Mistake(
+                    f"{NAMED}with share = {share} a picture keeps {kept} of itself: it should keep `share`"
+                )
+            if near(seen, swapped):
                 raise Mistake(
                     f"{NAMED}the shares of the target are swapped: they should be those of the picture"
                 )

@@ -56,6 +56,10 @@ def norms_queries_alone(q, k, v, q_scale, k_scale, eps=1e-6):
     return usual(q, q_scale, eps), k, v
 
 
+def norms_keys_alone(q, k, v, q_scale, k_scale, eps=1e-6):
+    return q, usual(k, k_scale, eps), v
+
+
 def swaps_the_scales(q, k, v, q_scale, k_scale, eps=1e-6):
     return qk_norm(q, k, v, k_scale, q_scale, eps)
 
@@ -129,6 +133,7 @@ exercise(
             ],
             "the values are missing: return queries, keys and values": lambda *given: qk_norm(*given)[:2],
             "the keys are not normalised: a score grows with both": norms_queries_alone,
+            "the queries are not normalised: a score grows with both": norms_keys_alone,
             "you also divide by sqrt(d): attention does that afterwards, after the norm": norming(
                 usual, after=lambda q: q * q.shape[-1] ** -0.5
             ),
@@ -171,8 +176,13 @@ def triple(answer: Callable, inputs: tuple, *options) -> tuple[Tensor, Tensor, T
     where = f"with q, k, v of shape {tuple(inputs[0].shape)} and a grid of {options[0]}"
     if isinstance(got, Exception):
         raise stopped(got, f"{where}, ")
-    if not isinstance(got, tuple | list) or len(got) != 3 or not all(isinstance(x, Tensor) for x in got):
-        raise Mistake(f"{where}: return three tensors, queries, keys and values")
+    kinds = [type(x).__name__ for x in got] if isinstance(got, tuple | list) else [type(got).__name__]
+    if len(kinds) != 3 or not all(isinstance(x, Tensor) for x in got):
+        raise Mistake(f"{where}: return three tensors, queries, keys and values; yours: {', '.join(kinds)}")
+    if not all(x.isfinite().all() for x in got):
+        raise Mistake(
+            f"{where}: your results hold nan or infinity: look for a division by 0, or a negative base"
+        )
     for name, mine, given in zip("qkv", got, inputs, strict=True):
         if mine.shape != given.shape:
             raise Mistake(f"{where}: {name} should stay {tuple(given.shape)}, yours is {tuple(mine.shape)}")
@@ -293,8 +303,8 @@ def any_number_of_tokens(q, k, v, grid_size, num_prefix_tokens=1, temperature=10
         "the values are turned too: only queries and keys meet in a score": rotating(
             apply=lambda q, k, v, t: (turn(q, t), turn(k, t), turn(v, t))
         ),
-        "with num_prefix_tokens = 1, one of the 1 in front is turned": turns_cls,
-        "with num_prefix_tokens = 2, one of the 2 in front is turned": angles_behind_patches,
+        "with num_prefix_tokens = 1, the token in front is turned": turns_cls,
+        "with num_prefix_tokens = 2, one of the 2 tokens in front is turned": angles_behind_patches,
     }
 )
 def leaves_values_and_prefix(answer):
@@ -305,25 +315,35 @@ def leaves_values_and_prefix(answer):
     for prefix in (1, 2):
         inputs = tuple(qkv(1, 2, 6 + prefix, 8))
         for mine, given in zip(triple(answer, inputs, GRID, prefix), inputs, strict=True):
-            if not same(mine[:, :, :prefix], given[:, :, :prefix]):
+            if prefix == 1 and not any(same(mine[:, :, i], given[:, :, i]) for i in (0, 1)):
                 raise Mistake(
-                    f"with num_prefix_tokens = {prefix}, one of the {prefix} in front is turned, but they have no "
-                    "place: leave them as they are, and let the angles of the patches begin behind all of them"
+                    "with the angle 0 (the patch in row 0 and column 0, and CLS) a point (a, b) stays where it is, "
+                    "for cos 0 = 1 and sin 0 = 0; yours moves: look at the signs"
+                )
+            if not same(mine[:, :, :prefix], given[:, :, :prefix]):
+                turned = "the token in front" if prefix == 1 else f"one of the {prefix} tokens in front"
+                raise Mistake(
+                    f"with num_prefix_tokens = {prefix}, {turned} is turned, but it has no place: leave it as it is, "
+                    "and let the angles of the patches begin behind all of them"
                 )
 
 
 @demand(
     {
+        "return queries, keys and values, in this order": lambda *case: rope_2d(*case)[::-1],
         "a rotation keeps the length": [
             rotating(apply=lambda q, k, v, t: (forgets_the_sign(q, t), forgets_the_sign(k, t), v)),
             rotating(apply=lambda q, k, v, t: (mixes_up_the_terms(q, t), mixes_up_the_terms(k, t), v)),
             adds_places,
-        ]
+        ],
     }
 )
 def keeps_lengths(answer):
     inputs = tuple(qkv(1, 2, 7, 8, torch.double))
-    for name, mine, given in zip(("query", "key"), triple(answer, inputs, GRID), inputs, strict=False):
+    results = triple(answer, inputs, GRID)
+    if same(results[0], inputs[2]) and not same(results[2], inputs[2]):
+        raise Mistake("your first result is v: return queries, keys and values, in this order")
+    for name, mine, given in zip(("query", "key"), results, inputs, strict=False):
         if not same(mine.norm(dim=-1), given.norm(dim=-1)):
             raise Mistake(
                 f"a rotation keeps the length of every {name}, yours changes it: a point (a, b) becomes "
@@ -339,6 +359,8 @@ def keeps_lengths(answer):
             angles=lambda r, c, w: torch.cat([r * w, 0 * c * w], dim=1)
         ),
         "only the queries are turned": rotating(apply=lambda q, k, v, t: (turn(q, t), k, v)),
+        "only the keys are turned": rotating(apply=lambda q, k, v, t: (q, turn(k, t), v)),
+        "no patch is turned at all": rotating(apply=lambda q, k, v, t: (q, k, v)),
         "patches are numbered along the list": rotating(along_the_list),
         "your places fit another grid": [rotating(swapped_grid), rotating(down_first)],
     }
@@ -348,8 +370,11 @@ def knows_rows_and_columns(answer):
     still = torch.eye(8, dtype=torch.double)
     if not same(turned[0, 0], still):
         raise Mistake("the patch in row 0 and column 0 is turned: rows and columns count from 0")
-    if same(keys[1, 2], still) and not same(turned[1, 2], still):
-        raise Mistake("only the queries are turned: the offset appears when both are")
+    one, other = (not same(x[1, 2], still) for x in (turned, keys))
+    if one != other:
+        raise Mistake(f"only the {'queries' if one else 'keys'} are turned: the offset appears when both are")
+    if same(turned, still.expand_as(turned)):
+        raise Mistake("no patch is turned at all: are your frequencies, or your angles, 0?")
     if same(turned[1, 0], turned[0, 1].matrix_power(3)) and not same(turned[0, 1], still):
         raise Mistake(
             "patches are numbered along the list: a patch has a row and a column, with pairs of their own"
@@ -424,7 +449,7 @@ def turns_by_its_frequencies(answer):
             found, right = (", ".join(f"{x:.3g}" for x in angles.tolist()) for angles in (steps, wanted))
             raise Mistake(
                 f"the angles of one step {what} should be {right}, and 0 for the {count} pairs of the other axis, with "
-                f"d = {dim}: rows and columns have the same frequencies. Yours: {found}"
+                f"d = {dim}. Yours, in another order and without whole turns: {found}"
             )
 
 
@@ -531,11 +556,13 @@ exercise(
             "the softmax runs over the pictures of the batch: it runs over the patches of one": reading(
                 lambda scores: scores.softmax(0)
             ),
-            "the softmax runs over the heads: it runs over the patches, in each head": reading(
+            "the softmax runs over the heads: it should run over the patches, in each head": reading(
                 lambda scores: scores.softmax(1)
             ),
             "the scores are not divided by sqrt(d)": reading(scale=lambda d: 1.0),
-            "the scores are divided by d: by its root": reading(scale=lambda d: 1 / d),
+            "the scores are divided by d: they should be divided by its root, sqrt(d)": reading(
+                scale=lambda d: 1 / d
+            ),
             "you take the largest score alone: a softmax gives every patch a share": reading(
                 lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)
             ),

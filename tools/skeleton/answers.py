@@ -19,7 +19,7 @@ def in_a_loop(values):
 
 
 WRONG = {
-    "mean_square_of_SLUG": [("smaller inputs are right", of_the_first_alone)],
+    "mean_square_of_SLUG": [("the cases before are right", of_the_first_alone)],
 }
 RIGHT = {
     "mean_square_of_SLUG": [with_numpy, in_a_loop],

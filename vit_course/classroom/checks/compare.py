@@ -12,14 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain import explain
-from vit_course.classroom.checks.explain.defaults import demand_defaults
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.explain.probes import options_without_effect, varies
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.explain.values import agree
 from vit_course.classroom.checks.outcome import (
     Mistake,
-    WrongShape,
+    WrongWeight,
     build,
     copy,
     first_of,
@@ -78,14 +77,19 @@ def compare(
     for mistaken, message in mistakes:
         if explains(mistaken, run, cases, got, want):
             raise Mistake(message)
-    first, (reason, named) = wrong[0], explain(trial, mistakes)
+    first = next((i for i in wrong if not agree(got[i], want[i])), wrong[0])
+    reason, named = explain(trial, mistakes)
     where = (
         (f"{reason}\n" if reason else "")
         + f"on {describe(reference, cases[first])}"
-        + (" (smaller inputs are right)" if first else "")
+        + (" (the cases before are right)" if first and first == wrong[0] else "")
     )
     if isinstance(got[first], Exception):
         raise Mistake(f"{where}, your code stopped with {explain_error(got[first])}", named)
+    if got[first] is None and any(w is None for w in want):
+        raise Mistake(
+            f"{where}: you return None, which has a meaning here; expected {want[first]!r:.300}", named
+        )
     raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}", named)
 
 
@@ -105,11 +109,14 @@ def explains(mistaken: Callable, run: Callable, cases: Sequence, got: list, want
     """Tell whether a known mistake gives what the answer gave wherever the answer gave anything."""
     seen = False
     for case, mine, right in zip(cases, got, want, strict=True):
-        if isinstance(mine, Exception):
-            continue
         try:
             theirs = run(mistaken, *copy(case))
-        except Exception:
+        except Exception as error:
+            theirs = error
+        stops = [isinstance(result, Exception) for result in (mine, theirs)]
+        if all(stops):
+            continue
+        if any(stops):
             return False
         parts = mine if isinstance(mine, tuple | list) else [mine]
         typed = any(isinstance(part, Tensor) for part in parts)  # else -300.0 is -300
@@ -150,9 +157,10 @@ def compare_modules(
         finished = spread_weights(reference(**options))
         if module_class is reference:
             return finished
+        made = build(module_class, **options)
         try:
-            return (prepare or same_weights)(build(module_class, **options), finished)
-        except WrongShape as wrong:
+            return (prepare or same_weights)(made, finished)
+        except WrongWeight as wrong:
             ignored = options_without_effect(module_class, reference, options, wrong.weight)
             raise Mistake(f"{wrong}{ignored} (built with {named_options(options)})") from None
 
@@ -160,9 +168,6 @@ def compare_modules(
         return ready(module_class, options).eval()(*inputs)
 
     compare(answer, reference, cases, mistakes, run, ready=ready)
-    demand_defaults(
-        answer, reference
-    )  # before training: another default of a rate would look like another mistake
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()

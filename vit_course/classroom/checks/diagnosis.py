@@ -57,8 +57,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     limit = TimeLimit()
     try:
         with untouched(), limit:
+            demand_defaults(answer, task.reference)  # another default could look like another mistake
             task.verify(answer)
-            demand_defaults(answer, task.reference)
     except Unfinished:
         return Verdict("unfinished", "the lesson goes on with the finished version", task)
     except BaseException as error:  # whatever an answer does, a check never raises

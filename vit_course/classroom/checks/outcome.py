@@ -23,15 +23,15 @@ class Mistake(Exception):
         self.named = named
 
 
-class WrongShape(Mistake):
-    """A weight has another shape than the docstring asks for.
+class WrongWeight(Mistake):
+    """A weight has another shape than the docstring asks for, or should not be there, with these options.
 
     Attributes:
         weight: its name.
     """
 
-    def __init__(self, weight: str, want: torch.Size, got: torch.Size):
-        super().__init__(f"{weight} should be {tuple(want)}, yours is {tuple(got)}")
+    def __init__(self, words: str, weight: str):
+        super().__init__(words)
         self.weight = weight
 
 
@@ -78,8 +78,8 @@ def build(answer: type, **options) -> nn.Module:
     except Exception as error:
         if "before Module.__init__() call" in str(error):
             raise Mistake(
-                "`super().__init__()` is missing: it is the first line of `__init__`, and without it a module cannot "
-                "keep its layers"
+                "`super().__init__()` is missing, or comes too late: it is the first line of `__init__`, and without "
+                "it a module cannot keep its layers"
             ) from error
         raise not_built(error, f" with {named_options(options)}") from error
     if not isinstance(module, nn.Module):
@@ -108,10 +108,11 @@ def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
             "the docstring fixes the names so that trained weights can be loaded"
         )
     if extra := [name for name in mine if name not in theirs]:
-        raise Mistake(f"your module has weights that should not be there: {', '.join(extra)}")
+        raise WrongWeight(f"your module has weights that should not be there: {', '.join(extra)}", extra[0])
     for name, value in theirs.items():
         if mine[name].shape != value.shape:
-            raise WrongShape(name, value.shape, mine[name].shape)
+            words = f"{name} should be {tuple(value.shape)}, yours is {tuple(mine[name].shape)}"
+            raise WrongWeight(words, name)
     answer.load_state_dict(theirs)
     return answer
 

@@ -29,7 +29,7 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
         if not isinstance(got, tuple | list) or len(got) != len(want):
             return f"{len(want)} values were expected, {want!r:.300}; you returned {got!r:.300}"
         parts = [
-            "it is None" if g is None and w is not None else difference(g, w, same_dtype)
+            missing(w) if g is None and w is not None else difference(g, w, same_dtype)
             for g, w in zip(got, want, strict=True)
         ]
         return next((f"value {i + 1} of {len(want)}: {part}" for i, part in enumerate(parts) if part), "")
@@ -41,7 +41,14 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
         same = got == want or (got != got and want != want)  # two NaN are one result
         close = same or abs(got - want) <= 1e-5 + 1e-4 * abs(want) < float("inf")
         return "" if close else "expected {}, you returned {}".format(*apart(want, got))
+    if isinstance(got, Tensor) and isinstance(want, int | float):
+        return f"a number was expected, you returned a tensor of shape {tuple(got.shape)}"
     return "" if type(got) is type(want) and got == want else f"expected {want!r}, you returned {got!r:.300}"
+
+
+def missing(want: Any) -> str:
+    """Say that a value is None, and which one is wanted if it is no tensor."""
+    return "it is None" if isinstance(want, Tensor) else f"it is None, expected {want!r:.60}"
 
 
 def tensor_difference(got: Any, want: Tensor, same_dtype: bool) -> str:

@@ -160,7 +160,7 @@ def unreadable(weights: Tensor) -> str:
     if (weights < 0).any():
         return "a weight is below 0"
     if (weights == 0).any():
-        return f"{(weights == 0).double().mean().item():.0%} of the weights are 0, and so these tokens are not seen"
+        return f"{int((weights == 0).sum())} of {weights.numel()} weights are 0, and so these tokens are not seen"
     return "weights are nan or infinite" if not weights.isfinite().all() else "all weights are alike"
 
 
@@ -228,7 +228,7 @@ def what_decays(patient: Patient) -> Finding:
     names = [name for name, p in patient.named_parameters() if id(p) in decayed - layers]
     missing = len(layers - decayed)
     measured = ", ".join(names) or "nothing"
-    measured += f"; {missing} of {len(layers)} matrices do not" if missing else ""
+    measured += f"; {missing} of {len(layers)} matrices do not decay" if missing else ""
     return Finding("decays without being a matrix", measured, "nothing", not names and not missing)
 
 

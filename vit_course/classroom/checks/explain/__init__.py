@@ -10,7 +10,6 @@ from functools import partial
 from numbers import Real
 from time import thread_time
 
-from vit_course.classroom.checks.explain.defaults import other_default
 from vit_course.classroom.checks.explain.errors import (
     cause_of_error,
     refused_by_the_course,
@@ -28,9 +27,6 @@ from vit_course.classroom.checks.explain.probes import (
     unused_weights,
 )
 from vit_course.classroom.checks.explain.results import SURE, VAGUE, in_results, part
-from vit_course.classroom.checks.explain.terms import (
-    listed,
-)
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.explain.values import agree, as_tensor, wrong_kind
 
@@ -50,7 +46,6 @@ def explain(trial: Trial, mistakes: Sequence[tuple[Callable, str]] = ()) -> tupl
         mistakes: known mistakes, none of which explains it alone.
     """
     looks = (
-        other_default,
         refuses_what_is_allowed,
         values_swapped,
         entries_reordered,
@@ -127,5 +122,6 @@ def values_swapped(trial: Trial) -> str:
         return ""
     for order in itertools.permutations(range(n)):
         if all(agree(got, [want[k] for k in order]) for got, want in zip(trial.got, trial.want, strict=True)):
-            return f"your values stand in another order: you return the values {listed(str(k + 1) for k in order)}"
+            named = ", then ".join(f"result {k + 1}" for k in order)
+            return f"your results stand in another order: you return {named}"
     return ""

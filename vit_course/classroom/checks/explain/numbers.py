@@ -13,6 +13,8 @@ from vit_course.classroom.checks.explain.values import Result, Slip, argument, f
 
 def undefined(given: list[Result]) -> str:
     """Notice nan and infinity."""
+    if any(r.got.shape != r.want.shape for r in given):
+        return ""
     if all(r.right or (not r.got.isfinite().all() and r.want.isfinite().all()) for r in given):
         return (
             "some of your numbers are nan or infinite: look for a division by 0, an overflow, a negative root"
@@ -29,7 +31,7 @@ def constant(given: list[Result]) -> str:
     )
     if len(mine) > 2 or len(wanted) < 4 or sum(r.got.numel() for r in given) < 4:
         return ""
-    return f"every number is {' or '.join(f'{x:.4g}' for x in mine.tolist())}, whatever is given"
+    return f"every number is {' or '.join(f'{x:.4g}' for x in mine.tolist())} in all cases"
 
 
 def left_as_they_were(given: list[Result]) -> str:
@@ -171,6 +173,9 @@ def other_function(given: list[Result]) -> str:
         ("the numbers should be cut off to 0...1", lambda x: x.clamp(0, 1)),
         ("the numbers should be rounded to whole ones", torch.round),
     ]
+    wrong = [r for r in given if not r.right]
+    if all(same(-r.want, r.got) for r in wrong):
+        return "where they are wrong, your numbers have the other sign"
     names = axis_names(given)
     return (
         first_fit(given, done)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain.terms import SIDES, argument_axes, calling, listed, signature
 from vit_course.classroom.checks.explain.trial import Trial
-from vit_course.classroom.checks.explain.values import same
+from vit_course.classroom.checks.explain.values import as_tensor, same
 from vit_course.classroom.checks.outcome import Unfinished, copy, first_of, is_float, outcome
 from vit_course.classroom.checks.words import argument_names, difference
 
@@ -19,10 +19,10 @@ def varies(trial: Trial) -> str:
     """Notice an answer whose second result on the same input is another, while that of the finished version is not."""
     try:
         i = trial.wrong[0]
-        stopped = isinstance(trial.got[i], Exception) or isinstance(
-            again := second(trial, trial.answer, i), Exception
-        )
-        if stopped or not difference(again, trial.got[i], same_dtype=False):
+        if not same_kind(trial.got[i], trial.want[i]):
+            return ""
+        again = second(trial, trial.answer, i)
+        if isinstance(again, Exception) or not difference(again, trial.got[i], same_dtype=False):
             return ""
         if difference(second(trial, trial.reference, i), trial.want[i], same_dtype=False):
             return ""
@@ -36,6 +36,15 @@ def varies(trial: Trial) -> str:
     )
 
 
+def same_kind(got: Any, want: Any) -> bool:
+    """Tell whether tensors or numbers were returned where they are wanted: two modules are never the same."""
+    if isinstance(want, tuple | list):
+        parts = isinstance(got, tuple | list) and len(got) == len(want)
+        return parts and all(same_kind(g, w) for g, w in zip(got, want, strict=True))
+    kinds = (Tensor, Real) if isinstance(want, Tensor | Real) else type(want)
+    return isinstance(got, kinds)
+
+
 def second(trial: Trial, function: Callable, i: int) -> Any:
     """Return the result of a second call on a case: of one module, where a class is the answer."""
     if trial.ready is None:
@@ -47,7 +56,7 @@ def second(trial: Trial, function: Callable, i: int) -> Any:
 
 def unused_arguments(trial: Trial) -> str:
     """Name the arguments that never change the result, though they change the wanted one."""
-    if any(isinstance(trial.got[i], Exception) for i in trial.wrong):
+    if any(isinstance(trial.got[i], Exception) for i in trial.wrong) or all_undefined(trial):
         return ""
     numbers = {float(value) for value in trial.got if isinstance(value, Real)}
     if numbers and len(numbers) < 3:  # a yes or no may stay by chance, whatever changes
@@ -68,6 +77,12 @@ def unused_arguments(trial: Trial) -> str:
 
     unused = listed(f"`{name}`" for name in names if explains(name) and unchanged_by(trial, name, tried))
     return f"your result does not change with {unused}, but it should" if unused else ""
+
+
+def all_undefined(trial: Trial) -> bool:
+    """Tell whether no wrong result has a finite number: such results change with nothing."""
+    found = [as_tensor(first_of(trial.got[i])) for i in trial.wrong]
+    return all(numbers is not None and not numbers.isfinite().any() for numbers in found)
 
 
 def unchanged_by(trial: Trial, name: str, tried: Sequence[int]) -> bool:
@@ -141,7 +156,11 @@ def options_without_effect(answer: type, reference: type, options: dict, weight:
             continue
         if shape(answer, **others) == shape(answer):
             ignored.append(f"`{name}`")
-    return f": {listed(ignored)} should change it, and does not" if ignored else ""
+    return (
+        f": {listed(ignored)} should change it, and {'do' if len(ignored) > 1 else 'does'} not"
+        if ignored
+        else ""
+    )
 
 
 def unused_weights(trial: Trial) -> str:

@@ -81,6 +81,8 @@ exercise(
             ((32, 48), 8),
             ((20, 36), (5, 4)),
             ((8, 12), (4, 6)),
+            (7, 7),
+            ((6, 4), (6, 2)),
         ],
         {
             "you count the patches along one side only: the grid has rows *and* columns": one_side,
@@ -146,6 +148,20 @@ def takes_one_image(images, patch_size):
     return patchify(images[None] if images.ndim == 3 else images, patch_size)
 
 
+def through_float32(images, patch_size):
+    return patchify(images.float(), patch_size).to(images.dtype)
+
+
+@demand({"are not those that were given": through_float32})
+def keeps_every_digit(answer):
+    for images in (torch.rand(1, 2, 4, 6, dtype=torch.float64), 2**40 + counting(1, 2, 4, 6).long()):
+        if not torch.equal(answer(images, 2), patchify(images, 2)):
+            raise Mistake(
+                f"right up to rounding, but numbers of {images.dtype} are not those that were given: pixels are moved, "
+                "not computed with; leave out `.float()`"
+            )
+
+
 SPLIT = (
     "you split {0} as (P, {1}): a patch then collects pixels from all over the image. Neighbouring pixels belong "
     "together: {0} = ({1}, P), with P inside"
@@ -206,6 +222,7 @@ exercise(
     ),
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a rest of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
+    keeps_every_digit,
 )
 
 # -- unpatchify
@@ -358,6 +375,16 @@ def makes_images_fit(self, images):
     return self.proj(x).flatten(2).transpose(1, 2)
 
 
+def counts_pixels(self, images):
+    if (
+        images.ndim != 4
+        or images.shape[1] != self.proj.in_channels
+        or images[0, 0].numel() != math.prod(self.img_size)
+    ):
+        raise ValueError(tuple(images.shape))
+    return self.proj(images).flatten(2).transpose(1, 2)
+
+
 def checks_the_size_alone(self, images):
     check_images(images, img_size=self.img_size)
     return self.proj(images).flatten(2).transpose(1, 2)
@@ -433,13 +460,18 @@ def takes_arguments_by_place(answer):
 
 @demand(
     {
-        "it accepts images of shape": embed(makes_images_fit),
+        "it accepts images of shape": [embed(makes_images_fit), embed(counts_pixels)],
         "The docstring promises a ValueError": embed(checks_the_size_alone),
     }
 )
 def refuses_other_images(answer):
     module = build(answer, **options((8, 12), 4, 3, 10))
-    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
+    for bad in (
+        torch.rand(2, 3, 8, 8),
+        torch.rand(2, 3, 12, 8),
+        torch.rand(2, 1, 8, 12),
+        torch.rand(3, 8, 12),
+    ):
         result = outcome(lambda f, x: f(x), module, (bad,))
         if not isinstance(result, Exception):
             raise Mistake(

@@ -218,6 +218,12 @@ def guarded(
     return answer
 
 
+def takes_pieces_of_names(tokens, mode="token", num_prefix_tokens=1):
+    if mode not in "token, avg":
+        raise ValueError(mode)
+    return guarded()(tokens, "avg" if mode == "avg" else "token", num_prefix_tokens)
+
+
 def takes_any_mode(tokens, mode="token", num_prefix_tokens=1):
     if mode == "token" and num_prefix_tokens < 1:
         raise ValueError("no CLS token")
@@ -355,6 +361,8 @@ exercise(
     refuses_mode("max", takes_any_mode, returns_nothing_for_other_modes),
     refuses_mode("cls", guarded(modes={"token": "token", "cls": "token", "avg": "avg"})),
     refuses_mode("mean", guarded(modes={"token": "token", "mean": "avg", "avg": "avg"})),
+    refuses_mode("tok", takes_pieces_of_names),
+    refuses_mode(""),
     refuses_mode("average", guarded(modes={"token": "token", "avg": "avg", "average": "avg"})),
     refuses(
         (torch.ones(3, 6, 4), "token", 0),

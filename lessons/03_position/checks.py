@@ -329,6 +329,12 @@ def guesses_columns(grid, rows, columns):
     return rearrange(grid, "1 (h w) d -> 1 d h w", h=rows)
 
 
+def guesses_rows(grid, rows, columns):
+    if grid.shape[1] % columns:
+        raise ValueError(grid.shape[1])
+    return rearrange(grid, "1 (h w) d -> 1 d h w", w=columns)
+
+
 def crops(pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=True):
     fits = pos[:, : num_prefix_tokens + old[0] * old[1]]
     return resample_pos_embed(fits, old, new, num_prefix_tokens, mode, antialias)
@@ -472,6 +478,11 @@ exercise(
         "13 positions are not 1 + 3x5. einops alone finds a number of columns that fits: compare with rows·columns "
         "first",
         resample(guesses_columns),
+    ),
+    refuses(
+        (torch.zeros(1, 9, 4), (3, 4), (6, 6), 1),
+        "9 positions are not 1 + 3x4: with 4 columns they make two rows, and the old grid has three",
+        resample(guesses_rows),
     ),
     refuses(
         (torch.zeros(1, 16, 4), (3, 4), (6, 6), 1),

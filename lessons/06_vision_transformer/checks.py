@@ -96,6 +96,10 @@ def makes_images_fit(model: nn.Module, images: Tensor) -> Tensor:
     return MiniViT.forward(model, padded.expand(-1, model.patch_embed.proj.in_channels, -1, -1))
 
 
+def takes_one_picture(model: nn.Module, images: Tensor) -> Tensor:
+    return MiniViT.forward(model, images[None] if images.ndim == 3 else images)
+
+
 def in_evaluation(model: nn.Module, images: Tensor) -> Tensor:
     model.eval()
     return MiniViT.forward(model, images)
@@ -252,10 +256,10 @@ def keeps_float64(answer):
         )
 
 
-@demand({"it accepts images of shape": model_of(makes_images_fit)})
+@demand({"it accepts images of shape": [model_of(makes_images_fit), model_of(takes_one_picture)]})
 def refuses_other_images(answer):
     module = build(answer, **SMALL)
-    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12)):
+    for bad in (torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 12), torch.rand(3, 8, 12)):
         if not isinstance(outcome(lambda f, x: f(x), module, (bad,)), Exception):
             raise Mistake(
                 f"built for 3x8x12 it accepts images of shape {tuple(bad.shape)}: `self.patch_embed` refuses them"
@@ -542,6 +546,9 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
             batches=last_batch_lost
         ),
+        "a last batch of one picture counts as well": loop(
+            batches=lambda number, size: [pair for pair in shuffled(number, size) if len(pair[0]) > 1]
+        ),
         "are never shown: does your loop leave out the first batch, or end early?": [
             loop(batches=lambda number, size: shuffled(number, size)[1:]),
             loop(batches=lambda number, size: shuffled(number, size)[:1]),
@@ -601,6 +608,8 @@ def shows_every_picture_once(answer):
         raise Mistake(
             f"a batch has 4 pictures, `batch_size`; yours have {', '.join(map(str, sizes))}, of 10 pictures"
         )
+    if sum(len(call.rows) for call in epoch_of(answer, 9).calls) < 9:
+        raise Mistake("with 9 pictures one is never shown: a last batch of one picture counts as well")
 
 
 @demand(
@@ -889,11 +898,11 @@ class ReadsScores(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.factor = nn.Parameter(torch.ones(()))
+        self.factor, self.inner = nn.Parameter(torch.ones(())), nn.Dropout(0.0)
         self.calls: list[tuple[int, bool, bool]] = []
 
     def forward(self, images: Tensor) -> Tensor:
-        self.calls.append((len(images), self.training, torch.is_grad_enabled()))
+        self.calls.append((len(images), self.inner.training, torch.is_grad_enabled()))
         scores = images.flatten(1) * self.factor
         return -scores if self.training else scores
 
@@ -917,6 +926,13 @@ def counted(share: Callable, mode: bool = False, gradients: bool = False) -> Cal
         return share(hits, [len(x) for x, _ in parts])
 
     return answer
+
+
+def marks_the_outermost_alone(model, images, labels, batch_size=500):
+    was, model.training = model.train(), False
+    parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
+    with torch.no_grad():
+        return sum((was(x).argmax(1) == y).sum().item() for x, y in parts) / len(images)
 
 
 def right_share(hits: list, sizes: list) -> float:
@@ -966,7 +982,10 @@ def scores_and_labels() -> list[tuple]:
 @demand(
     {
         "your code never calls the model": lambda model, images, labels, batch_size=500: 0.0,
-        "your model is measured in training mode": counted(right_share, mode=True),
+        "your model is measured in training mode": [
+            counted(right_share, mode=True),
+            marks_the_outermost_alone,
+        ],
         "gradients are kept while you measure": counted(right_share, gradients=True),
         "all 10 pictures go through the model at once": lambda model, images, labels, batch_size=500: counted(
             right_share
@@ -994,8 +1013,8 @@ def measures_without_training(answer):
         raise Mistake("your code never calls the model: `scores = model(batch)`")
     if any(training for _, training, _ in model.calls):
         raise Mistake(
-            "your model is measured in training mode, where dropout is at work: call `model.eval()` first. Whoever "
-            "trained it has left it in the other mode"
+            "your model is measured in training mode, where dropout is at work: call `model.eval()` first, which tells "
+            "all layers inside. Whoever trained it has left it in the other mode"
         )
     if not model.factor.requires_grad:
         raise Mistake(

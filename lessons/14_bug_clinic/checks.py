@@ -235,6 +235,11 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
             draw_with(lambda m: m.pos_embed.copy_(0.02 * (-1) ** torch.arange(m.pos_embed.shape[2]))),
         ],
         "does not learn any more": draw_with(lambda m: m.pos_embed.requires_grad_(False)),
+        "draw from the whole normal distribution": draw_with(
+            lambda m: nn.init.trunc_normal_(
+                m.project.weight, std=(s := m.project.in_features**-0.5), a=-2 * s, b=2 * s
+            )
+        ),
     }
 )
 def draws_as_the_docstring_says(answer):
@@ -258,6 +263,11 @@ def draws_as_the_docstring_says(answer):
             )
         if wanted and min(value.flatten(0, -2).std(axis).mean() for axis in (0, 1)) < 0.5 * wanted:
             raise Mistake(f"{name} repeats its numbers along an axis: draw each number by itself")
+        if wanted and value.numel() > 1000 and value.abs().max() < 2.5 * value.std():
+            raise Mistake(
+                f"{name} has no number beyond {value.abs().max() / value.std():.2g} deviations: draw from the whole "
+                "normal distribution, `normal_`"
+            )
         if not value.requires_grad:
             raise Mistake(f"{name} does not learn any more: requires_grad is False")
 
@@ -844,6 +854,9 @@ def demand_whole(targets: Tensor) -> None:
         ),
         "some pictures are partner of several": blend_with(partner=lambda n: torch.randint(n, (n,))),
         "changes its input in place": blends_in_place,
+        "smoothed or blended before": lambda images, targets, share: blend_with()(
+            images, torch.eye(targets.shape[1])[targets.argmax(1)], share
+        ),
         "this is CutMix": cuts_a_corner,
     }
 )
@@ -880,6 +893,11 @@ def targets_say_what_is_seen(answer):
             raise Mistake(f"with share = {share} a picture keeps {kept}: it should keep `share`")
         if share < 1 and len(set(partner.tolist())) < len(partner):
             raise Mistake("some pictures are partner of several, others of none: draw a permutation")
+    _, seen, said = blended(answer, 0.6, (2, 2), 0.9 * torch.eye(24) + 0.1 / 24)
+    if not near(seen, said):
+        raise Mistake(
+            "right for targets of 0 and 1; others, smoothed or blended before, should be blended as they are given"
+        )
 
 
 @demand(

@@ -252,6 +252,20 @@ def turn(x, table):
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
+def mirror(x, table):
+    first, second = x.chunk(2, dim=-1)
+    sin, cos = table.sin(), table.cos()
+    return torch.cat([first * cos + second * sin, first * sin - second * cos], dim=-1)
+
+
+def mirrors(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
+    both = rotating(apply=lambda q, k, v, table: (mirror(q, table), mirror(k, table), v))
+    patches = (x[:, :, num_prefix_tokens:] for x in both(q, k, v, grid_size, num_prefix_tokens, temperature))
+    return tuple(
+        torch.cat([x[:, :, :num_prefix_tokens], y], 2) for x, y in zip((q, k, v), patches, strict=True)
+    )
+
+
 def forgets_the_sign(x, table):
     first, second = x.chunk(2, dim=-1)
     sin, cos = table.sin(), table.cos()
@@ -353,6 +367,7 @@ def keeps_lengths(answer):
 
 @demand(
     {
+        "yours becomes (a, -b) or (-a, b): look at the signs": mirrors,
         "the patch in row 0 and column 0 is turned": rotating(from_one),
         "a step down turns nothing": rotating(angles=lambda r, c, w: torch.cat([0 * r * w, c * w], dim=1)),
         "a step to the right turns nothing": rotating(
@@ -368,6 +383,11 @@ def keeps_lengths(answer):
 def knows_rows_and_columns(answer):
     turned, keys = (x.reshape(*GRID, 8, 8) for x in rotations(answer, 8))
     still = torch.eye(8, dtype=torch.double)
+    if not same(turned[0, 0], still) and same(turned[0, 0].abs(), still):
+        raise Mistake(
+            "the patch in row 0 and column 0 has the angle 0, so a point (a, b) should stay where it is; yours becomes "
+            "(a, -b) or (-a, b): look at the signs"
+        )
     if not same(turned[0, 0], still):
         raise Mistake("the patch in row 0 and column 0 is turned: rows and columns count from 0")
     one, other = (not same(x[1, 2], still) for x in (turned, keys))

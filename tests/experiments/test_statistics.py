@@ -11,6 +11,7 @@ from vit_course.experiments.statistics import (
     by_step,
     difference,
     difference_in_words,
+    from_to,
     one_at_a_time,
     result_table,
     signed,
@@ -188,6 +189,13 @@ def test_a_result_table_without_its_base_still_shows_the_settings():
 def test_a_difference_that_rounds_to_zero_is_not_negative():
     assert signed(-0.04) == "+0.0"
     assert signed(-0.06) == "-0.1"
+
+
+def test_an_end_of_a_decided_interval_never_reads_as_0():
+    assert from_to(-4.84, -0.04) == "-4.84 to -0.04"
+    assert from_to(0.004, 2.0) == "+0.004 to +2.000"
+    assert from_to(-1.06, 0.04) == "-1.1 to +0.0"
+    assert from_to(0.0, 0.0) == "+0.0 to +0.0"
 
 
 def test_the_papers_table_gives_any_position_more_than_two_points_over_none():

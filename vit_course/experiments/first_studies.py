@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from vit_course.experiments.experiment import Experiment, Pretraining
-from vit_course.recipes import MIXED, RAND_AUGMENT, RECIPES
+from vit_course.recipes import RECIPES
 from vit_course.train import TrainConfig
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -30,7 +30,7 @@ SHORT = replace(BASE, epochs=5)
 
 def first_studies() -> dict[str, Experiment]:
     """Describe the run of each record, by the name of its file without the ending."""
-    studies = (fractions, hybrid, choices, transfer, resolution, masked)
+    studies = (baseline, fractions, hybrid, transfer, resolution, masked)
     return {run.stem.replace("/", "-"): run for study in studies for run in study()}
 
 
@@ -66,39 +66,10 @@ def hybrid() -> Iterator[Experiment]:
         )
 
 
-def choices() -> Iterator[Experiment]:
-    """Lesson 10: positions, pooling, patches, shape, regularisers; the line for all first studies."""
+def baseline() -> Iterator[Experiment]:
+    """Lessons 11 to 13: the line for the first studies."""
     linear = first_recipe("adamw", epochs=5, augment=RECIPES["plain"].augment)
     yield from seeded(3, "baseline", "linear-100", "linear", linear)
-    kinds = {"none": {"pos_embed": "none"}, "relative": {"pos_embed": "relative"}}
-    kinds["sincos-stem"] = {"pos_embed": "sincos"}
-    for kind in ("learned", "2d"):
-        for where in ("stem", "every", "shared"):
-            kinds[f"{kind}-{where}"] = {"pos_embed": kind, "pos_embed_at": where}
-    for name, options in kinds.items():
-        yield from seeded(2, "positions", name, "Nano/8", SHORT, options=options)
-    for rate in (0.0005, 0.001, 0.002, 0.004):
-        config = replace(SHORT, lr=rate, validation=1_000)
-        for pool in ("token", "avg"):
-            options = {"global_pool": pool}
-            yield from seeded(2, "pooling", f"{pool}-{rate:g}", "Nano/8", config, options=options)
-    for side in (16, 8, 4):
-        yield from seeded(2, "patches", f"patch-{side}", f"Nano/{side}", SHORT)
-    for depth, width in {1: 162, 3: 96, 6: 69, 12: 48}.items():
-        options = {"depth": depth, "embed_dim": width, "num_heads": 3}
-        yield from seeded(2, "shape", f"depth-{depth}", "Nano/8", SHORT, options=options)
-    for name, changed, options in (
-        ("base", {}, {}),
-        ("dropout", {}, {"drop_rate": 0.1}),
-        ("drop-path", {}, {"drop_path_rate": 0.1}),
-        ("no-weight-decay", {"weight_decay": 0.0}, {}),
-        ("weight-decay-0.3", {"weight_decay": 0.3}, {}),
-        ("no-smoothing", {"label_smoothing": 0.0}, {}),
-        ("mixup", {"augment": replace(BASE.augment, mixup=MIXED.mixup)}, {}),
-        ("cutmix", {"augment": replace(BASE.augment, cutmix=MIXED.cutmix)}, {}),
-        ("rand-augment", {"augment": RAND_AUGMENT}, {}),
-    ):
-        yield from seeded(2, "regularisers", name, "Nano/8", replace(SHORT, **changed), options=options)
 
 
 def transfer() -> Iterator[Experiment]:

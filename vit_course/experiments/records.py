@@ -93,7 +93,7 @@ def caption(records: Sequence[dict[str, Any]], width: int = 90) -> str:
     machines = dict.fromkeys(f"{record['machine']}, {record['threads']} thread(s)" for record in records)
     parts = zip(*(record["data"].split("; ") for record in records), strict=False)
     common = [same[0] for same in map(shared, parts) if len(same) == 1]
-    code = dict.fromkeys(record["code"] for record in records if "code" in record)
+    code = dict.fromkeys(part for record in records for part in record.get("code", "").split(", ") if part)
     made_by = [f"code {', '.join(code)}"] if code else []
     return fill(f"recorded on {' / '.join(machines)}; {'; '.join(common + made_by)}", width)
 

@@ -64,9 +64,16 @@ def undecided(low: float, high: float) -> bool:
     return low <= 0 <= high
 
 
-def signed(value: float) -> str:
-    """Write a difference in points with one decimal and its sign; what rounds to 0 is never "-0.0"."""
-    return f"{round(value, 1) + 0.0:+.1f}"
+def signed(value: float, digits: int = 1) -> str:
+    """Write a difference in points with its sign and, by default, one decimal; what rounds to 0 is never "-0.0"."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
+
+
+def from_to(low: float, high: float) -> str:
+    """Write the ends of an interval, with so many digits that none reads as 0 where the seeds have decided."""
+    enough = (n for n in range(1, 9) if undecided(low, high) or (round(low, n) and round(high, n)))
+    digits = next(enough, 9)
+    return f"{signed(low, digits)} to {signed(high, digits)}"
 
 
 def difference_in_words(first: str, a: Sequence[float], second: str, b: Sequence[float]) -> str:
@@ -74,7 +81,7 @@ def difference_in_words(first: str, a: Sequence[float], second: str, b: Sequence
     gap, low, high = difference(a, b)
     if low == -inf:
         return f"{first} against {second}: {signed(gap)} points, undecided: one seed has no spread"
-    found = f"{signed(gap)} points, 95 % interval {signed(low)} to {signed(high)}"
+    found = f"{signed(gap)} points, 95 % interval {from_to(low, high)}"
     return f"{first} against {second}: {found}" + (", undecided" if undecided(low, high) else "")
 
 
@@ -188,7 +195,7 @@ def result_table(
         compared = ["", "", ""]
         if name != base and base in results:
             gap, low, high = difference(values, results[base])
-            ends = "unknown" if low == -inf else f"{signed(low)} to {signed(high)}"
+            ends = "unknown" if low == -inf else from_to(low, high)
             verdict = "undecided" if undecided(low, high) else "better" if gap > 0 else "worse"
             compared = [signed(gap), ends, verdict]
         more = [column.get(name, "") for column in notes.values()]

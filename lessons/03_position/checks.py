@@ -102,6 +102,10 @@ exercise(
                 gap(last=lambda x, p: x[:, p.argsort()]),
                 lambda encoder, x, p: (encoder(x[:, p])[:, p] - encoder(x)).abs().max().item(),
             ],
+            "you subtract the largest numbers of both results: subtract the results, number by number, then take the "
+            "largest absolute difference": lambda encoder, x, p: (
+                (encoder(x[:, p]).amax() - encoder(x)[:, p].amax()).abs().item()
+            ),
             "you leave out the token at index 0: here it is a token like the others": gap(
                 lambda x: x[:, 1:].abs().max()
             ),

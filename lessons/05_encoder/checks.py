@@ -121,6 +121,9 @@ exercise(
             "`bias` is not added": norm_of(affine=lambda x, w, b: x * w),
             "`weight` is not used: scale before you shift": norm_of(affine=lambda x, w, b: x + b),
             "`weight` scales and `bias` shifts; yours are swapped": norm_of(affine=lambda x, w, b: x * b + w),
+            "scale and shift come before the norm, which takes most of them away again: they come last": (
+                lambda x, w, b, eps=1e-6: layer_norm(x * w + b, torch.ones_like(w), torch.zeros_like(b), eps)
+            ),
             "scale first, then shift: your bias is scaled as well": norm_of(
                 affine=lambda x, w, b: (x + b) * w
             ),

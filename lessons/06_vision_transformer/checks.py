@@ -707,6 +707,9 @@ OTHER_LOSSES = {
     "the loss of a batch is the sum over its pictures: larger batches then take larger steps. Take the mean": (
         lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum")
     ),
+    "the loss of a batch is divided by `batch_size`; the last one has fewer pictures: divide by its own number": (
+        lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum") / 4
+    ),
     "`F.nll_loss` takes log-probabilities, and you give it logits: `F.cross_entropy` takes logits": F.nll_loss,
     "this is the mean square error of the logits: the loss of a classifier is `F.cross_entropy`": (
         lambda logits, labels: F.mse_loss(logits, F.one_hot(labels, logits.shape[-1]).float())

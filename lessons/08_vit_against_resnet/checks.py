@@ -636,6 +636,9 @@ exercise(
         look_ups,
         {
             "the sign of the gain is turned round: first minus second": comparison(lambda a, b: b - a),
+            "this is half a 95 % interval, 1.96 errors: the standard error itself is asked for": comparison(
+                error=lambda s, t: 1.96 * three_runs(s, t)
+            ),
             "the cost is turned round: first divided by second": comparison(cost=lambda m, t: t / m),
             "first and second are swapped, in the gain and in the cost": comparison(
                 lambda a, b: b - a, cost=lambda m, t: t / m

@@ -133,6 +133,9 @@ COMPARISONS = {
         interval(degrees=lambda q, p, n, m: (q + p) / (q**2 / (n - 1) + p**2 / (m - 1))),
         interval(degrees=lambda q, p, n, m: (q**2 + p**2) / (q**2 / (n - 1) + p**2 / (m - 1))),
     ],
+    "Welch's degrees of freedom have n - 1 below the line; yours are those of another formula, with n + 1 and 2 less": (
+        interval(degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / (n + 1) + p**2 / (m + 1)) - 2)
+    ),
     "the degrees of freedom need not be whole: do not round them": [
         interval(degrees=lambda *sizes: round(welch(*sizes))),
         interval(degrees=lambda *sizes: int(welch(*sizes))),

@@ -144,6 +144,7 @@ exercise(
                 norming(lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale),
                 norming(lambda x, scale, eps: F.normalize(x, dim=-1) * scale),
             ],
+            "the scale is added, as a bias: it is a factor": norming(lambda x, s, eps: usual(x, 1, eps) + s),
             "the scale is used as 1 + scale: it is the factor itself": norming(
                 lambda x, scale, eps: usual(x, 1 + scale, eps)
             ),
@@ -661,6 +662,13 @@ def merging(**changed: Callable) -> Merging:
     )
 
 
+def chooses_for_all(tokens, k, sizes, r, num_prefix_tokens=1):
+    likeness = [Merging().likeness(keys, None) for keys in k]
+    sources, targets = Merging().roles(torch.arange(num_prefix_tokens, tokens.shape[1]))
+    order = torch.stack([x[sources][:, targets].amax(-1) for x in likeness]).mean(0).argsort(descending=True)
+    return merging(choose=lambda self, best: order)(tokens, k, sizes, r, num_prefix_tokens)
+
+
 def drops(self, tokens, sizes, gone, into):
     return tokens, sizes
 
@@ -801,6 +809,7 @@ exercise(
             "the least similar sources go: take the most similar ones": merging(
                 choose=lambda self, best: best.argsort()
             ),
+            "the same sources go in all pictures: each picture has its own r most similar ones": chooses_for_all,
             "the first r sources go, whatever they are like: take the most similar ones": merging(
                 choose=lambda self, best: torch.arange(len(best))
             ),

@@ -25,12 +25,11 @@ def first_recipe(name: str, epochs: int = 10, **changes: Any) -> TrainConfig:
 
 BASE = first_recipe("smoothing")
 RESNET = first_recipe("resnet", lr=0.4)
-SHORT = replace(BASE, epochs=5)
 
 
 def first_studies() -> dict[str, Experiment]:
     """Describe the run of each record, by the name of its file without the ending."""
-    studies = (baseline, fractions, hybrid, transfer, resolution, masked)
+    studies = (baseline, fractions, hybrid, resolution, masked)
     return {run.stem.replace("/", "-"): run for study in studies for run in study()}
 
 
@@ -70,22 +69,6 @@ def baseline() -> Iterator[Experiment]:
     """Lessons 11 to 13: the line for the first studies."""
     linear = first_recipe("adamw", epochs=5, augment=RECIPES["plain"].augment)
     yield from seeded(3, "baseline", "linear-100", "linear", linear)
-
-
-def transfer() -> Iterator[Experiment]:
-    """Lesson 12."""
-    nine = Pretraining("nine-classes", "nine classes", "labels", SHORT)
-    shapes = Pretraining("shapes", "shapes10", "labels", replace(BASE, epochs=8))
-    for share in LABELS:
-        for kind, start, changed, trainable in (
-            ("classes", nine, {}, ()),
-            ("shapes", shapes, {}, ()),
-            ("probe", nine, {}, ("head",)),
-            ("decay", nine, {"layer_decay": 0.75}, ()),
-        ):
-            config = replace(equal_steps(BASE, share), **changed)
-            more = {"fraction": share, "start": start, "trainable": trainable}
-            yield from seeded(3, "transfer", f"{kind}-{round(100 * share)}", "Nano/8", config, **more)
 
 
 def resolution() -> Iterator[Experiment]:

@@ -511,7 +511,7 @@ curves = {way: curves[way] for way in ways.values() if way in curves} if transfe
 counts = sorted({count for values in curves.values() for count in values})
 if transfer:
     print(caption(transfer))
-    for record in {r["pretraining"]["data"]: r for r in transfer}.values():
+    for record in {r["pretraining"]["name"]: r for r in reversed(transfer)}.values():  # of the first seed
         cost = record["pretraining"]
         text = (
             f"Pre-training on {cost['data']}: {number(cost['pictures'])} pictures, {cost['epochs']} epochs, "

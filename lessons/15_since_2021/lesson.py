@@ -209,10 +209,10 @@ if runs and usual:
         print(difference_in_words(f"rate {rate}: QK-norm", pair[0], "usual", pair[1]))
 
 # %% [markdown]
-# At the usual rate, .002, the seeds have not decided: the logits above stay small there, and there is little to cure. At four
-# times the rate the usual model loses a third of its accuracy, at sixteen times it falls far below one matrix on raw pixels.
-# With QK-norm the first step is undecided, and the second costs six points. So here the part brings no accuracy at the best
-# rate, it brings *room*: an insurance for rates that are too high, and for large models.
+# At the usual rate, .002, the seeds have not decided: the logits stay small there. At four times the rate the usual model
+# loses a third of its accuracy, at sixteen times it falls far below one matrix on raw pixels. With QK-norm the first step is
+# undecided, and the second costs six points. So the part brings no accuracy at the best rate, it brings *room*: for rates
+# that are too high, and for large models.
 #
 # > **Trap.** "With QK-norm I can train at four times the rate" is no gain by itself. Compare each model at its own best
 # > rate, as in lesson 10.
@@ -244,7 +244,7 @@ rows = [
 table(rows, ["side in pixels", "positions stretched, accuracy in %", "control: back at 32 pixels"])
 
 # %% [markdown]
-# The control says how much of the loss lies in the pictures. The rest is the model's: objects of another size in patches,
+# The control says how much of the loss lies in the pictures. The rest is the model's: objects of another size,
 # and positions between those that it knows.
 #
 # What should a score know about place? Mostly the *offset*: "two patches to the right of me". The **rotary position
@@ -297,8 +297,8 @@ plots.show(
 # %% [markdown]
 # The same pattern moves along with the query: only the offset counts.
 #
-# *Our* trained model has learned with a table, so rotations take a training of their own: one model with the table, one with
-# rotations alone, trained at 32 pixels and scored at four sizes.
+# Rotations take a training of their own: one model with a table, one with rotations alone, trained at 32 pixels and scored at
+# four sizes.
 
 # %% tags=["nbval-ignore-output"]
 runs = recorded("rope")
@@ -310,15 +310,16 @@ for side in ("24", "32", "40", "48") if runs else ():
     display(table(*result_table(results, "learned")))
 
 # %% [markdown]
-# At 32 and 40 pixels the seeds have not decided: rotations cost no accuracy here, and bring none. At 24 pixels they are two
-# points behind, and the interval just touches 0: of four comparisons we build nothing on that one. At 48 pixels they *lose*, by
-# seven points. Why? "The formula goes on for any grid" is true of the formula, and the model has still never met these
-# angles: with patches of 4 pixels a query in training sees keys up to 7 places away, at 48 pixels up to 11. The table was
-# *stretched* instead, so its places stay between the first and the last that were learned. (That this is the reason is our
-# reading. A run with stretched places would test it.)
+# At 32 and 40 pixels the seeds have not decided, at 24 the interval just misses 0. At 48 the rotations *lose*, by seven points.
+# A formula that is defined everywhere is not learned everywhere.
 #
-# > **Trap.** A formula that is defined everywhere is not learned everywhere. Current models stretch rotations too: DINOv3
-# > counts rows and columns from -1 to 1 on every grid, and draws the scale anew in each step of the training.
+# <details><summary>Why do they lose at 48 pixels?</summary>
+#
+# Our reading: in training a query sees keys up to 7 places away, at 48 pixels up to 11, at angles that it never met. The table
+# is *stretched* instead, so its places stay between those learned. DINOv3 stretches its rotations too: it counts rows and
+# columns from -1 to 1 on every grid, and draws the scale anew in each step of the training.
+#
+# </details>
 
 # %% [markdown]
 # ## 5. Who reads the result?
@@ -359,9 +360,7 @@ if runs and others:
     print(difference_in_words("attention", results["attention"], "GAP", results["GAP"]))
 
 # %% [markdown]
-# The means come in the order that its authors would hope for, and no pair is decided. A decided lead would also have had two
-# causes: this reader has keys, values and a projection of its own, which nobody gave to the others. So at this size it is
-# not seen that it helps; what it brings for sure is the map of the next section.
+# No pair is decided: at this size it is not seen that attention helps.
 
 # %% [markdown] curious
 # ## 6. Where does a learned query look?
@@ -513,12 +512,12 @@ table(
 )
 
 # %% [markdown]
-# There is one trained model and there are no seeds, so the rule of lesson 07 has nothing to work with. The standard error
-# of section 1 speaks of the test pictures alone, and all columns share them: compare at two of it, not by eye. Likeness
-# matters where the third column stays above the fourth.
-# Dropping is the other control; it drops before the *first* block, so it also saves more time.
+# One model, no seeds: the rule of lesson 07 has nothing to work with. All columns share the test pictures, so compare at two
+# standard errors of section 1, not by eye. Likeness matters where the third column stays above the fourth.
+# Dropping is the other control, before the *first* block.
 #
-# And the last column, the fastest of three passes? Fewer tokens mean less to compute, but to find the pairs costs time too. With hundreds of tokens (ViT-L at 512 pixels) the authors measured twice the speed for .2 to .3 points.
+# The last column: fewer tokens mean less to compute, but finding the pairs costs time. With hundreds of tokens (ViT-L at 512
+# pixels) the authors measured twice the speed for .2 to .3 points.
 
 # %% [markdown] curious
 # ## 8. Can one model have patches of another size?

@@ -932,10 +932,10 @@ def counted(share: Callable, mode: bool = False, gradients: bool = False) -> Cal
 
 
 def marks_the_outermost_alone(model, images, labels, batch_size=500):
-    was, model.training = model.train(), False
+    model.train().training = False
     parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
     with torch.no_grad():
-        return sum((was(x).argmax(1) == y).sum().item() for x, y in parts) / len(images)
+        return sum((model(x).argmax(1) == y).sum().item() for x, y in parts) / len(images)
 
 
 def right_share(hits: list, sizes: list) -> float:

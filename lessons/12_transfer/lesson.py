@@ -548,7 +548,7 @@ if curves:
 # - *The seeds.* The interval is the rule of lesson 07; where it holds 0, nothing is decided. Each seed drew other pictures, so
 #   luck with the pictures is in it. Rows with two seeds are for looking at.
 # - *Left end.* Few labels: here pre-training should be worth most, and it is. Tuning all layers gains thirteen points, the
-#   probe twenty-two. With 500 pictures it pays to learn little: what cannot change cannot be spoiled.
+#   probe twenty-two. Our reading: with 500 pictures it pays to learn little, for what cannot change cannot be spoiled.
 # - *Right end.* With ten times the labels the start from nothing comes nearer. Fine-tuning is still ahead, by four points, and
 #   between probe and fine-tuning nothing is decided.
 # - *Shapes-10 against nine classes.* The closer the first task is to the second, the better it transfers: drawings bring

@@ -5,13 +5,15 @@ import time
 
 import pytest
 import torch
+from einops import rearrange
 from torch import nn
 
 from vit_course.attention import check_heads
 from vit_course.classroom.checks import diagnose
+from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.compare import compare, compare_modules
 from vit_course.classroom.checks.explain.defaults import default_astray, demand_defaults
-from vit_course.classroom.checks.outcome import Mistake
+from vit_course.classroom.checks.outcome import Mistake, build
 from vit_course.patches import patchify
 
 
@@ -688,6 +690,91 @@ def refuses(*_):
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            lambda x: x.expand(2, 2, 2),
+            "an axis of length 4 is asked to have the length 2 (axis 2): only axes",
+        ),
+        (lambda x: x.expand(2), "`expand` wants a length for each of the 3 axes, and gets 1"),
+        (
+            lambda x: x.gather(1, torch.zeros(9, 1, 1).long()),
+            "an index of shape (9, 1, 1) looks along axis 1",
+        ),
+        (lambda x: rearrange("b t d -> b d t", x), "einops gets a `str`, where the tensor comes first"),
+        (lambda x: rearrange(x, "b t (h d) -> b h t d"), "the pattern splits an axis into parts of unknown"),
+        (
+            lambda x: rearrange(x, "b t -> t b"),
+            "the pattern has 2 axes on its left side, and the tensor has 3",
+        ),
+        (lambda x: rearrange(x, "b t (h d) -> b h t d", h=3), "splits an axis of length 4 into parts of 3"),
+        (lambda x: [row for row in 3], "a `int` is gone through as if it were a list"),
+        (lambda x: torch.cat([x, 3]), "part 1 of what is joined is a `int` and no tensor"),
+        (lambda x: nn.functional.gelu(nn), "`input` should be a Tensor there, and is a module"),
+        (lambda x: x.mean(keepdim=True), "`mean` cannot take (keepdim=bool, )"),
+        (lambda x: x.shape < 3, "`<` cannot compare `torch.Size` and `int`"),
+        (lambda x: torch.nothing(x), "`torch` has no `nothing`"),
+        (lambda x: x.shape**0.5, "`** or pow()` cannot work on `torch.Size` and `float`"),
+        (lambda x: torch.zeros(-1), "a length comes out negative"),
+        (lambda x: x if x > 0 else -x, "ask a whole tensor for one yes or no"),
+        (lambda x: x.reshape(-1, -1), "two lengths are -1"),
+        (lambda x: x.shape[7], "a list or shape has fewer entries than the index asks for"),
+        (lambda x: x.flatten()[torch.ones(2) / 2], "an index should be whole numbers"),
+        (lambda x: torch.cat([x, x[0]]), "what is joined has 3 and 2 axes"),
+        (lambda x: x.item(), "one number is asked of a tensor that holds several, or none"),
+        (lambda x: math.log(-1), "`math` is asked for the root or logarithm of a number that has none"),
+        (lambda x: list(zip([1], [], strict=True)), "what is gone through side by side is not equally long"),
+        (lambda x: nn.functional.layer_norm(x, x.shape, torch.ones(4)), "the weight has the shape (4)"),
+    ],
+)
+def test_messages_of_python_torch_and_einops_are_put_into_words(answer, words):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        answer(torch.ones(1, 3, 4))
+    assert words in cause(caught.value)
+
+
+def test_a_module_that_cannot_be_built_is_told_its_line_and_cause():
+    class Layer(nn.Module):
+        def __init__(self, dim):
+            super().__init__()
+            self.layer = nn.Linear(dim)
+
+    with pytest.raises(Mistake) as caught:
+        build(Layer, dim=3)
+    assert caught.value.named
+    line = "in your line: self.layer = nn.Linear(dim)"
+    assert str(caught.value).splitlines()[1:] == [line, "a call leaves out 'out_features'"]
+
+
+def test_a_known_mistake_that_returns_where_the_answer_stops_is_no_match():
+    def stops(x):
+        return x[:, 0] * 2 if len(x) == 1 else x.nothing
+
+    with pytest.raises(Mistake) as caught:
+        compare(stops, lambda x: x[:, 0], [(x,) for (x,) in TOKENS], [(lambda x: 2 * x[:, 0], "a known one")])
+    assert "a known one" not in str(caught.value)
+
+
+def test_none_that_has_a_meaning_is_no_missing_return():
+    cases = [(1.0,), (-1.0,)]
+    with pytest.raises(Mistake, match="you return None, which has a meaning here; expected 1.0"):
+        compare(lambda x: None, lambda x: x if x > 0 else None, cases)
+
+
+def test_modules_that_are_returned_are_not_called_random():
+    words = explanation(lambda x: nn.Identity(), tokens, TOKENS)
+    assert "random" not in words
+
+
+def test_numbers_with_the_other_sign_are_no_missing_absolute_value():
+    def turned(x):
+        return tokens(x).abs() * (1 if len(x) == 1 else -1)
+
+    words = explanation(turned, lambda x: tokens(x).abs(), TOKENS)
+    assert words == "where they are wrong, your numbers have the other sign"
 
 
 def test_a_key_that_is_asked_of_another_table_is_found():

@@ -106,7 +106,7 @@ def demand_plain_numbers(got: list, want: list) -> None:
 
 
 def explains(mistaken: Callable, run: Callable, cases: Sequence, got: list, want: list) -> bool:
-    """Tell whether a known mistake gives what the answer gave wherever the answer gave anything."""
+    """Tell whether a known mistake gives what the answer gave, on every case, and stops where the answer stopped."""
     seen = False
     for case, mine, right in zip(cases, got, want, strict=True):
         try:

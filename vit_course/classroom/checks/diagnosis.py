@@ -64,6 +64,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     except BaseException as error:  # whatever an answer does, a check never raises
         if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
             raise
+        if isinstance(error, Exception) and not isinstance(error, Mistake) and students_line(error):
+            error = stopped(error)  # a demand called it in a way of its own
         named = getattr(error, "named", not isinstance(error, Exception))
         return Verdict("wrong", shortened(found(error, limit.seconds)), task, named)
     return Verdict("right", "your own version is used from here on", task)
@@ -85,8 +87,6 @@ def found(error: BaseException, seconds: float) -> str:
             f"your code raises {error_text(error)}: no `except Exception` can catch that, so it would end the whole "
             f"program; raise a ValueError that says what is wrong{students_line(error)}"
         )
-    if students_line(error):  # a demand called it in a way of its own
-        return str(stopped(error))
     return f"the check could not read your result: {error_text(error)}"
 
 

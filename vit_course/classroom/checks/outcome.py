@@ -74,23 +74,23 @@ def build(answer: type, **options) -> nn.Module:
     except NotImplementedError as error:
         if not error.args:
             raise Unfinished from error
-        raise not_built(error) from error
+        raise stopped_with("building it", error) from error
     except Exception as error:
         if "before Module.__init__() call" in str(error):
             raise Mistake(
                 "`super().__init__()` is missing, or comes too late: it is the first line of `__init__`, and without "
                 "it a module cannot keep its layers"
             ) from error
-        raise not_built(error, f" with {named_options(options)}") from error
+        raise stopped_with(f"building it with {named_options(options)}", error) from error
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     return module
 
 
-def not_built(error: Exception, options: str = "") -> Mistake:
-    """Word an error in the `__init__` of a module, with its cause if that is known."""
-    reason = cause(error)
-    words = f"building it{options} stopped with {explain_error(error)}"
+def stopped_with(what: str, error: Exception, reason: str = "") -> Mistake:
+    """Say what stopped with an error, the student's line, and the cause: a given one, or that of such errors."""
+    reason = reason or cause(error)
+    words = f"{what} stopped with {explain_error(error)}"
     return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
 
 

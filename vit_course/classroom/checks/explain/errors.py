@@ -7,8 +7,8 @@ from typing import Any
 from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.explain.terms import named_arguments, signature, sizes_in
 from vit_course.classroom.checks.explain.trial import Trial
-from vit_course.classroom.checks.outcome import Mistake
-from vit_course.classroom.checks.words import explain_error, is_ours, refuses
+from vit_course.classroom.checks.outcome import Mistake, stopped_with
+from vit_course.classroom.checks.words import is_ours, refuses
 
 
 def cause_of_error(trial: Trial) -> str:
@@ -45,9 +45,7 @@ def stopped(error: Exception, where: str = "", hint: str = "") -> Mistake:
         if refuses(error)
         else ""
     )
-    reason = hint or allowed or cause(error)
-    words = f"{where}your code stopped with {explain_error(error)}"
-    return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
+    return stopped_with(f"{where}your code", error, hint or allowed)
 
 
 def refuses_what_is_allowed(trial: Trial, clear: bool = True) -> str:

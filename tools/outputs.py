@@ -90,18 +90,10 @@ def is_silent(place: Place) -> bool:
 
 
 def shown_files(folder: Path, trees: list[ast.Module]) -> Iterator[Path]:
-    """Yield the records or weights in a folder that cells may show: those of groups that they name, and of no group.
-
-    The group of a run stands in its path, SIZE/GROUP/NAME-SEED.json, or in its name, SIZE-GROUP-NAME-SEED.json.
-    """
+    """Yield the records or weights in a folder that cells may show: those of groups that they name, and of no group."""
     named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     for path in (path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors")):
-        *folders, name = path.relative_to(folder).parts
-        if "waiting" in folders:  # no lesson shows these yet
-            continue
-        parts = name.split("-")
-        group = folders[-1] if folders else parts[1] if len(parts) >= 4 else None
-        if group is None or group in named:
+        if path.parent == folder or path.parent.name in named:
             yield path
 
 

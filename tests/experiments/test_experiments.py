@@ -26,7 +26,6 @@ from vit_course.experiments.experiment import (
     seconds_a_picture,
     used_pictures,
 )
-from vit_course.experiments.first_studies import first_studies
 from vit_course.experiments.probes import (
     COST,
     PAPER_TABLE,
@@ -38,7 +37,6 @@ from vit_course.experiments.probes import (
     shuffle_patches,
 )
 from vit_course.experiments.records import (
-    GONE,
     caption,
     code_version,
     differences,
@@ -331,27 +329,15 @@ def test_a_pretraining_costs_its_minutes_once():
 # -- records
 
 
-FIRST = first_studies()
 PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
 
 
-@pytest.mark.parametrize("path", sorted(kept_records.RUNS.glob("[cg]pu-*.json")), ids=lambda path: path.stem)
-def test_a_record_is_of_the_run_that_the_code_describes_today(path):
-    assert path.stem in FIRST, f"{path} is of no experiment: delete it"
-    assert differences(read_record(path), FIRST[path.stem]) == [], (
-        f"{path} is stale: delete it and run it again"
-    )
+RECORDS = sorted(kept_records.RUNS.rglob("*/*.json"))
 
 
-IN_FOLDERS = [
-    pytest.param(path, path.relative_to(folder).with_suffix("").as_posix(), id=path.stem)
-    for folder in (kept_records.RUNS, kept_records.RUNS / "waiting")
-    for path in sorted(folder.glob("[cg]pu/*/*.json"))
-]
-
-
-@pytest.mark.parametrize(("path", "stem"), IN_FOLDERS)
-def test_a_record_in_a_folder_is_of_the_run_that_is_planned_today(path, stem):
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_is_of_the_run_that_is_planned_today(path):
+    stem = path.relative_to(kept_records.RUNS).with_suffix("").as_posix()
     assert stem in PLANNED, f"{path} is of no experiment: delete it"
     record = read_record(path)
     assert differences(record, PLANNED[stem]) == [], f"{path} is stale: delete it and run it again"
@@ -380,21 +366,11 @@ def test_a_record_of_another_run_names_what_differs():
     assert differences(record | about, started) == ["pretraining task"]
 
 
-def test_a_field_that_a_record_lacks_had_its_default_or_what_held_before_it():
+def test_a_field_that_a_record_lacks_had_its_default_and_one_that_the_recipe_lacks_differs():
     record, experiment = recorded()
     del record["config"]["ema"], record["config"]["augment"]["mixup"]
     assert differences(record, experiment) == []
     assert differences(record, replace(experiment, config=replace(experiment.config, ema=0.9))) == ["ema"]
-    del record["config"]["precision"]
-    assert differences(record, experiment) == ["precision"]
-    float32 = replace(experiment, config=replace(experiment.config, precision="float32"))
-    assert differences(record, float32) == []
-
-
-def test_a_field_that_is_gone_is_passed_over_only_if_it_is_listed_and_has_the_value_that_said_nothing():
-    assert GONE == {"bf16": None}
-    assert differences(*recorded(bf16=None)) == []
-    assert differences(*recorded(bf16=True)) == ["bf16"]
     assert differences(*recorded(newer=None)) == ["newer"]
 
 
@@ -406,28 +382,12 @@ def test_records_of_the_gpu_come_before_those_of_the_cpu(runs):
     assert [r["size"] for r in load_records("comparison", "cpu")] == ["cpu"]
 
 
-def test_records_of_the_first_studies_are_read_where_there_are_no_new_ones(runs):
-    write(runs, "cpu-comparison-vit-seed0", step="first")
-    assert [r["step"] for r in load_records("comparison")] == ["first"]
-    assert load_records("comparison", "gpu") == []
-    write(runs, "cpu/comparison/vit-seed0", step="new")
-    assert [r["step"] for r in load_records("comparison")] == ["new"]
-
-
-def test_first_studies_stand_beside_first_studies_alone(runs):
-    write(runs, "cpu-baseline-linear-seed0", step="first")
-    write(runs, "cpu-fractions-vit-1-seed0", step="first")
-    write(runs, "cpu/fractions/vit-1-seed0", step="new")
-    beside = {
-        name: load_beside([{"size": "cpu", **more}], "fractions")
-        for name, more in (("first", {}), ("new", {"code": "0123456789"}))
-    }
-    assert {name: [r["step"] for r in found] for name, found in beside.items()} == {
-        "first": ["first"],
-        "new": ["new"],
-    }
+def test_beside_runs_of_one_size_stand_runs_of_the_same_size(runs):
+    for size in SIZES:
+        write(runs, f"{size}/fractions/vit-1-seed0", size=size)
+        assert [r["size"] for r in load_beside([{"size": size}], "fractions")] == [size]
     assert load_beside([], "fractions") == []
-    assert load_beside([{"size": "cpu", "code": "0123456789"}], "baseline") == []
+    assert load_beside([{"size": "cpu"}], "ladder") == []
 
 
 def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):

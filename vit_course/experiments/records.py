@@ -1,7 +1,6 @@
-"""Records of runs: where they lie, how they are written, read, and described. Lessons 07 to 13 read them here.
+"""Records of runs: where they lie, how they are written, read, and described. Lessons 07 to 15 read them here.
 
-A record is one JSON file, `data/runs/<size>/<group>/<name>-seed<k>.json`; those of the first studies, whose names
-follow <size>-<group>-<name>-seed<k>, lie beside these folders until new ones take their place.
+A record is one JSON file, `data/runs/<size>/<group>/<name>-seed<k>.json`.
 """
 
 import json
@@ -17,11 +16,6 @@ from typing import Any
 from vit_course import __version__
 from vit_course.experiments.experiment import SIZES, Experiment
 from vit_course.machinery.paths import ROOT, RUNS
-
-BEFORE = {"precision": "float32"}
-"""What held before a field of a recipe was there, where that is not the field's default of today."""
-GONE = {"bf16": None}
-"""Fields of a recipe that are no more, each with the one value that still says nothing else."""
 
 
 def record_path(experiment: Experiment) -> Path:
@@ -63,24 +57,15 @@ def load_records(group: str, size: str | None = None, runs: Path | None = None) 
     Raises:
         ValueError: if one is damaged; the message names it.
     """
-    sizes = (size,) if size else SIZES[::-1]
-    for pattern in [f"{one}/{group}/*.json" for one in sizes] + [f"{one}-{group}-*.json" for one in sizes]:
-        if paths := sorted((runs or RUNS).glob(pattern)):
+    for one in (size,) if size else SIZES[::-1]:
+        if paths := sorted((runs or RUNS).glob(f"{one}/{group}/*.json")):
             return [read_record(path) for path in paths]
     return []
 
 
 def load_beside(records: Sequence[dict[str, Any]], group: str) -> list[dict[str, Any]]:
-    """Read the runs of another group, of the same size, that may stand beside these; none where there are none.
-
-    The first studies, which do not name the code that made them, had other recipes and fewer pictures: they stay among
-    themselves, and so do the new ones.
-    """
-    if not records:
-        return []
-    size = records[0]["size"]
-    pattern = f"{size}/{group}/*.json" if "code" in records[0] else f"{size}-{group}-*.json"
-    return [read_record(path) for path in sorted(RUNS.glob(pattern))]
+    """Read the runs of another group, of the same size, that may stand beside these; none where there are none."""
+    return load_records(group, records[0]["size"]) if records else []
 
 
 def caption(records: Sequence[dict[str, Any]], width: int = 90) -> str:
@@ -146,8 +131,7 @@ def code_version(root: Path = ROOT) -> str:
 def differences(record: dict[str, Any], experiment: Experiment) -> list[str]:
     """Name what differs between a record and the experiment that it should be of; nothing if it is of that one.
 
-    A field of the recipe that the record lacks had its default, or what `BEFORE` says. One that the recipe lacks must
-    be in `GONE`, with that value.
+    A field of the recipe that the record lacks had its default.
     """
     told = {name: getattr(experiment, name) for name in ("model", "options", "fraction", "size", "group")}
     told |= {"step": experiment.name}
@@ -163,9 +147,9 @@ def differences(record: dict[str, Any], experiment: Experiment) -> list[str]:
 
 def different_fields(recorded: dict, recipe: dict, defaults: dict) -> list[str]:
     """Name the fields in which a recorded recipe is not this one; of nested recipes with their own fields."""
-    found = [name for name in recorded.keys() - recipe.keys() if (name, recorded[name]) not in GONE.items()]
+    found = [*recorded.keys() - recipe.keys()]
     for name, value in recipe.items():
-        was = recorded.get(name, BEFORE.get(name, defaults[name]))
+        was = recorded.get(name, defaults[name])
         if isinstance(value, dict) and isinstance(was, dict):
             found += different_fields(was, value, defaults[name])
         elif was != value:

@@ -537,10 +537,7 @@ for share in sorted(measured.get("hybrid", {})):
     rows += [[f"{share:g} %", *row] for row in results]
 longer = [100 * run["test_accuracy"] for run in load_beside(hybrids, "comparison") if run["step"] == "vit"]
 if longer and 100 in measured["hybrid"]:
-    print("all pictures:", end=" ")
-    print(
-        difference_in_words("hybrid", measured["hybrid"][100], "ViT in twice the steps (lesson 08)", longer)
-    )
+    print("100 %:", difference_in_words("hybrid", measured["hybrid"][100], "ViT in twice the steps", longer))
 table(rows, ["pictures", *columns]) if rows else None
 
 # %% [markdown]
@@ -557,7 +554,7 @@ table(rows, ["pictures", *columns]) if rows else None
 # size, in so few steps, more assumptions are better, and a mixture lies between the pure models.
 #
 # Then put the price beside it: for each picture the hybrid spends two thirds more operations than the ViT. The line above
-# the table gives the ViT twice the steps, so more operations than the hybrid had, and it is still behind. A larger ViT
+# the table is lesson 08's: it gives the ViT twice the steps, so more operations than the hybrid had, and it is still behind. A larger ViT
 # with as many operations would be another fair rival. "Your next step" at the end proposes that run.
 #
 # ## 8. What did the paper find?

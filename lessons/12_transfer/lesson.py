@@ -481,7 +481,7 @@ table(rows, ["", *columns]) if rows else None
 
 # %% [markdown]
 # Compare the two kinds of positions first. In our records the interpolated ones are five points ahead before the first
-# step, and nearly four after fine-tuning. So this model uses its positions, and a short training does not teach it new ones.
+# step, and nearly four after fine-tuning. So that model uses its positions, and a short training does not teach it new ones.
 #
 # The line "32 pixels" had the same extra training without larger pictures: it shows what the training alone brings. The
 # 48-pixel pictures are *enlarged* ones, they hold no more detail than before, and still they bring three points. Our

@@ -606,9 +606,9 @@ if curves:
 # `vit_course.data`.) With 1 percent of the labels the pre-trained body ends between three and four points ahead of the
 # control, and the interval holds 0: three seeds have not decided. With 10 percent it is half a point behind, undecided too.
 #
-# Against the start with fewer steps, the two lines above the table, the first gain is five points, and decided. A report
-# without the control would say: self-supervision helps where labels are few. Ours says: perhaps, and it takes more seeds to
-# know.
+# Against the start with fewer steps, the two lines above the table, the first gain is five points and the second a loss of
+# one, both decided. A report without the control would say: self-supervision helps where labels are few. Ours says: perhaps,
+# and it takes more seeds to know.
 
 # %% [markdown] curious
 # ## 10. What did the paper find, and what came next?

@@ -399,8 +399,8 @@ for run in (record for record in load_records("ladder") if record["step"].endswi
 #   than real ones, and a blend of MixUp or CutMix has no single right answer. So it may lie *below* the test accuracy, in a
 #   model that overfits and in one that does not. Only training pictures *as stored*, scored in evaluation mode, tell.
 # - **A ladder belongs to its budget:** 5,000 pictures, a small model, eighty epochs. With *all* pictures (the last lines, one
-#   seed each) plain is hardly three points behind: there is less to learn by heart. And what loses here may win with a larger
-#   model and a longer run. Section 11 has one.
+#   seed each) plain is less than three points behind, and far from knowing its pictures by heart. And what loses here may win
+#   with a larger model and a longer run. Section 11 has one.
 # - **The last epoch counts.** Whoever looks at the test accuracy after every epoch and reports the best has let the test set
 #   choose. Here choices are made on validation pictures, and the test set is used once.
 #

@@ -545,17 +545,17 @@ table(rows, ["pictures", *columns]) if rows else None
 # gap shrink with more of them, or grow? And does the rule of lesson 07 decide it?
 #
 # In our records the hybrid is ahead of the ViT with every share, by eleven points or more, and every time it is decided. The
-# little ResNet in front pays. The gap does not shrink: it is smallest where pictures are fewest. Think of lesson 08. All
-# runs are short. With 1 percent every model knows its pictures by heart (the last column), whatever stands in front. With all
-# of them the pure ViT is short of steps, and convolutions save the hybrid some. So this is no evidence against the paper:
-# it comes from another budget.
+# little ResNet in front pays. The gap does not shrink: it is smallest where pictures are fewest. With 1 percent every model
+# knows its pictures by heart (the last column), whatever stands in front. With all of them the pure ViT is short of steps: in
+# lesson 08 twice the steps brought it eight points. Our reading: convolutions save the hybrid steps, so the gap comes from
+# the budget, and is no evidence against the paper.
 #
 # And the ResNet alone? It is never behind. With 1 percent nothing is decided between the two, above that it leads. At this
 # size, in so few steps, more assumptions are better, and a mixture lies between the pure models.
 #
 # Then put the price beside it: for each picture the hybrid spends two thirds more operations than the ViT. The line above
-# the table is lesson 08's: it gives the ViT twice the steps, so more operations than the hybrid had, and it is still behind. A larger ViT
-# with as many operations would be another fair rival. "Your next step" at the end proposes that run.
+# the table has lesson 08's ViT in twice the steps, so with more operations than the hybrid had, and it is still behind. A
+# larger ViT with as many operations would be another fair rival. "Your next step" at the end proposes that run.
 #
 # ## 8. What did the paper find?
 #

@@ -755,7 +755,7 @@ def test_a_known_mistake_that_returns_where_the_answer_stops_is_no_match():
 
     with pytest.raises(Mistake) as caught:
         compare(stops, lambda x: x[:, 0], [(x,) for (x,) in TOKENS], [(lambda x: 2 * x[:, 0], "a known one")])
-    assert "a known one" not in str(caught.value)
+    assert str(caught.value).splitlines()[0] == "every number is twice what it should be"
 
 
 def test_none_that_has_a_meaning_is_no_missing_return():
@@ -765,8 +765,7 @@ def test_none_that_has_a_meaning_is_no_missing_return():
 
 
 def test_modules_that_are_returned_are_not_called_random():
-    words = explanation(lambda x: nn.Identity(), tokens, TOKENS)
-    assert "random" not in words
+    assert explanation(lambda x: nn.Identity(), tokens, TOKENS) == ""
 
 
 def test_numbers_with_the_other_sign_are_no_missing_absolute_value():

@@ -332,7 +332,8 @@ def test_a_pretraining_costs_its_minutes_once():
 PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
 
 
-RECORDS = sorted(kept_records.RUNS.rglob("*/*.json"))
+OTHERS = {kept_records.RUNS / name for name in ("broken.json", "mini_vit.json")}
+RECORDS = sorted(set(kept_records.RUNS.rglob("*.json")) - OTHERS)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)

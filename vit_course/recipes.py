@@ -58,20 +58,36 @@ RECIPES = {
         optimizer="muon",
         lr=3e-3,
         warmup_epochs=0.25,
+        schedule="linear",
+        qkv_matrices=3,
         keep_tokens=0.5,
         keep_until=0.7,
+    ),
+    "hours": replace(
+        ADAMW,
+        epochs=100,
+        augment=replace(MIXED, erasing=0.0),
+        label_smoothing=0.1,
+        optimizer="muon",
+        lr=3e-3,
+        warmup_epochs=1.0,
+        schedule="linear",
+        qkv_matrices=3,
+        keep_tokens=0.5,
+        keep_until=0.8,
     ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
     ),
 }
-"""The first six are the ladder of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16);
-"resnet" is the ResNets' own recipe."""
+"""The first six are the ladder of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
+"hours" for one that learns over night; "resnet" is the ResNets' own recipe."""
 MODELS = {
     "minutes": (
         "Nano/4",
         {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False},
-    )
+    ),
+    "hours": ("Micro/4", {}),
 }
 """Model and options that belong to a recipe; the others are for any model."""
 

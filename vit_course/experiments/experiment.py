@@ -152,6 +152,7 @@ def seconds_a_picture(experiment: Experiment, side: int) -> float:
         return SECONDS[experiment.model]
     size, patch = experiment.model.removeprefix("R-").split("/")
     shape = {**VIT_SIZES[size], **experiment.options}
-    tokens = (side // int(patch)) ** 2 + 1
+    config = experiment.config
+    tokens = (side // int(patch)) ** 2 * (1 - config.keep_until * (1 - config.keep_tokens)) + 1
     seconds = SECONDS_A_TOKEN[shape["embed_dim"]] * shape["depth"] * tokens
     return seconds + (SECONDS["backbone"] if experiment.model.startswith("R-") else 0)

@@ -12,10 +12,12 @@ from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
 from vit_course.experiments.trials import trials
-from vit_course.recipes import MIXED, RECIPES
+from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
 LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
+MARKS = {"60": 1.5, "75": 5.0, "80": 9.0, "85": 30.0}
+"""Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; the last one has a recipe of its own."""
 FEW_PICTURES = 5_000
 SOME_PICTURES = 20_000
 SMALLER = {"embed_dim": 48}
@@ -119,6 +121,7 @@ def plan(size: str) -> list[Experiment]:
     studies = (
         search,
         headline,
+        marks,
         *(ladder, engine, comparison, fractions),
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
@@ -158,6 +161,20 @@ def headline(scale: Scale) -> Iterator[Experiment]:
         if count:
             config = replace(scale.resnet_recipe, epochs=count)
             yield from scale.seeded(3, "headline", f"resnet-{equal}", scale.resnet, config, probes=True)
+
+
+def marks(scale: Scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: how much a plain ViT reaches at which cost; the longest run's weights come with the course."""
+    if scale.size != "cpu":
+        return
+    for mark, epochs in MARKS.items():
+        model, options = MODELS["minutes"]
+        augment = RECIPES["rand-augment" if epochs > 20 else "minutes"].augment
+        config = replace(RECIPES["minutes"], epochs=epochs, augment=augment, quiet=True)
+        yield from scale.seeded(3, "marks", mark, model, config, options=options)
+    (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
+    snapshots = (0, round(config.epochs) // 2)
+    yield from scale.seeded(2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots)
 
 
 def ladder(scale: Scale) -> Iterator[Experiment]:

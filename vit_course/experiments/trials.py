@@ -70,6 +70,9 @@ def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, f
     yield "ema", {"ema": 0.99}, {}, same
     for rate in (5e-4, 1e-3, 2e-3):
         yield f"adamw-{rate:g}", {"optimizer": "adamw", "lr": rate}, {}, (497, 218)
+    together = {"schedule": "linear", "qkv_matrices": 3}
+    for name, changed in (("", {}), ("-longer", {"keep_until": 0.85}), ("-faster", {"lr": 4.5e-3})):
+        yield f"together{name}", together | changed, {"first_values": ["whitened"]}, (548, 276)
     yield "tokens-3-8", {"keep_tokens": 0.375}, {}, (FULL, THREE_EIGHTHS)
 
 

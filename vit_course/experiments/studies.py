@@ -164,7 +164,7 @@ def headline(scale: Scale) -> Iterator[Experiment]:
 
 
 def marks(scale: Scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: how much a plain ViT reaches at which cost; the longest run's weights come with the course."""
+    """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
     if scale.size != "cpu":
         return
     for mark, epochs in MARKS.items():
@@ -174,7 +174,9 @@ def marks(scale: Scale) -> Iterator[Experiment]:
         yield from scale.seeded(3, "marks", mark, model, config, options=options)
     (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
     snapshots = (0, round(config.epochs) // 2)
-    yield from scale.seeded(2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots)
+    yield from scale.seeded(
+        2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots
+    )
 
 
 def ladder(scale: Scale) -> Iterator[Experiment]:

@@ -385,6 +385,9 @@ TOLD = {
     "mimetic": "attention starts as in trained models (2305.09828)",
     "silent": "every branch starts at zero",
     "linear": "a straight line as schedule",
+    "together": "a straight line, whitening, q, k and v one by one",
+    "together-longer": "these, and half of the tokens for longer",
+    "together-faster": "these, at one and a half times the rate",
     "ema": "averaged weights",
     "no-smoothing": "no label smoothing",
 }

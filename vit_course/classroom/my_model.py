@@ -29,7 +29,7 @@ from vit_course.machinery.config import TrainConfig
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import answer_folders
 from vit_course.machinery.run_folder import model_settings
-from vit_course.optim import learning_rate, make_optimizers, set_rates
+from vit_course.optim import SCHEDULES, make_optimizers, set_rates
 from vit_course.recipes import RECIPES
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
 
@@ -100,12 +100,13 @@ class RecipeOptimizer:
 
     Args:
         model: its parameters are shared out: with Muon, the matrices of the blocks to it, the rest to AdamW.
-        config: names optimiser, rates, decay and warm-up.
+        config: names optimiser, rates, decay, warm-up and schedule.
         steps_per_epoch: how often an epoch calls `step`.
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig, steps_per_epoch: int):
-        self.parts = make_optimizers(model, config.optimizer, config.lr, config.weight_decay)
+        muon = {"rest_lr": config.rest_lr, "qkv_matrices": config.qkv_matrices}
+        self.parts = make_optimizers(model, config.optimizer, config.lr, config.weight_decay, **muon)
         self.parameters, self.config = list(model.parameters()), config
         self.done, self.total = 0, round(config.epochs * steps_per_epoch)
         self.warmup = round(config.warmup_epochs * steps_per_epoch)
@@ -119,7 +120,7 @@ class RecipeOptimizer:
     def step(self) -> None:
         """Move every weight, at the rate of this step."""
         nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
-        set_rates(self.parts, learning_rate(self.done, self.total, self.warmup, 1.0))
+        set_rates(self.parts, SCHEDULES[self.config.schedule](self.done, self.total, self.warmup, 1.0))
         for part in self.parts:
             part.step()
         self.done += 1

@@ -243,7 +243,7 @@ def test_the_two_sizes_share_no_file():
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
     groups = {"search", "ladder", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
-    groups |= {"patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
+    groups |= {"marks", "patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
     groups |= {"qk-norm", "attention-pool", "rope", *(["trials"] if size == "cpu" else [])}
     assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison"]

@@ -73,17 +73,6 @@ def image_grid_columns_and_scaled(images, columns):
     return rearrange(images.float() / 255, "(k r) c h w -> c (r h) (k w)", k=columns)
 
 
-def image_grid_cat_rows(images: Tensor, columns: int) -> Tensor:
-    strips = [torch.cat(tuple(strip), dim=-1) for strip in images.split(columns)]
-    return torch.cat(strips, dim=-2)
-
-
-def image_grid_permute(images, columns):
-    b, c, h, w = images.shape
-    rows = b // columns
-    return images.view(rows, columns, c, h, w).permute(2, 0, 3, 1, 4).reshape(c, rows * h, columns * w)
-
-
 def _column(numbers, images):
     return torch.as_tensor(numbers, dtype=torch.float32, device=images.device).view(-1, 1, 1)
 
@@ -137,25 +126,13 @@ def normalize_channels_last(images: Tensor, mean, std) -> Tensor:
     return x.sub(m).div(s).movedim(-1, -3).contiguous()
 
 
-def image_grid_canvas(images: Tensor, columns: int) -> Tensor:
-    batch, channels, height, width = images.shape
-    canvas = torch.zeros(channels, batch // columns * height, columns * width)
-    for i in range(batch):
-        r, k = divmod(i, columns)
-        canvas[:, r * height : (r + 1) * height, k * width : (k + 1) * width] = images[i]
-    return canvas
-
-
 def image_grid_sides_swapped(images: Tensor, columns: int) -> Tensor:
     b, c, h, w = images.shape
     rows = b // columns
     return images.reshape(rows, columns, c, h, w).permute(2, 0, 3, 1, 4).reshape(c, rows * w, columns * h)
 
 
-DISSECTED = (
-    "mean and std keep the shape (C,) and so meet the width",
-    normalize_meets_the_width,
-)
+DISSECTED = ("mean and std keep the shape (C,) and so meet the width", normalize_meets_the_width)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "image_grid": [
@@ -164,7 +141,6 @@ WRONG = {
         ("the rows of pixels stand in another order: where 0, 1, 2 ", image_grid_bottom_up),
         ("you returned", image_grid_columns_and_scaled),
         ("right where height and width are equal, wrong elsewhere", image_grid_sides_swapped),
-        ("the numbers should stay torch.uint8, yours are torch.float32", image_grid_canvas),
     ],
     "normalize": [
         ("in place", normalize_in_place),
@@ -173,7 +149,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "image_grid": [grid_by_cat, grid_by_permute, image_grid_cat_rows, image_grid_permute],
+    "image_grid": [grid_by_cat, grid_by_permute],
     "normalize": [
         normalize_by_torchvision,
         normalize_by_numpy,

@@ -91,14 +91,6 @@ def patchify_views(images, patch_size):
     return grid.permute(0, 2, 4, 3, 5, 1).reshape(b, -1, p1 * p2 * c)
 
 
-def patchify_unfold_method(images, patch_size):
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
-    return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
-
-
 def unpatchify_permute(patches, patch_size, grid_size):
     (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
     if patches.shape[1] != rows * columns or patches.shape[2] % (p1 * p2):
@@ -167,10 +159,6 @@ class EmbedByConv2d(PatchEmbed):
 
 def count_patches_grid(img_size, patch_size):
     return grid_size(img_size, patch_size)
-
-
-def count_patches_prod(img_size, patch_size):
-    return math.prod(grid_size(img_size, patch_size))
 
 
 def count_patches_by_walking(img_size, patch_size):
@@ -255,17 +243,6 @@ def unpatchify_float_canvas(patches, patch_size, grid_size):
     return images
 
 
-def unpatchify_by_permute(patches, patch_size, grid_size):
-    (ph, pw), (gh, gw) = as_pair(patch_size), grid_size
-    B, N, L = patches.shape
-    if N != gh * gw:
-        raise ValueError(f"{N} patches for a grid of {gh}x{gw}")
-    if L % (ph * pw) != 0:
-        raise ValueError(f"a patch of {L} numbers for {ph}x{pw} pixels")
-    x = patches.reshape(B, gh, gw, ph, pw, L // (ph * pw))
-    return x.permute(0, 5, 1, 3, 2, 4).reshape(B, -1, gh * ph, gw * pw)
-
-
 def unpatchify_by_joining(patches, patch_size, grid_size):
     height, width = as_pair(patch_size)
     rows, columns = grid_size
@@ -336,28 +313,12 @@ def patchify_cat(images: Tensor, patch_size) -> Tensor:
     return torch.cat(found).reshape(len(images), rows * columns, -1)
 
 
-def unpatchify_into_zeros(patches: Tensor, patch_size, grid_size) -> Tensor:
-    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
-    batch, count, length = patches.shape
-    if count != rows * columns or length % (p1 * p2):
-        raise ValueError(f"{tuple(patches.shape)} does not fit {grid_size} patches of {p1}x{p2}")
-    image = torch.zeros(batch, length // (p1 * p2), rows * p1, columns * p2)
-    for n in range(count):
-        y, x = divmod(n, columns)
-        piece = patches[:, n].reshape(batch, p1, p2, -1).permute(0, 3, 1, 2)
-        image[:, :, y * p1 : (y + 1) * p1, x * p2 : (x + 1) * p2] = piece
-    return image
-
-
 class PatchEmbedImageNet(PatchEmbed):
     def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768):
         super().__init__(img_size, patch_size, in_chans, embed_dim)
 
 
-DISSECTED = (
-    "inside a patch the pixels are read column by column",
-    patchify_transposed_inside,
-)
+DISSECTED = ("inside a patch the pixels are read column by column", patchify_transposed_inside)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "count_patches": [
@@ -390,24 +351,11 @@ WRONG = {
     "unpatchify": [
         ("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels),
         ("the numbers should stay torch.uint8, yours are torch.float32", unpatchify_float_canvas),
-        ("the numbers should stay torch.uint8, yours are torch.float32", unpatchify_into_zeros),
     ],
 }
 RIGHT = {
-    "count_patches": [
-        count_by_area,
-        count_by_range,
-        count_by_numpy,
-        count_patches_prod,
-        count_patches_by_walking,
-    ],
-    "patchify": [
-        patchify_loops,
-        patchify_views,
-        patchify_unfold_method,
-        patchify_by_unfold,
-        patchify_by_splitting,
-    ],
-    "unpatchify": [unpatchify_permute, unpatchify_fill, unpatchify_by_joining, unpatchify_by_permute],
+    "count_patches": [count_by_area, count_by_range, count_by_numpy, count_patches_by_walking],
+    "patchify": [patchify_loops, patchify_views, patchify_by_unfold, patchify_by_splitting],
+    "unpatchify": [unpatchify_permute, unpatchify_fill, unpatchify_by_joining],
     "PatchEmbed": [EmbedPlain, EmbedByConv2d, PatchEmbedUnfold, PatchEmbedPatchify],
 }

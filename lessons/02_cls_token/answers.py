@@ -115,34 +115,12 @@ def prepend_cls_token_zeros(tokens, cls_token):
     return torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1)
 
 
-def prepend_cls_token_einops(tokens, cls_token):
-    if cls_token.shape[-1] != tokens.shape[-1]:
-        raise ValueError(f"widths differ: {cls_token.shape[-1]} and {tokens.shape[-1]}")
-    first = repeat(cls_token, "1 1 d -> b 1 d", b=len(tokens))
-    return torch.hstack([first, tokens])
-
-
-def prepend_cls_token_one_by_one(tokens, cls_token):
-    if tokens.size(2) != cls_token.size(2):
-        raise ValueError(f"width {tokens.size(2)} against {cls_token.size(2)}")
-    return torch.stack([torch.vstack([cls_token[0], sequence]) for sequence in tokens])
-
-
 def pool_defaults_to_avg(tokens, mode="avg", num_prefix_tokens=1):
     if mode == "token" and num_prefix_tokens > 0:
         return tokens[:, 0]
     if mode == "avg":
         return tokens[:, num_prefix_tokens:].mean(dim=1)
     raise ValueError(f"cannot pool with {mode!r} and {num_prefix_tokens} prefix tokens")
-
-
-def pool_reduce(tokens, mode="token", num_prefix_tokens=1):
-    if mode not in {"token", "avg"}:
-        raise ValueError(f"{mode!r} is neither 'token' nor 'avg'")
-    if mode == "token" and num_prefix_tokens == 0:
-        raise ValueError("no token to read: num_prefix_tokens is 0")
-    first, last = (0, 1) if mode == "token" else (num_prefix_tokens, tokens.shape[1])
-    return reduce(tokens[:, first:last], "b t d -> b d", "mean")
 
 
 def pool_loop(tokens, mode="token", num_prefix_tokens=1):
@@ -177,10 +155,7 @@ def pool_wants_prefix_always(tokens: Tensor, mode: str = "token", num_prefix_tok
     return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(dim=1)
 
 
-DISSECTED = (
-    "zeros stand in front, the argument is ignored",
-    prepend_cls_token_zeros,
-)
+DISSECTED = ("zeros stand in front, the argument is ignored", prepend_cls_token_zeros)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "prepend_cls_token": [
@@ -198,14 +173,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "prepend_cls_token": [
-        cls_repeat,
-        cls_einops,
-        cls_filled,
-        cls_loop,
-        cls_padded,
-        prepend_cls_token_one_by_one,
-        prepend_cls_token_einops,
-    ],
-    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive, pool_reduce, pool_loop],
+    "prepend_cls_token": [cls_repeat, cls_einops, cls_filled, cls_loop, cls_padded],
+    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive, pool_loop],
 }

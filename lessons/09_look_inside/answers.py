@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from einops import einsum, rearrange, repeat
 from torch import Tensor
 
@@ -239,23 +238,6 @@ def components_of_covariance(filters, count=28):
     return directions[:count].reshape(-1, *filters.shape[1:]), shares[:count]
 
 
-def components_eigh(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
-    rows = filters.reshape(filters.shape[0], -1).double()
-    rows = rows - rows.mean(0, keepdim=True)
-    values, vectors = torch.linalg.eigh(rows.T @ rows)
-    values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
-    shares = (values / values.sum())[:count]
-    return vectors[:, :count].T.reshape(-1, *filters.shape[1:]).to(filters.dtype), shares.to(filters.dtype)
-
-
-def components_numpy(filters, count=28):
-    matrix = filters.detach().cpu().double().numpy().reshape(len(filters), -1)
-    _, s, vh = np.linalg.svd(matrix - matrix.mean(axis=0), full_matrices=False)
-    shares = s**2 / np.sum(s**2)
-    patterns = vh[:count].reshape(-1, *filters.shape[1:])
-    return torch.from_numpy(patterns).to(filters), torch.from_numpy(shares[:count]).to(filters)
-
-
 def _test_rollout(attentions, prefix):
     if len(attentions) == 0:
         raise ValueError("no layer")
@@ -376,31 +358,6 @@ def hide_part_of_the_patch(images, scores, count, patch_size, value=0.0):
     return unpatchify(patches, patch_size, grid)
 
 
-def hide_by_mask_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if scores.shape != (images.shape[0], rows * columns):
-        raise ValueError("scores should be (B, N)")
-    if count < 0 or rows * columns < count:
-        raise ValueError("count should be in 0..N")
-    ph, pw = as_pair(patch_size)
-    hidden = torch.zeros_like(scores, dtype=torch.bool)
-    hidden.scatter_(1, scores.topk(count, dim=1).indices, True)
-    mask = repeat(hidden, "b (r c) -> b 1 (r ph) (c pw)", r=rows, ph=ph, pw=pw)
-    return images.masked_fill(mask, value)
-
-
-def hide_by_rank_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if list(scores.shape) != [len(images), rows * columns]:
-        raise ValueError("one score a patch, one row a picture")
-    if not 0 <= count <= scores.shape[1]:
-        raise ValueError("too many patches, or fewer than none")
-    rank = scores.argsort(dim=1, descending=True).argsort(dim=1)
-    hidden = rank.lt(count).reshape(-1, 1, rows, columns).to(images.dtype)
-    mask = F.interpolate(hidden, size=images.shape[-2:], mode="nearest")
-    return torch.where(mask > 0.5, torch.as_tensor(value, dtype=images.dtype, device=images.device), images)
-
-
 def check_scores_too(images, scores, count, patch_size):
     rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
     if tuple(scores.shape) != (len(images), rows * columns) or not 0 <= count <= rows * columns:
@@ -414,16 +371,6 @@ def painted(images, hidden, patch_size, grid, value):
     return unpatchify(patches, patch_size, grid)
 
 
-def hide_patches_in_place(images, scores, count, patch_size, value=0.0):
-    rows, columns = check_scores_too(images, scores, count, patch_size)
-    p1, p2 = as_pair(patch_size)
-    for image, order in zip(images, scores.argsort(dim=1, descending=True), strict=True):
-        for n in order[:count].tolist():
-            r, c = divmod(n, columns)
-            image[:, r * p1 : (r + 1) * p1, c * p2 : (c + 1) * p2] = value
-    return images
-
-
 def hide_patches_never_all(images, scores, count, patch_size, value=0.0):
     grid = check_scores_too(images, scores, count, patch_size)
     if count not in range(scores.shape[1]):
@@ -432,10 +379,7 @@ def hide_patches_never_all(images, scores, count, patch_size, value=0.0):
     return painted(images, ranks < count, patch_size, grid, value)
 
 
-DISSECTED = (
-    "leaves out the residual connection",
-    rollout_no_residual,
-)
+DISSECTED = ("leaves out the residual connection", rollout_no_residual)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "filter_components": [
@@ -462,12 +406,11 @@ WRONG = {
         ("`value`", hide_without_default),
         ("count 7 is not in 0..6: raise a ValueError that says so (your code", hide_count_not_tested),
         ("wherever your result is wrong it is still `images`: nothing is", hide_part_of_the_patch),
-        ("your code changes its input in place (argument 1): whoever called it", hide_patches_in_place),
         ("your code refuses what it gets here, but that is allowed: a result is", hide_patches_never_all),
     ],
 }
 RIGHT = {
-    "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank, components_numpy, components_eigh],
+    "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank],
     "attention_rollout": [
         rollout_joined,
         rollout_from_the_last,
@@ -483,12 +426,5 @@ RIGHT = {
         distance_complex,
         distance_numpy,
     ],
-    "hide_patches": [
-        hide_by_mask,
-        hide_by_loops,
-        hide_by_rank,
-        hide_by_scatter,
-        hide_by_rank_too,
-        hide_by_mask_too,
-    ],
+    "hide_patches": [hide_by_mask, hide_by_loops, hide_by_rank, hide_by_scatter],
 }

@@ -56,21 +56,6 @@ def difference_by_index(a, b):
     return gap, low, high + a[2] - a[2]
 
 
-def difference_numpy(a, b):
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if a.size * b.size == 0:
-        raise ValueError(f"{a.size} and {b.size} seeds")
-    gap = float(a.mean() - b.mean())
-    if 1 in (a.size, b.size):
-        return gap, -np.inf, np.inf
-    if np.ptp(a) == np.ptp(b) == 0:
-        return gap, gap, gap
-    q = np.array([a.var(ddof=1) / a.size, b.var(ddof=1) / b.size])
-    degrees = q.sum() ** 2 / (q**2 / np.array([a.size - 1, b.size - 1])).sum()
-    low, high = gap + np.array([-1, 1]) * t_quantile(0.95, degrees) * np.sqrt(q.sum())
-    return gap, float(low), float(high)
-
-
 def difference_torch(a, b):
     x, y = (torch.tensor(list(values), dtype=torch.float64) for values in (a, b))
     if not (x.numel() and y.numel()):
@@ -151,6 +136,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "difference": [difference_by_loops, difference_by_numpy, difference_numpy, difference_torch],
+    "difference": [difference_by_loops, difference_by_numpy, difference_torch],
     "at_equal_time": [time_by_floor_division, time_in_two_passes, time_by_counting],
 }

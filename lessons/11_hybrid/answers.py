@@ -118,10 +118,7 @@ def gaps_by_numpy(records, first, second):
     return gaps
 
 
-DISSECTED = (
-    "adds the strides where they are to be multiplied",
-    field_strides_added,
-)
+DISSECTED = ("adds the strides where they are to be multiplied", field_strides_added)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "receptive_field": [

@@ -210,21 +210,6 @@ def score_by_slices(model, images, labels, batch_size=500):
     return right / len(labels)
 
 
-def _draw_layers(model):
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, std=0.02)
-            nn.init.zeros_(layer.bias)
-
-
-def draw_returns_nothing_too(model):
-    _draw_layers(model)
-    nn.init.normal_(model.project.weight, std=model.project.in_features**-0.5)
-    nn.init.zeros_(model.cls_token)
-    nn.init.normal_(model.pos_embed, std=0.02)
-    nn.init.zeros_(model.head.weight)
-
-
 @torch.no_grad()
 def draw_by_hand(model: nn.Module) -> nn.Module:
     for layer in filter(lambda part: isinstance(part, nn.Linear), model.modules()):
@@ -265,10 +250,6 @@ def classify_norm_over_batch(tokens, model):
     return model.head(y)
 
 
-def classify_norm_first_too(tokens: Tensor, model: nn.Module) -> Tensor:
-    return model.head(model.norm(tokens))[:, 0]
-
-
 def classify_one_by_one(tokens, model):
     return torch.stack([model.head(model.norm(picture[0])) for picture in tokens])
 
@@ -276,14 +257,6 @@ def classify_one_by_one(tokens, model):
 def embed_with_helpers(images: Tensor, model: nn.Module) -> Tensor:
     tokens = model.project(patchify(images, model.patch_size))
     return add_position(prepend_cls_token(tokens, model.cls_token), model.pos_embed)
-
-
-def embed_by_convolution_too(images, model):
-    p, weight = model.patch_size, model.project.weight
-    kernel = weight.reshape(weight.shape[0], p, p, images.shape[1]).permute(0, 3, 1, 2)
-    tokens = F.conv2d(images, kernel, model.project.bias, stride=p).flatten(2).transpose(1, 2)
-    z = model.pos_embed.repeat(images.shape[0], 1, 1)
-    return z + torch.cat([model.cls_token.repeat(images.shape[0], 1, 1), tokens], dim=1)
 
 
 def _queries_keys_values(tokens, block):
@@ -327,12 +300,6 @@ def block_sums_at_the_end(tokens, block, attend):
     return torch.stack([tokens, first, second]).sum(dim=0)
 
 
-def schedule_needs_warmup(step, total_steps, warmup_steps, peak):
-    rise = peak * (step + 1) / warmup_steps
-    progress = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
-    return min(rise, peak) if step < warmup_steps else peak * (1 + math.cos(math.pi * progress)) / 2
-
-
 def schedule_numpy(step, total_steps, warmup_steps, peak):
     rise = np.arange(1, warmup_steps + 1) / max(warmup_steps, 1)
     k = np.arange(1, total_steps - warmup_steps + 1)
@@ -360,19 +327,6 @@ def decay_two_axes(model, weight_decay):
         {"params": [p for p in model.parameters() if p.dim() == 2], "weight_decay": weight_decay},
         {"params": [p for p in model.parameters() if p.dim() != 2], "weight_decay": 0.0},
     ]
-
-
-def blend_lerp_too(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    order = torch.rand(len(images), device=images.device).argsort()
-    return images[order].lerp(images, share), targets[order].lerp(targets, share)
-
-
-def blend_by_matrix_too(images, targets, share):
-    n = images.shape[0]
-    same = torch.eye(n, device=images.device)
-    mixing = share * same + (1 - share) * same[torch.randperm(n, device=images.device)]
-    blended = torch.tensordot(mixing.to(images.dtype), images, dims=1)
-    return blended, mixing.to(targets.dtype) @ targets
 
 
 @torch.no_grad()
@@ -461,16 +415,10 @@ def score_dropout_rate_zero(model, images, labels, batch_size=500):
     return sum(right_in(model, x, y) for x, y in parts) / len(images)
 
 
-DISSECTED = (
-    "reads all tokens of the first picture",
-    classify_first_picture,
-)
+DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "draw_weights": [
-        ("your function returned nothing", draw_returns_nothing),
-        ("your function returned nothing; is the `return` missing?", draw_returns_nothing_too),
-    ],
+    "draw_weights": [("your function returned nothing", draw_returns_nothing)],
     "embed_patches": [
         ("two calls on the same tokens or pictures", embed_with_dropout),
         ("token 0 of two different pictures", embed_no_cls),
@@ -492,7 +440,6 @@ WRONG = {
     "schedule": [
         ("1.00 and 1.00 of the peak", rate_at_the_peak),
         ("ZeroDivisionError", rate_no_warmup_guard),
-        ("there is a division by 0", schedule_needs_warmup),
         ("Not a bug that was planted: the first step after the warm-up has the", schedule_linspace),
         ("Not a bug that was planted: step number warmup_steps is above the", schedule_one_step_more),
     ],
@@ -512,12 +459,12 @@ WRONG = {
 }
 RIGHT = {
     "draw_weights": [draw_truncated, draw_by_name, draw_by_hand, draw_scaled],
-    "embed_patches": [embed_in_one_line, embed_by_convolution, embed_with_helpers, embed_by_convolution_too],
+    "embed_patches": [embed_in_one_line, embed_by_convolution, embed_with_helpers],
     "attend": [attend_with(lambda d: d**-0.5), attend_fused, attend_with_helpers, attend_einsum],
     "encode_block": [block_in_steps, block_by_hand, block_two_lines, block_sums_at_the_end],
-    "classify": [classify_norm_first, classify_by_hand, classify_norm_first_too, classify_one_by_one],
+    "classify": [classify_norm_first, classify_by_hand, classify_one_by_one],
     "decay_groups": [groups_by_layer, weight_decay_groups, decay_two_axes, decay_of_linear_layers],
     "schedule": [rate_from_the_end, learning_rate, schedule_numpy, schedule_early_return],
-    "blend": [blend_by_loops, blend_lerp, blend_by_matrix, blend_lerp_too, blend_by_matrix_too],
+    "blend": [blend_by_loops, blend_lerp, blend_by_matrix],
     "score": [score_one_tensor, score_by_slices, score_numpy, score_weighted],
 }

@@ -158,7 +158,7 @@ exercise(
             (counting(1, 2, 3) + 1, torch.tensor([[[10.0, 20.0, 30.0]]])),
             (torch.rand(3, 4, 5), torch.rand(1, 1, 5) + 2),
             (torch.rand(2, 1, 4), torch.rand(1, 1, 4) - 3),
-            (torch.rand(4, 4, 4).double(), torch.rand(1, 1, 4).double() + 2),
+            (torch.rand(4, 4, 4), torch.rand(1, 1, 4) + 2),
         ],
         {
             "the CLS token stands last: it belongs in front, at index 0, where the head will read it. Who reads index "
@@ -188,8 +188,7 @@ exercise(
         front(many),
     ),
     refuses(
-        (torch.ones(2, 3, 4), torch.ones(1, 1, 6)),
-        "tokens of width 4 do not fit a CLS token of width 6",
+        (torch.ones(2, 3, 4), torch.ones(1, 1, 6)), "tokens of width 4 do not fit a CLS token of width 6"
     ),
 )
 
@@ -281,7 +280,7 @@ MODE_TOKEN = results(
         (few_tokens(), "token", 1),
         (wide_tokens(), "token", 1),
         (wide_tokens(), "token", 2),
-        (torch.randn(2, 5, 3).double(), "token"),
+        (torch.randn(2, 5, 3), "token"),
     ],
     {
         "you kept an axis: `tokens[:, :1]` is a list of one token, (B, 1, D). One vector per image is (B, D): index "
@@ -317,7 +316,7 @@ MODE_AVG = results(
         (few_tokens(), "avg", 1),
         (few_tokens(), "avg"),
         *((wide_tokens(), "avg", prefix) for prefix in (1, 0, 2)),
-        (torch.randn(2, 5, 3).double(), "avg", 3),
+        (torch.randn(2, 5, 3), "avg", 3),
     ],
     {
         "your average includes the CLS token: leave out the first `num_prefix_tokens` tokens, they are no patches": (

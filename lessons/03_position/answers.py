@@ -324,7 +324,6 @@ WRONG = {
         ("your code stopped with", resample_square_only),
         ("no gradient reaches `pos_embed`", resample_detached),
         ("the gradient of `pos_embed` is not", resample_keeps_cls_from_learning),
-        ("should stay torch.float64", resample_in_float32),
         ("the default of `mode` should be 'bicubic'; yours is 'bilinear'", resample_pos_embed_bilinear),
     ],
 }
@@ -339,5 +338,6 @@ RIGHT = {
         resample_by_matrices,
         resample_options_by_name,
         resample_pos_embed_grey_pictures,
+        resample_in_float32,
     ],
 }

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights, spread_weights
+from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
 from vit_course.classroom.checks.scorers import (
     MISCOUNTS,
     measured,
@@ -109,10 +109,6 @@ def takes_one_picture(model: nn.Module, images: Tensor) -> Tensor:
 def in_evaluation(model: nn.Module, images: Tensor) -> Tensor:
     model.eval()
     return MiniViT.forward(model, images)
-
-
-def in_float32(model: nn.Module, images: Tensor) -> Tensor:
-    return MiniViT.forward(model, images.float())
 
 
 def in_list(model: nn.Module) -> list:
@@ -249,19 +245,6 @@ def leaves_the_mode_alone(answer):
             )
 
 
-@demand({"with weights and inputs in float64": model_of(in_float32)})
-def keeps_float64(answer):
-    images = torch.rand(2, 3, 8, 12).double()
-    finished = spread_weights(MiniViT(**SMALL)).double().eval()
-    module = copy_weights(build(answer, **SMALL).double().eval(), finished)
-    got, want = (outcome(lambda f, x: f(x), f, (images,)) for f in (module, finished))
-    if not isinstance(want, Exception) and (wrong := difference(got, want)):
-        raise Mistake(
-            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
-            "tensors the dtype of the images"
-        )
-
-
 @demand({"it accepts images of shape": [model_of(makes_images_fit), model_of(takes_one_picture)]})
 def refuses_other_images(answer):
     module = build(answer, **SMALL)
@@ -346,7 +329,6 @@ exercise(
         prepare=copy_weights,
     ),
     leaves_the_mode_alone,
-    keeps_float64,
     refuses_other_images,
 )
 

@@ -22,9 +22,7 @@ def call(function: Callable, *case: object) -> object:
 # -- filter_components
 
 
-def filters_of(
-    number: int, channels: int, height: int, width: int, dtype: torch.dtype = torch.float32
-) -> Tensor:
+def filters_of(number: int, channels: int, height: int, width: int) -> Tensor:
     """Make filters whose components are well apart, so that every way of computing finds the same ones."""
     length = channels * height * width
     left, _ = torch.linalg.qr(torch.randn(number, length, dtype=torch.float64))
@@ -32,7 +30,7 @@ def filters_of(
     right, _ = torch.linalg.qr(torch.randn(length, length, dtype=torch.float64))
     strength = 2 * 0.8 ** torch.arange(length, dtype=torch.float64)
     mean = 0.7 * torch.randn(length, dtype=torch.float64) + 0.3
-    return ((left * strength) @ right + mean).reshape(number, channels, height, width).to(dtype)
+    return ((left * strength) @ right + mean).reshape(number, channels, height, width).float()
 
 
 def one_sign(components: Tensor) -> Tensor:
@@ -136,7 +134,7 @@ exercise(
             (filters_of(6, 1, 1, 2), 1),
             (filters_of(20, 3, 2, 2), 12),
             (filters_of(30, 2, 2, 3), 5),
-            (filters_of(40, 3, 2, 1, torch.float64), 4),
+            (filters_of(40, 3, 2, 1), 4),
         ],
         {
             "a component has length 1: yours are multiplied by their deviations": pca(

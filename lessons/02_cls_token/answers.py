@@ -45,11 +45,6 @@ def cls_filled(tokens, cls_token):
     return result
 
 
-def cls_loop(tokens, cls_token):
-    widths_fit(tokens, cls_token)
-    return torch.stack([torch.vstack([cls_token[0], image]) for image in tokens])
-
-
 def cls_padded(tokens, cls_token):
     widths_fit(tokens, cls_token)
     return F.pad(tokens, (0, 0, 1, 0)) + F.pad(cls_token, (0, 0, 0, tokens.shape[1]))
@@ -65,12 +60,6 @@ def guard(mode, num_prefix_tokens):
 def pool_squeezes(tokens, mode="token", num_prefix_tokens=1):
     guard(mode, num_prefix_tokens)
     return tokens[:, :1].squeeze() if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
-
-
-def pool_by_numpy(tokens, mode="token", num_prefix_tokens=1):
-    guard(mode, num_prefix_tokens)
-    x = tokens.numpy()
-    return torch.from_numpy(x[:, 0] if mode == "token" else x[:, num_prefix_tokens:].mean(1))
 
 
 def pool_plain(tokens, mode="token", num_prefix_tokens=1):
@@ -123,17 +112,6 @@ def pool_defaults_to_avg(tokens, mode="avg", num_prefix_tokens=1):
     raise ValueError(f"cannot pool with {mode!r} and {num_prefix_tokens} prefix tokens")
 
 
-def pool_loop(tokens, mode="token", num_prefix_tokens=1):
-    if mode == "token":
-        if not num_prefix_tokens:
-            raise ValueError("mode 'token' without a CLS token")
-        return torch.stack([sequence[0] for sequence in tokens])
-    if mode != "avg":
-        raise ValueError(f"mode must be 'token' or 'avg', not {mode!r}")
-    patches = tokens.unbind(1)[num_prefix_tokens:]
-    return sum(patches) / len(patches)
-
-
 def refuse_widths(tokens: Tensor, cls_token: Tensor) -> None:
     if tokens.shape[-1] != cls_token.shape[-1]:
         raise ValueError(f"tokens have width {tokens.shape[-1]}, the CLS token {cls_token.shape[-1]}")
@@ -142,11 +120,6 @@ def refuse_widths(tokens: Tensor, cls_token: Tensor) -> None:
 def prepend_adds_everywhere(tokens: Tensor, cls_token: Tensor) -> Tensor:
     refuse_widths(tokens, cls_token)
     return F.pad(tokens, (0, 0, 1, 0)) + cls_token
-
-
-def prepend_sequence_first(tokens: Tensor, cls_token: Tensor) -> Tensor:
-    refuse_widths(tokens, cls_token)
-    return torch.cat([cls_token.expand(1, len(tokens), -1), tokens.transpose(0, 1)], dim=0)
 
 
 def pool_wants_prefix_always(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Tensor:
@@ -162,17 +135,15 @@ WRONG = {
         ("with tensors that learn", cls_by_numpy),
         ("changes its input in place", cls_overwrites),
         ("expected\n  10 20 30", cls_doubled),
-        ("you swapped the axes of the pictures and of the tokens", prepend_sequence_first),
         ("only the first token is right; else your result is the wanted one", prepend_adds_everywhere),
     ],
     "pool": [
         ("the shape should be (1, 2), yours is (2,)", pool_squeezes),
-        ("with tensors that learn", pool_by_numpy),
         ("the default of `mode` should be 'token'; yours is 'avg'", pool_defaults_to_avg),
         ("your code refuses `num_prefix_tokens` = 0, but that is allowed: a", pool_wants_prefix_always),
     ],
 }
 RIGHT = {
-    "prepend_cls_token": [cls_repeat, cls_einops, cls_filled, cls_loop, cls_padded],
-    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive, pool_loop],
+    "prepend_cls_token": [cls_repeat, cls_einops, cls_filled, cls_padded],
+    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive],
 }

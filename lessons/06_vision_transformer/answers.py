@@ -1,7 +1,6 @@
 """Answers to the exercises of lesson 06, written as students write them."""
 
 import math
-import random
 
 import torch
 import torch.nn.functional as F
@@ -162,18 +161,6 @@ def epoch_returns_nothing(model, images, labels, optimizer, batch_size=64):
         optimizer.step()
 
 
-def epoch_returns_hits(model, images, labels, optimizer, batch_size=64):
-    model.train()
-    hits = 0
-    for rows in torch.randperm(len(images)).split(batch_size):
-        logits = model(images[rows])
-        optimizer.zero_grad()
-        F.cross_entropy(logits, labels[rows]).backward()
-        optimizer.step()
-        hits += (logits.argmax(1) == labels[rows]).sum().item()
-    return hits / len(images)
-
-
 def epoch_shuffles_in_place(model, images, labels, optimizer, batch_size=64):
     rows = torch.randperm(len(images))
     images[:], labels[:] = images[rows], labels[rows]
@@ -210,21 +197,6 @@ def epoch_split(model, images, labels, optimizer, batch_size=64):
     return torch.cat(losses).mean().item()
 
 
-def epoch_of_slices(model, images, labels, optimizer, batch_size=64):
-    order = list(range(len(images)))
-    random.shuffle(order)
-    model.train()
-    total = 0
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        model.zero_grad()
-        loss = -model(images[chosen]).log_softmax(1)[range(len(chosen)), labels[chosen]].mean()
-        loss.backward()
-        optimizer.step()
-        total += float(loss) * len(chosen) / len(order)
-    return total
-
-
 def accuracy_rounded(model, images, labels, batch_size=500):
     return round(accuracy_of_loader(model, images, labels, batch_size), 1)
 
@@ -234,10 +206,6 @@ def accuracy_across(model, images, labels, batch_size=500):
     with torch.no_grad():
         parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
         return sum((model(x).argmax(dim=0) == y).sum().item() for x, y in parts) / len(images)
-
-
-def accuracy_returns_nothing(model, images, labels, batch_size=500):
-    accuracy_of_loader(model, images, labels, batch_size)
 
 
 @torch.no_grad()
@@ -332,18 +300,16 @@ WRONG = {
         ("the gradient is not that of the mean cross-entropy", epoch_of_smooth_labels),
         ("something cuts the gradient off", epoch_detached),
         ("your function returned nothing", epoch_returns_nothing),
-        ("the training is right, but not what you return", epoch_returns_hits),
         ("changes its input in place", epoch_shuffles_in_place),
         ("other pictures than those given", epoch_normalises_again),
     ],
     "accuracy": [
         ("on model = one whose scores are the pixels, images of shape (7, 1, 2, 2)", accuracy_rounded),
         ("your code stopped with RuntimeError", accuracy_across),
-        ("your function returned nothing", accuracy_returns_nothing),
     ],
 }
 RIGHT = {
     "MiniViT": [ViTOfBlocks, ViTOfLists, MiniViTWithAttention],
-    "train_one_epoch": [epoch_of_loader, epoch_split, epoch_of_slices, epoch_shuffled_copies],
+    "train_one_epoch": [epoch_of_loader, epoch_split, epoch_shuffled_copies],
     "accuracy": [accuracy_of_loader, accuracy_of_slices, accuracy_at_the_end],
 }

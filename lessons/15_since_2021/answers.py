@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from vit_course.beyond.modern import merge_tokens, qk_norm, rope_2d
+from vit_course.beyond.modern import merge_tokens, rope_2d
 
 
 def qk_norm_by_formula(q, k, v, q_scale, k_scale, eps=1e-6):
@@ -21,11 +21,6 @@ def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
     variance, mean = torch.var_mean(both, dim=-1, correction=0, keepdim=True)
     q, k = (both - mean) * (variance + eps).rsqrt()
     return q * q_scale, k * k_scale, v
-
-
-def qk_norm_in_place(q, k, v, q_scale, k_scale, eps=1e-6):
-    q -= q.mean(dim=-1, keepdim=True)
-    return qk_norm(q, k, v, q_scale, k_scale, eps)
 
 
 def places(q, grid_size, num_prefix_tokens):
@@ -94,11 +89,6 @@ def pool_by_mask(query, k, v, num_prefix_tokens=1):
 
 def pool_of_one(query, k, v, num_prefix_tokens=1):
     return pool_by_mask(query, k, v, num_prefix_tokens)[0]
-
-
-def pool_merged(query, k, v, num_prefix_tokens=1):
-    pooled, weights = pool_by_mask(query, k, v, num_prefix_tokens)
-    return pooled.flatten(1), weights
 
 
 def merge_in_lists(tokens, k, sizes, r, num_prefix_tokens=1):
@@ -176,11 +166,6 @@ def qk_norm_stacked(q, k, v, q_scale, k_scale, eps=1e-6):
     return query, key, v
 
 
-def check_grid(q, grid_size, prefix):
-    if q.shape[-1] % 4 or q.shape[-2] != prefix + grid_size[0] * grid_size[1]:
-        raise ValueError("width or tokens do not fit")
-
-
 def places_too(grid_size):
     rows, columns = grid_size
     return torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
@@ -214,22 +199,6 @@ def rope_2d_rest_unturned(q, k, v, grid_size, num_prefix_tokens=1, temperature=1
         return torch.cat([turn(x[..., :used], angles, num_prefix_tokens), x[..., used:]], dim=-1)
 
     return turned(q), turned(k), v
-
-
-def rope_2d_matrices(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    check_grid(q, grid_size, num_prefix_tokens)
-    dim = q.shape[-1]
-    quarter = dim // 4
-    down, across = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(2))
-    for j in range(quarter):
-        w = temperature ** (-j / quarter)
-        for plane, i in ((down, j), (across, j + quarter)):
-            plane[i + dim // 2, i], plane[i, i + dim // 2] = w, -w
-    turns = [torch.eye(dim, dtype=torch.float64)] * num_prefix_tokens
-    for r in range(grid_size[0]):
-        turns += [torch.matrix_exp(r * down + c * across) for c in range(grid_size[1])]
-    table = torch.stack(turns).to(q.dtype)
-    return torch.einsum("tij,bhtj->bhti", table, q), torch.einsum("tij,bhtj->bhti", table, k), v
 
 
 def rope_2d_rotate_half(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
@@ -279,7 +248,6 @@ def attention_pool_hidden_prefix(query, k, v, num_prefix_tokens=1):
 
 WRONG = {
     "qk_norm": [
-        ("your code changes its input in place", qk_norm_in_place),
         ("value 1 of 3", qk_norm_own_eps),
         ("your result does not change with `k_scale`, but it should", qk_norm_one_scale),
     ],
@@ -290,7 +258,6 @@ WRONG = {
     ],
     "attention_pool": [
         ("2 values were expected", pool_of_one),
-        ("value 1 of 2: the shape should be", pool_merged),
         ("value 1 of 2: your result is the wanted one plus `query`", attention_pool_query_added),
         ("value 2 of 2: a softmax is missing, over the patches", attention_pool_raw_scores),
         ("value 2 of 2: your result has the shape (B, h, T), and (B, h, N) is", attention_pool_masked_width),
@@ -303,13 +270,7 @@ WRONG = {
 }
 RIGHT = {
     "qk_norm": [qk_norm_by_formula, qk_norm_in_one, qk_norm_stacked],
-    "rope_2d": [
-        rope_in_float32,
-        rope_interleaved,
-        rope_by_complex_numbers,
-        rope_2d_matrices,
-        rope_2d_rotate_half,
-    ],
+    "rope_2d": [rope_in_float32, rope_interleaved, rope_by_complex_numbers, rope_2d_rotate_half],
     "attention_pool": [pool_by_fused_attention, pool_by_mask, attention_pool_hidden_prefix],
     "merge_tokens": [merge_in_lists, merge_by_matrix],
 }

@@ -74,12 +74,7 @@ FLAGS = [name for config, name, _ in NUMBERS if config is TrainConfig]
 @pytest.mark.parametrize("name", FLAGS)
 def test_the_command_line_refuses_the_same_with_one_line(name, dry, pictures, capsys):
     value = outside(allowed_values(TrainConfig)[name], random.Random(name))
-    arguments = [
-        f"--{name.replace('_', '-')}={value}",
-        "--train=40",
-        "--test=10",
-        "--model=linear",
-    ]
+    arguments = [f"--{name.replace('_', '-')}={value}", "--train=40", "--test=10", "--model=linear"]
     assert main([*arguments, *["--dry-run"] * dry]) == 1
     errors = capsys.readouterr().err
     assert errors.startswith(f"error: {name} is ") and errors.count("\n") == 1

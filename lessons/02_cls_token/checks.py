@@ -46,10 +46,6 @@ def not_expanded(tokens, cls_token):
     return torch.cat([cls_token, tokens], dim=1)
 
 
-def joined_to_batch(tokens, cls_token):
-    return torch.cat([many(cls_token, tokens), tokens])
-
-
 def last(tokens, cls_token):
     return torch.cat([tokens, many(cls_token, tokens)], dim=1)
 
@@ -58,16 +54,8 @@ def as_an_image(tokens, cls_token):
     return torch.cat([cls_token.repeat(1, tokens.shape[1], 1), tokens])
 
 
-def as_channels(tokens, cls_token):
-    return torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
-
-
 def added(tokens, cls_token):
     return tokens + cls_token
-
-
-def in_place_of_patch_0(tokens, cls_token):
-    return torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
 
 
 def learned_from_one_image(cls_token, tokens):
@@ -92,7 +80,7 @@ def fits_any_width(tokens, cls_token):
 @demand(
     {
         "`torch.cat` stopped for a batch of 3": not_expanded,
-        "Axis 1 counts the tokens": joined_to_batch,
+        "Axis 1 counts the tokens": lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens]),
         "something random stands in front": front(lambda cls, tokens: torch.randn_like(tokens[:, :1])),
     }
 )
@@ -168,12 +156,12 @@ exercise(
             "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token of its "
             "own, so the axis of the tokens grows: axis 1": as_an_image,
             "you made every token wider: the CLS token is one more *token*, not more channels. Join along axis 1": (
-                as_channels
+                lambda tokens, cls_token: torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
             ),
             "you added the numbers of the CLS token to every patch token: it should stand beside them, as a token of "
             "its own (`torch.cat`, not `+`)": added,
             "the CLS token took the place of patch 0: no patch may be lost, the result has N + 1 tokens": (
-                in_place_of_patch_0
+                lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
             ),
             "index 0 holds the mean of the patches: the CLS token is a vector of its own, the same for every image": (
                 front(lambda cls, tokens: tokens.mean(dim=1, keepdim=True))

@@ -111,14 +111,6 @@ def in_evaluation(model: nn.Module, images: Tensor) -> Tensor:
     return MiniViT.forward(model, images)
 
 
-def in_list(model: nn.Module) -> list:
-    return list(model.blocks)
-
-
-def one_block_again(model: nn.Module) -> nn.ModuleList:
-    return nn.Sequential(*[model.blocks[0]] * len(model.blocks))
-
-
 def large(name: str) -> Callable:
     """Return what draws a parameter with standard deviation 1."""
     return lambda model: nn.Parameter(torch.randn(getattr(model, name).shape))
@@ -133,10 +125,10 @@ def large(name: str) -> Callable:
             pos_embed=lambda m: 0.02 * torch.randn(1, m.patch_embed.num_patches + 1, m.head.in_features)
         ),
         "self.blocks is a Python list: its blocks are no part of the model, and no optimiser finds their weights": (
-            model_with(blocks=in_list)
+            model_with(blocks=lambda model: list(model.blocks))
         ),
         "all your blocks are one and the same: `[Block(...)] * depth` repeats one block": (
-            model_with(blocks=one_block_again)
+            model_with(blocks=lambda model: nn.Sequential(*[model.blocks[0]] * len(model.blocks)))
         ),
         "depth is 3, but self.blocks holds": [
             model_with(blocks=lambda m: nn.Sequential(m.blocks[0])),
@@ -441,10 +433,6 @@ def batches_shuffled(number, batch_size):
     return [parts[i] for i in torch.randperm(len(parts))]
 
 
-def last_batch_lost(number, batch_size):
-    return shuffled(number, batch_size)[: number // batch_size]
-
-
 def last_batch_filled(number, batch_size):
     rows = torch.randperm(number)
     rows = torch.cat([rows, rows[: -number % batch_size]])
@@ -532,7 +520,7 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "gradients are off while your model trains": loop(without_gradients),
         "in some calls of the model gradients are on, and off in others": loop(measures_again),
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
-            batches=last_batch_lost
+            batches=lambda number, batch_size: shuffled(number, batch_size)[: number // batch_size]
         ),
         "a last batch of one picture counts as well": loop(
             batches=lambda number, size: [pair for pair in shuffled(number, size) if len(pair[0]) > 1]

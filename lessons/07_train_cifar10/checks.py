@@ -390,10 +390,6 @@ exercise(
 # -- learning_rate
 
 
-def from_one(s, w):
-    return (s + 1) / w
-
-
 def after_warmup(s, n, w):
     return (s + 1 - w) / max(1, n - w)
 
@@ -402,7 +398,7 @@ def half_cosine(share):
     return (1 + math.cos(math.pi * share)) / 2
 
 
-def schedule(rise=from_one, progress=after_warmup, fall=half_cosine) -> Callable:
+def schedule(rise=lambda s, w: (s + 1) / w, progress=after_warmup, fall=half_cosine) -> Callable:
     """Return a schedule that rises by (s, w) in the warm-up and falls by a share of the way (s, total, w)."""
 
     def answer(step, total_steps, warmup_steps, peak):

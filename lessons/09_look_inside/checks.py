@@ -231,10 +231,6 @@ def run_rollout(function: Callable, attentions: Tensor, *rest: int) -> object:
     return function(list(attentions), *rest)
 
 
-def mean_of_heads(a: Tensor) -> Tensor:
-    return a.mean(dim=1)
-
-
 def half_each(a: Tensor, eye: Tensor) -> Tensor:
     return 0.5 * a + 0.5 * eye
 
@@ -244,7 +240,7 @@ def rows_sum_to_one(layer: Tensor) -> Tensor:
 
 
 def rollout(
-    heads: Callable = mean_of_heads,
+    heads: Callable = lambda a: a.mean(dim=1),
     mix: Callable = half_each,
     normalise: Callable = rows_sum_to_one,
     multiply: Callable = lambda layer, before: layer @ before,
@@ -288,10 +284,6 @@ def strongest_tenth(attention):
 def first_layer_as_it_is(attentions, prefix=1):
     first = attentions[0].mean(dim=1)
     return right_rollout(attentions[1:]) @ first if len(attentions) > 1 else first
-
-
-def average_of_layers(attentions, prefix=1):
-    return sum(right_rollout([a]) for a in attentions) / len(attentions)
 
 
 def sums_without_their_axis(attentions, prefix=1):
@@ -442,7 +434,7 @@ exercise(
                 mix=lambda a, eye: a, finish=lambda r, prefix: half_each(r, torch.eye(r.shape[-1]).to(r))
             ),
             "you average the layers; what goes through one *and* the next is their matrix product": (
-                average_of_layers
+                lambda attentions, prefix=1: sum(right_rollout([a]) for a in attentions) / len(attentions)
             ),
             "rows and columns are swapped: row i should say where output token i comes from, and sum to 1": rollout(
                 finish=lambda r, prefix: r.mT

@@ -186,10 +186,6 @@ def draw_with(change: Callable) -> Callable:
     return answer
 
 
-def draws_a_copy(model):
-    return healthy.draw_weights(copy.deepcopy(model))
-
-
 def draws_no_blocks(model):
     before = copy.deepcopy(model.blocks.state_dict())
     healthy.draw_weights(model).blocks.load_state_dict(before)
@@ -208,7 +204,7 @@ def draws_with_a_seed(model):
     return healthy.draw_weights(model)
 
 
-@demand({"return the model that you were given": draws_a_copy})
+@demand({"return the model that you were given": lambda model: healthy.draw_weights(copy.deepcopy(model))})
 def gives_the_model_back(answer):
     model = patient()
     if run(answer, model) is not model:
@@ -624,10 +620,6 @@ def with_params(make: Callable) -> Callable:
     return lambda groups, model: [{**group, "params": make(group["params"])} for group in groups]
 
 
-def repeats_all(groups, model):
-    return [groups[0], {**groups[1], "params": list(model.parameters())}]
-
-
 def freezes_the_rest(groups, model):
     for parameter in groups[1]["params"]:
         parameter.requires_grad_(False)
@@ -665,7 +657,7 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
         ],
         "in no group": groups_of(lambda groups, model: groups[:1]),
         "is listed 2 times": [
-            groups_of(repeats_all),
+            groups_of(lambda groups, model: [groups[0], {**groups[1], "params": list(model.parameters())}]),
             lambda model, decay: [
                 {
                     "params": [p for part in model.modules() for p in part.parameters() if wanted(p)],

@@ -205,8 +205,7 @@ def test_claims_are_tried_with_several_seeds_and_nothing_is_stored(course, capsy
     course.write("vit_course/train.py", CONFIG)
     chance = "# %%\nfrom vit_course.train import TrainConfig\n\nnumber = max(TrainConfig().seed, dict(seed=0)['seed'])"
     course.lesson(chance, PROSE.format('claim="number >= 0 and number < 2000"'))
-    course.build()
-    before = course.read("solutions")
+    before = course.built("solutions")
     assert builder.main(["--claims", "01", "--seeds", "2"], course.root) == 1
     said = capsys.readouterr().out
     assert "solutions/01_roots.ipynb, seed 1: all 1 claims hold\n" in said

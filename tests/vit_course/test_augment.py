@@ -297,14 +297,10 @@ def test_cutmix_equals_a_loop_and_counts_what_is_really_pasted():
         torch.testing.assert_close(labels[i], share * targets[i] + (1 - share) * targets[permutation[i]])
 
 
-def test_mixup_refuses_whole_numbers():
+@pytest.mark.parametrize(("mixed", "how"), [(mixup, torch.ones(2)), (cutmix, BOXES[:2])])
+def test_whole_numbers_are_not_mixed(mixed, how):
     with pytest.raises(ValueError, match="uint8.*floating"):
-        mixup(noise(2, 3, 4, 4), one_hot(2), torch.ones(2), torch.tensor([1, 0]))
-
-
-def test_cutmix_refuses_whole_numbers():
-    with pytest.raises(ValueError, match="uint8.*floating"):
-        cutmix(noise(2, 3, 4, 4), one_hot(2), BOXES[:2], torch.tensor([1, 0]))
+        mixed(noise(2, 3, 4, 4), one_hot(2), how, torch.tensor([1, 0]))
 
 
 def coloured_by_class(count):

@@ -10,14 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.beyond.weights import convert_torchvision
 from vit_course.interpret import equivariance_gap
-from vit_course.vit import (
-    VIT_SIZES,
-    VisionTransformer,
-    create_vit,
-    init_head,
-    vit_flops,
-    vit_num_parameters,
-)
+from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit, init_head, vit_flops, vit_num_parameters
 
 POSITIONS = ["learned", "sincos", "none"]
 SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 2, "num_heads": 3}

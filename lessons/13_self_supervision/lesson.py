@@ -15,8 +15,8 @@
 # %% [markdown]
 # ## 1. Can a picture teach without a label?
 #
-# Somebody looked at each of the 50,000 training pictures of CIFAR-10 and gave it one of ten names. That is slow and costs
-# money. Pictures *without* labels are everywhere. Can a model learn from them?
+# Somebody looked at each of the 50,000 training pictures of CIFAR-10 and gave it one of ten names. That costs money. Pictures
+# *without* labels are everywhere. Can a model learn from them?
 #
 # Text models answered first. BERT (Devlin et al., 2018) takes a sentence, hides some words and asks for them:
 #
@@ -37,15 +37,7 @@ from einops import rearrange
 from torch import nn
 
 from vit_course.attention import attention_flops
-from vit_course.beyond.masked import (
-    MaskedPatches,
-    class_colours,
-    colour_classes,
-    corrupt,
-    corrupt_repeatably,
-    masked_objective,
-    neighbour_guess,
-)
+from vit_course.beyond import masked
 from vit_course.classroom import check, plots, table
 from vit_course.classroom.numbers import percent
 from vit_course.data import normalize, shapes10
@@ -91,15 +83,14 @@ plots.show(figure, "The portrait, and the same portrait with a random half of it
 # - With 10 % **other** patches, no visible token can be trusted. The model has to check each one against its neighbours.
 # - With 10 % **left as they are**, it also pays to believe a token that fits.
 #
-# So "corrupted" means "drawn", not "changed": in all three cases the model has to say what was there. And corruption comes
-# *before* the positions are added, so a mask token still says "I am the third patch in row five".
-#
-# `corrupt` is given. The pixels of a patch are a vector too, so it can corrupt a *picture*, with grey for the mask token.
+# In all three cases the model has to say what was there. And corruption comes *before* the positions are added, so a mask
+# token still says "I am the third patch in row five". `masked.corrupt` is given. The pixels of a patch are a vector too, so it
+# can corrupt a *picture*, with grey for the mask token.
 
 # %%
 grey, shares = torch.full((1, 1, patches.shape[-1]), 0.5), (0.15, 0.5, 0.75)
 torch.manual_seed(4)
-views = [unpatchify(corrupt(patches, grey, share)[0], 8, (8, 8))[0] for share in shares]
+views = [unpatchify(masked.corrupt(patches, grey, share)[0], 8, (8, 8))[0] for share in shares]
 
 # %% fold
 plots.show(
@@ -129,27 +120,22 @@ plots.show(
 #
 # `colour_classes` does that, and `class_colours` goes back, to the middle of each level.
 
+
 # %%
-from vit_course.beyond.masked import class_colours, colour_classes
-
-
 def paint(classes, patch_size, grid):
     """Paint classes (B, N) as pictures (B, 3, H, W): every patch in the colour of its class."""
-    colours = rearrange(class_colours(classes), "b (h w) c -> b c h w", h=grid[0])
+    colours = rearrange(masked.class_colours(classes), "b (h w) c -> b c h w", h=grid[0])
     return colours.repeat_interleave(patch_size, dim=2).repeat_interleave(patch_size, dim=3)
 
-
-first = colour_classes(photo, 8)[0, 0].item()
-mean = 255 * rearrange(patches[0, 0], "(p c) -> p c", c=3).mean(dim=0)
-print("patch 0: mean colour", *(f"{m:.0f}" for m in mean), end="; ")
-print(f"class {first} = {first // 64}·64 + {first // 8 % 8}·8 + {first % 8}", end="; ")
-print("back again:", *class_colours(torch.tensor(first)).tolist())
 
 # %% fold
 sides = (8, 4, 2)
 figure = plots.image_row(
-    [photo[0], *(paint(colour_classes(photo, P), P, (64 // P, 64 // P))[0] for P in sides)],
-    ["the picture", *(f"P = {P}: {len(colour_classes(photo, P).unique())} classes occur" for P in sides)],
+    [photo[0], *(paint(masked.colour_classes(photo, P), P, (64 // P, 64 // P))[0] for P in sides)],
+    [
+        "the picture",
+        *(f"P = {P}: {len(masked.colour_classes(photo, P).unique())} classes occur" for P in sides),
+    ],
     "Every patch in the colour of its class",
 )
 plots.show(
@@ -159,15 +145,13 @@ plots.show(
 )
 
 # %% [markdown]
-# The target is a mean: it holds no edge and no texture. So the task asks *what kind of thing* is there, not how it is drawn.
-#
 # > **Predict.** Training code holds *normalised* images: mean 0, deviation 1. Somebody feeds these to `colour_classes`,
 # > and nothing complains. How many different classes does the photo have then?
 
 # %%
 stats = torch.tensor([0.5, 0.4, 0.4]), torch.tensor([0.25, 0.25, 0.25])
 given = {"pixels in 0..255": photo, "normalised": normalize(photo, *stats), "in 0..1": photo / 255}
-rows = [[name, len(colour_classes(images, 4).unique())] for name, images in given.items()]
+rows = [[name, len(masked.colour_classes(images, 4).unique())] for name, images in given.items()]
 table(rows, ["what is fed", "different classes at P = 4"])
 
 # %% [markdown] always claim="rows[1][1] < 10 and rows[2][1] == 1 and rows[0][1] > 5 * rows[1][1]"
@@ -189,7 +173,7 @@ table(rows, ["what is fed", "different classes at P = 4"])
 #
 # **Your task.** Write `masked_loss`. Pictures may differ in the number of their corrupted patches; each *patch* weighs the same.
 
-# %% exercise="vit_course.beyond.masked:masked_loss" difficulty=2 minutes=8 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then their sum over the chosen ones divided by `chosen.sum()`."
+# %% exercise="vit_course.beyond.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then their sum over the chosen ones divided by `chosen.sum()`."
 from vit_course.beyond.masked import masked_loss
 
 masked_loss = check(masked_loss)
@@ -231,10 +215,10 @@ shapes = shapes10(
 
 def guesses(dataset, patch_size):
     """Score both rivals on the corrupted patches of the test pictures: shares of right classes."""
-    wanted = colour_classes(dataset.test_images, patch_size)
-    commonest = colour_classes(dataset.train_images, patch_size).flatten().mode().values
-    _, chosen = corrupt_repeatably(torch.zeros(*wanted.shape, 1), torch.zeros(1, 1, 1))
-    around = neighbour_guess(dataset.test_images, patch_size, chosen)
+    wanted = masked.colour_classes(dataset.test_images, patch_size)
+    commonest = masked.colour_classes(dataset.train_images, patch_size).flatten().mode().values
+    _, chosen = masked.corrupt_repeatably(torch.zeros(*wanted.shape, 1), torch.zeros(1, 1, 1))
+    around = masked.neighbour_guess(dataset.test_images, patch_size, chosen)
     right = {"most common class": wanted == commonest, "mean of the neighbours": around == wanted}
     return {name: hits[chosen].float().mean().item() for name, hits in right.items()}
 
@@ -268,7 +252,7 @@ table(
 # %% tags=["nbval-ignore-output"]
 model_name = profile.pick(smoke="Nano/8", cpu="Nano/8", gpu="Nano/4")
 torch.manual_seed(0)
-pretrainer = MaskedPatches(build_model(model_name, shapes), *shapes.channel_stats())
+pretrainer = masked.MaskedPatches(build_model(model_name, shapes), *shapes.channel_stats())
 recipe = replace(
     RECIPES["adamw"],
     epochs=profile.pick(smoke=1, cpu=15, gpu=60),
@@ -276,7 +260,7 @@ recipe = replace(
     lr=2e-3,
     quiet=True,
 )
-history = train(pretrainer, shapes, recipe, objective=masked_objective)
+history = train(pretrainer, shapes, recipe, objective=masked.masked_objective)
 
 # %% tags=["nbval-ignore-output"]
 P = pretrainer.vit.patch_embed.patch_size[0]
@@ -312,7 +296,7 @@ pixels = patchify(looked_at / 255, P)
 grid = pretrainer.vit.patch_embed.grid_size
 device = next(pretrainer.parameters()).device
 grey = torch.full((1, 1, pixels.shape[-1]), 0.5)
-seen, chosen = (x.cpu() for x in corrupt_repeatably(pixels.to(device), grey.to(device)))
+seen, chosen = (x.cpu() for x in masked.corrupt_repeatably(pixels.to(device), grey.to(device)))
 with torch.no_grad():
     logits, model_chosen = pretrainer.guess(normalize(looked_at, *shapes.channel_stats()).to(device))
 assert torch.equal(chosen, model_chosen.cpu())  # same seed: what is drawn here is what the model saw
@@ -325,7 +309,7 @@ def filled(classes):
 
 
 sheets = [unpatchify(x, P, grid) for x in (pixels, seen)]
-sheets += [filled(logits.argmax(dim=-1).cpu()), filled(colour_classes(looked_at, P))]
+sheets += [filled(logits.argmax(dim=-1).cpu()), filled(masked.colour_classes(looked_at, P))]
 sheets = [plots.image_grid(F.pad(sheet, (1, 1, 1, 1), value=1.0), columns=2) for sheet in sheets]
 figure = plots.image_row(
     sheets,
@@ -342,10 +326,10 @@ plots.show(
 # %% [markdown]
 # ## 7. Did it learn to see?
 #
-# Predicting colours is not the aim. The aim is a body that needs fewer *labels*. Tiny runs here end near guessing and show
-# nothing, so we read longer ones: the same task on all 50,000 pictures, 14 epochs, then fine-tuning with 1 or 10 percent of the
-# labels. The **control** starts from scratch and takes as many steps as both parts together, on the labelled pictures again and
-# again. A second start from scratch, of lesson 08, takes fewer steps.
+# The aim is a body that needs fewer *labels*. A short run here would end near guessing and show nothing, so we read recorded
+# ones: the same task on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control**
+# starts from scratch and takes as many steps as both parts together, on the labelled pictures again and again. A second start
+# from scratch, of lesson 08, takes fewer steps.
 #
 # > **Predict.** By how many points will the pre-trained body be ahead? Or behind?
 
@@ -400,16 +384,14 @@ if records:
 # Against the start with *fewer* steps, the lines above the table, it looks decided: five points up, one point down. A report
 # without the control would say "self-supervision helps where labels are few". Ours says: perhaps, and more seeds are needed.
 #
-# What else could tip the scales? Fine-tuning ran at half the rate of the control (.001 and .002), and neither was searched. And
-# these are eight comparisons, of which chance alone decides .4. (Seed s draws the same pictures in every row. In pairs, both
-# verdicts on the pre-trained body at 10 percent would turn: behind the control, undecided against fewer steps. Welch's rule
-# stays ours.)
+# Two cautions. Fine-tuning ran at half the rate of the control (.001 and .002), and neither was searched. And of eight
+# comparisons chance alone decides .4. (Seed s draws the same pictures in every row. A test in pairs would turn both verdicts on
+# the pre-trained body at 10 percent: behind the control, undecided against fewer steps. Our rule stays Welch's.)
 #
 # ## 8. Why should the encoder read what is hidden?
 #
-# Four in ten of the tokens above were mask tokens: 80 % of one half. The encoder spent that share of its work on a vector that
-# says "nothing here", and that never comes again. **MAE** (masked autoencoders; He et al., 2022) draws the conclusion: leave the
-# hidden patches out.
+# Four in ten of the tokens above were mask tokens, 80 % of one half: so much work went into a vector that never comes again.
+# **MAE** (masked autoencoders; He et al., 2022) leaves the hidden patches out.
 
 # %% fold
 plots.show(
@@ -462,29 +444,21 @@ plots.show(
 
 # %% [markdown]
 # %% [markdown] always claim="(back == patches).all(dim=-1).sum() == 16"
-# All sixteen are where they belong. What does the encoder save? Count its operations, as in lesson 04.
+# All sixteen are where they belong.
 #
-# > **Predict.** A quarter of the tokens: is it a quarter of the work, more, or less?
-
+# > **Predict.** A quarter of the tokens: is it a quarter of the encoder's work, more, or less?
 
 # %%
-def encoder_flops(num_tokens, dim=768, depth=12):
-    """Count the operations of an encoder: attention, and two layers of the MLP."""
-    return depth * (attention_flops(num_tokens, dim) + 2 * 2 * num_tokens * dim * 4 * dim)
-
-
-work = {read: encoder_flops(read + 1) / 1e9 for read in (196, 49)}
-rows = [
-    [read, read + 1, percent((read + 1) / 197), flops, percent(flops / work[196])]
-    for read, flops in work.items()
-]
-table(rows, ["patches read", "tokens", "of all", "GFLOP, ViT-B/16", "of all"])
+work = {}  # GFLOP of ViT-B/16: attention (lesson 04) and the two layers of the MLP, in 12 blocks of width 768
+for read in (196, 49):
+    work[read] = 12 * (attention_flops(read + 1, 768) + 16 * (read + 1) * 768**2) / 1e9
+    print(f"{read} patches and CLS: {work[read]:.1f} GFLOP, {percent(work[read] / work[196])} of the work")
 
 # %% [markdown] always claim="0.2 < work[49] / work[196] < 50 / 197"
 # A little less: attention grows with the square of the tokens, so the work falls further than their number.
 #
-# > **Key idea.** An encoder that never meets a mask token cannot miss it later, and it does a quarter of the work. So
-# > MAE can hide 75 %, train longer, and use larger models.
+# > **Key idea.** An encoder that never meets a mask token cannot miss it later, and it does a quarter of the work. So MAE can
+# > train longer, and use larger models.
 #
 # ## 9. Who paints the holes?
 #
@@ -556,9 +530,8 @@ with torch.no_grad():
     guess, hidden = painter(pictures)
 right = patchify(pictures, 4)
 seen = (~hidden)[..., None]
-colours = rearrange(right, "b n (p c) -> b n p c", c=3).mean(dim=2)
-mean = ((colours * seen).sum(dim=1) / seen.sum(dim=1)).repeat(1, 16)[:, None]  # as many pixels as a patch has
-errors = {"the decoder": guess, "mean colour of the visible patches": mean.expand_as(right)}
+mean = (right * seen).sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True)
+errors = {"your decoder": guess, "the mean of the visible patches": mean.expand_as(right)}
 errors = {name: (one - right)[hidden].square().mean().item() for name, one in errors.items()}
 table(list(errors.items()), ["what is painted", "squared error on hidden patches"])
 
@@ -578,7 +551,7 @@ plots.show(
     "holes: grounds and colours are right, shapes are blurred.",
 )
 
-# %% [markdown] claim="errors['the decoder'] < 0.85 * errors['mean colour of the visible patches']"
+# %% [markdown] claim="errors['your decoder'] < 0.85 * errors['the mean of the visible patches']"
 # The ground and the colours come back, and a bright spot where the object is; stripes and outlines do not. Where several
 # outlines are possible, the smallest squared error is their mean: blur, as section 3 said. The aim is the encoder, and whether
 # *this* one needs fewer labels we have not measured. It would take the runs of section 7 once more.
@@ -654,12 +627,9 @@ plots.show(
 #
 # | what | shape | note |
 # |---|---|---|
-# | patch tokens | (B, N, D) | before CLS and positions |
-# | `mask_token` | (1, 1, D) | learned, one for all |
 # | corrupted tokens | (B, N, D) | of the drawn half 80 % mask, 10 % another, 10 % as they were |
 # | target | (B, N) int64 | 64·red + 8·green + blue, from pixels in 0..255 |
-# | logits | (B, N, 512) | a linear layer on every patch token |
-# | loss | scalar | mean over all drawn patches, no others |
+# | logits | (B, N, 512) | a linear layer on every patch token; the loss counts all drawn patches, no others |
 # | MAE: visible tokens | (B, N/4, D) | with positions, without holes |
 # | MAE: `restore` | (B, N) int64 | the place of each patch in the row of visible and hidden ones |
 # | MAE: predicted pixels | (B, N, P²C) | by the decoder, which is thrown away later |

@@ -295,8 +295,8 @@ looked_at = shapes.test_images[:4]
 pixels = patchify(looked_at / 255, P)
 grid = pretrainer.vit.patch_embed.grid_size
 device = next(pretrainer.parameters()).device
-grey = torch.full((1, 1, pixels.shape[-1]), 0.5)
-seen, chosen = (x.cpu() for x in masked.corrupt_repeatably(pixels.to(device), grey.to(device)))
+shade = torch.full((1, 1, pixels.shape[-1]), 0.5)
+seen, chosen = (x.cpu() for x in masked.corrupt_repeatably(pixels.to(device), shade.to(device)))
 with torch.no_grad():
     logits, model_chosen = pretrainer.guess(normalize(looked_at, *shapes.channel_stats()).to(device))
 assert torch.equal(chosen, model_chosen.cpu())  # same seed: what is drawn here is what the model saw
@@ -326,8 +326,8 @@ plots.show(
 # %% [markdown]
 # ## 7. Did it learn to see?
 #
-# The aim is a body that needs fewer *labels*. A short run here would end near guessing and show nothing, so we read recorded
-# ones: the same task on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control**
+# The aim is a body that needs fewer *labels*. Two minutes of training would end near guessing and show nothing, so we read
+# recorded runs: the same task on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control**
 # starts from scratch and takes as many steps as both parts together, on the labelled pictures again and again. A second start
 # from scratch, of lesson 08, takes fewer steps.
 #
@@ -442,7 +442,6 @@ plots.show(
     "grey between them.",
 )
 
-# %% [markdown]
 # %% [markdown] always claim="(back == patches).all(dim=-1).sum() == 16"
 # All sixteen are where they belong.
 #
@@ -522,7 +521,7 @@ torch.manual_seed(0)
 vit = build_model("Nano/4", shapes)
 painter = MaskedAutoencoder(vit, PixelDecoder(96, vit.patch_embed.num_patches, 4 * 4 * 3, width=48, depth=1))
 short = replace(recipe, epochs=profile.pick(smoke=1, cpu=6, gpu=40))
-painted = train(painter, shapes, short, objective=paint_objective)
+train(painter, shapes, short, objective=paint_objective)
 
 painter = painter.cpu().eval()
 pictures = normalize(shapes.test_images, *shapes.channel_stats())
@@ -571,7 +570,7 @@ plots.show(
 # - 15 % corruption, as in BERT, was slightly worse than 50 %.
 #
 # What else was there? **iGPT** (2020) predicts pixels one after the other, with a Transformer on sequences of colours.
-# **DINO** and **MoCo v3** (both April 2021) hide nothing: two views of one picture shall get alike features. **BEiT** (June 2021)
+# **DINO** and **MoCo v3** (both April 2021) hide nothing: two views of one picture should get similar features. **BEiT** (June 2021)
 # predicts learned classes in place of colours, and MAE followed that November. In the years after, features of the DINO family
 # have become a usual choice for tasks without labels.
 #

@@ -138,9 +138,10 @@ def stale_maps(course: Course, lessons: Sequence[Lesson]) -> list[Lesson]:
 
 def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
     """Return one message for every generated file that is not what it should be, and how to mend it."""
-    course, messages = read_course(root), []
+    course, messages, made = read_course(root), [], {}
     lessons = course.select(numbers)
     for name, text, command in generate(course, lessons):
+        made[name] = text
         stored = (root / name).read_bytes() if (root / name).is_file() else None
         if stored is None:
             messages.append(f"{name} is missing: run `{command}`")
@@ -151,9 +152,9 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             f"{map_file(lesson).as_posix()} is stale: run `python tools/build.py {lesson.number}`"
         )
     for lesson in lessons:
-        if not is_current(root, solution_with_outputs(course, lesson)):
-            command = f"python tools/build.py --execute {lesson.number}"
-            messages.append(f"solutions/{lesson.slug}.ipynb: outputs are stale: run `{command}`")
+        name = f"solutions/{lesson.slug}.ipynb"
+        if not is_current(root, nbformat.reads(made[name], as_version=4)):
+            messages.append(f"{name}: outputs are stale: run `python tools/build.py --execute {lesson.number}`")
     slugs = {lesson.slug for lesson in course.lessons}
     for path in sorted(path for folder in LEFT_OUT for path in (root / folder).glob("[0-9][0-9]_*.ipynb")):
         if path.stem not in slugs:

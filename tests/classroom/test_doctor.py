@@ -1,5 +1,6 @@
 """The doctor finds nothing wrong here, and names every illness it knows together with its cure."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -164,16 +165,21 @@ def test_a_python_inside_the_course_is_named_from_there(monkeypatch):
     assert doctor.command("vit_course", "data") == f"{Path('env', 'python')} -m vit_course data"
 
 
-def test_the_report_is_aligned_ascii_with_each_fix_below_its_problem(capsys):
+@pytest.mark.parametrize(("encoding", "dash"), [("utf-8", "–"), ("ascii", "?")])
+def test_the_report_is_aligned_with_each_fix_below_its_problem_on_consoles_of_every_kind(
+    encoding, dash, monkeypatch
+):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
     doctor.report(
         [
             doctor.Finding("Python", "ok", "3.12.1"),
             doctor.Finding("Disk", "fail", "0.1 GiB – full", "pip cache purge"),
         ]
     )
-    assert capsys.readouterr().out == (
+    sys.stdout.seek(0)
+    assert sys.stdout.read() == (
         "ok    Python  3.12.1\n"
-        "FAIL  Disk    0.1 GiB ? full\n"
+        f"FAIL  Disk    0.1 GiB {dash} full\n"
         "              to mend it: pip cache purge\n"
         "\n"
         "1 of 2 checks failed. The commands are for the folder of the course.\n"

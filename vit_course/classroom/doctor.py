@@ -342,7 +342,7 @@ def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
 
 
 def report(findings: list[Finding]) -> None:
-    """Print findings as a table, each fix below its problem, in plain ASCII for consoles of every kind."""
+    """Print findings as a table, each fix below its problem; what the console cannot show is a question mark."""
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -354,7 +354,8 @@ def report(findings: list[Finding]) -> None:
     verdict = "The course can run here."
     if broken:
         verdict = f"{broken} of {len(findings)} checks failed. The commands are for the folder of the course."
-    print("\n".join([*lines, "", verdict]).encode("ascii", "replace").decode("ascii"))
+    encoding = sys.stdout.encoding or "ascii"
+    print("\n".join([*lines, "", verdict]).encode(encoding, "replace").decode(encoding))
 
 
 def main(arguments: list[str]) -> int:

@@ -258,6 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if distributed:
             dist.init_process_group()
         return run_command(options)
+    except KeyboardInterrupt as stop:
+        print(f"Stopped {stop}", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the door knows what to do
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
@@ -296,8 +299,6 @@ def run_command(options: argparse.Namespace) -> int:
         print(describe(options, model, dataset, config))
         return 0
     history = train(model, dataset, config, options.out, options.resume)
-    if history.interrupted:
-        return 130
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first:
         record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)

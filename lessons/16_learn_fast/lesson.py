@@ -32,7 +32,6 @@ from textwrap import fill
 import torch
 import torch.nn.functional as F
 from IPython.display import display
-from tqdm.auto import tqdm
 
 from vit_course.augment import augment
 from vit_course.classroom import check, plots, table
@@ -43,8 +42,10 @@ from vit_course.exhibits import race
 from vit_course.experiments.records import caption, load_records
 from vit_course.experiments.trials import COLUMNS, SHAPE, gains
 from vit_course.machinery.device import get_device
+from vit_course.machinery.console import progress_bar
 from vit_course.machinery.engine import choose_engine
 from vit_course.machinery.profiles import get_profile
+from vit_course.machinery.stopping import Stopped, stop_on_signal
 from vit_course.optim import SCHEDULES, make_optimizers, set_rates
 from vit_course.patches import patchify
 from vit_course.recipes import FLIP_CROP, build_model
@@ -463,12 +464,15 @@ engine = choose_engine("auto", device, 1000, pass_in)
 
 
 def clock(seconds):
-    """Yield the share of the time that has passed, until it is over."""
+    """Yield the share of the time that has passed, until it is over, or somebody stops the race."""
     begin = time.perf_counter()
-    with tqdm(total=seconds, leave=False, bar_format="{l_bar}{bar}| {n_fmt} of {total_fmt} s") as bar:
+    look = "{l_bar}{bar}| {n_fmt} of {total_fmt} s"
+    with stop_on_signal() as stopped, progress_bar(total=seconds, bar_format=look) as bar:
         while (passed := time.perf_counter() - begin) < seconds:
             bar.update(int(passed) - bar.n)
             yield passed / seconds
+            if stopped():
+                raise Stopped(f"after {passed:.0f} of {seconds} s: such a race has no result.")
 
 
 def train_for(seconds, optimizer, lr, keep, keep_until, schedule, whitened):

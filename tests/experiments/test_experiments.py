@@ -50,6 +50,7 @@ from vit_course.experiments.records import (
 )
 from vit_course.experiments.run import main, run_experiment
 from vit_course.experiments.studies import CPU, plan
+from vit_course.machinery.stopping import Stopped
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import TrainConfig, evaluate, train
@@ -718,7 +719,7 @@ def test_a_run_that_goes_on_with_other_code_names_both(tmp_path, monkeypatch):
 @pytest.mark.parametrize("start", [None, ("one", "same", "labels")])
 def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, capsys, start):
     def interrupted(*given, **more):
-        return replace(train(*given, **more), interrupted=True)
+        raise Stopped
 
     monkeypatch.setattr(experiments, "train", interrupted)
     monkeypatch.setattr(experiments, "plan", lambda size: [beyond("transfer", "any", start)])

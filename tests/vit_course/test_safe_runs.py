@@ -20,10 +20,11 @@ import torch
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
 from vit_course.machinery import checkpoint as checkpoint_module
+from vit_course.machinery import console
 from vit_course.machinery import run as run_module
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.run_folder import CHECKPOINT
-from vit_course.machinery.stopping import stop_on_signal
+from vit_course.machinery.stopping import Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model, main
 from vit_course.train import TrainConfig, linear_classifier, train
@@ -81,11 +82,11 @@ def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module.Run, "count_step", interrupt_at_step_10)
-        _, first = trained(tmp_path)
-    assert first.interrupted
-    assert len(first.step_loss) == 10
+        with pytest.raises(
+            Stopped, match=r"after step 10 of 28: nothing is measured; go on with resume=True"
+        ):
+            trained(tmp_path)
     weights, second = trained(tmp_path, resume=True)
-    assert not second.interrupted
     assert torch.equal(weights, expected)
     assert second.train_loss == unbroken.train_loss
 
@@ -351,22 +352,27 @@ def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):
     bars = []
 
     def fail(run, *args):
-        bars.extend(run_module.Console.made)
+        bars.append(run.console.bar)
         raise FloatingPointError("no number")
 
-    class Recorded(run_module.Console):
-        made = []
-
-        def __init__(self, *args, **options):
-            super().__init__(*args, **options)
-            self.made.append(self)
-
-    monkeypatch.setattr(run_module, "Console", Recorded)
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
     monkeypatch.setattr(run_module.Run, "count_step", fail)
     with pytest.raises(FloatingPointError):
         trained(config=TrainConfig(**{**CONFIG.__dict__, "quiet": False}))
-    assert [console.bar.disable for console in bars] == [True]  # closed: its line has been wiped
+    assert [bar.disable for bar in bars] == [True]  # closed: its line has been wiped
     assert capsys.readouterr().err.endswith("\r")
+
+
+@pytest.mark.parametrize("looks", ["0", "1"])
+def test_a_quiet_training_in_a_notebook_shows_one_bar_with_its_estimate_to_who_looks(
+    looks, monkeypatch, capsys
+):
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", looks)
+    monkeypatch.setattr(console, "kernel", object)
+    monkeypatch.setattr(console, "SHORT", 0)
+    trained()
+    shown = capsys.readouterr()
+    assert shown.out == "" and ("about 1 s:   0%" in shown.err) == (looks == "1")
 
 
 FOREIGN = {

@@ -91,12 +91,10 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # 3. **Softmax**: make weights that are positive and sum to 1. Take $e^{score}$: 7.4, 7.4, 2.7, 1. Their sum is 18.5.
 #    Divide by it: 0.40, 0.40, 0.15, 0.05.
 # 4. **Sum the values** with these weights: 0.40·(10, 0) + 0.40·(20, 0) + 0.15·(0, 10) + 0.05·(0, 20), about (12, 2.5).
-#    (Without rounding on the way, the last number is 2.55.)
 #
-# The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is. Here are the
-# same steps in code.
+# The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is.
 #
-# > **Predict.** First compute the row of the sky on paper. To whom does the sky listen most, and who is next?
+# > **Predict.** Compute the row of the sky on paper, before you run the cell. To whom does the sky listen most, and who is next?
 
 # %%
 names = ["left ear", "right ear", "grass", "sky"]
@@ -122,8 +120,8 @@ table(
 )
 
 # %% [markdown] claim="weights[3].argsort(descending=True)[:2].tolist() == [3, 2] and weights[0, 0] == weights[0, 1]" always
-# The sky listens to itself most, then to the grass. Now change something: choose a query and go through its steps, then
-# edit a number of q or k. What must the sky's query be, for the sky to listen to hardly anything but the grass?
+# The sky listens to itself most, then to the grass. Now choose a query, go through its steps, and edit a number of q or k.
+# What must the sky's query be, for the sky to listen to hardly anything but the grass?
 
 # %% tags=["nbval-ignore-output"]
 edit_attention(queries, keys, values, names)
@@ -153,7 +151,7 @@ plots.show(
 # **Your task.** Write `scaled_dot_product_attention(q, k, v)`. It returns two things: the output and the weights. It should
 # work with any axes in front, (T, d) as well as (B, h, T, d), so count axes from the end: -1 is the last.
 
-# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=12 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
+# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
 from vit_course.attention import scaled_dot_product_attention
 
 scaled_dot_product_attention = check(scaled_dot_product_attention)
@@ -180,9 +178,9 @@ table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *nam
 # variance 1, and the sum of d products has variance d. With d = 64 the scores have a standard deviation of 8, and two
 # scores that differ by 8 give weights that differ by a factor $e^8$, about 3,000.
 #
-# We give random queries 65 random keys, and ask how much of its attention a query gives to a single key: the largest weight
-# of its row. If it looked at all 65 alike, that would be 1.5 %. A popular mistake is the root of D, the width of the whole
-# token, in place of d. We try it too, with D = 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
+# We give random queries 65 random keys. How large is the largest weight of a query? If it looked at all keys alike, each
+# weight would be 1.5 %. A popular mistake is the root of D, the width of the whole token, in place of d. We try it too, with
+# D = 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
 #
 # > **Predict.** Dividing by sqrt(D) is dividing by too much. Do the weights get more peaked, or flatter?
 
@@ -207,9 +205,9 @@ table(
 )
 
 # %% [markdown] claim=["largest['nothing'][-1] > 0.9", "max(largest['sqrt(d)']) < 0.2", "max(largest['sqrt(D), D = 12 d']) < min(largest['sqrt(d)']) / 2"] always
-# Without a scale, a wide head looks at a single key. The softmax **saturates**: one weight is close to 1, all others are close
-# to 0, and a small change of the scores changes nothing, so the query cannot learn to look elsewhere. With sqrt(d) the width
-# does not matter. With sqrt(D) the weights get *flatter*, nearer to the plain mean, which we wanted to leave behind.
+# Without a scale, a wide head looks at a single key. The softmax **saturates**: a small change of the scores changes nothing,
+# so the query cannot learn to look elsewhere (section 9 measures the gradient). With sqrt(d) the width hardly matters. With
+# sqrt(D) the weights get *flatter*, nearer to the plain mean, which we wanted to leave behind.
 #
 # ## 5. Why many heads?
 #
@@ -217,8 +215,8 @@ table(
 # *and* about the skin around it. One weighted mean would blend both answers into one vector.
 #
 # So a layer has h small attentions, its **heads**. Each head has three matrices of its own, D x d with d = D/h, and a
-# T x T table of its own. The h query matrices, side by side, are one matrix D x D. It gives each token D numbers of q, and
-# slice i of them is the query of head i. With k and v it is the same.
+# T x T table of its own. The h query matrices, side by side, are one matrix D x D: it gives each token D numbers of q, and
+# slice i of them is the query of head i.
 
 # %% fold
 plots.show(
@@ -264,7 +262,7 @@ plots.show(
 # **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D). Head 0 gets the first d
 # numbers of every row, head 1 the next d, and so on. The line that refuses a width that h does not divide is given.
 
-# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=9 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
+# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
 from vit_course.attention import merge_heads, split_heads
 
 split_heads = check(split_heads)
@@ -302,7 +300,7 @@ print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 # 4. Merge the heads, then `self.proj`, then `self.proj_drop`.
 # 5. Return the result; with `return_attention=True` the pair (result, weights), the weights from *before* the dropout.
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=12 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights alone, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=10 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights alone, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
@@ -380,8 +378,8 @@ print("tokens:", tuple(photo_tokens.shape))
 
 # %% [markdown]
 # The matrices are as plain as can be: queries and keys are the tokens themselves, so every patch looks for patches *like
-# itself*, and slice i of q and k is description i. (Trained matrices mix all numbers of a token into each slice.) The queries
-# are also multiplied by a sharpness per head: the larger it is, the pickier the softmax.
+# itself*, and slice i of q and k is description i. The queries are also multiplied by a sharpness per head: the larger it
+# is, the pickier the softmax.
 #
 # > **Predict.** A patch of the cheek asks. What will the colour head light up, and what the place head?
 
@@ -396,10 +394,8 @@ with torch.no_grad():
     by_hand.qkv.weight.copy_(torch.cat([queries_sharper, torch.eye(192), torch.eye(192)]))
     _, photo_table = by_hand(photo_tokens, return_attention=True)
 print("weights:", tuple(photo_table.shape), "= (B, h, T, T)")
-peaks = {"untrained": untrained, "by hand": photo_table}
-peaks = {name: (maps.max() / maps.mean()).item() for name, maps in peaks.items()}
-for name, peak in peaks.items():
-    print(f"{name}: the largest weight is {number(peak)} times the mean")
+for name, maps in [("untrained", untrained), ("by hand", photo_table)]:
+    print(f"{name}: the largest weight is {number((maps.max() / maps.mean()).item())} times the mean")
 
 # %%
 head_names = ["colour", "detail", "place"]
@@ -426,7 +422,7 @@ plots.show(
     "head patches about as uneven as the cheek, the place head a small disc around the patch.",
 )
 
-# %% [markdown] claim=["peaks['untrained'] < 2 and peaks['by hand'] > 20", "maps_of('cheek')[0][8:18, 9:17].sum() > 0.5"] always
+# %% [markdown] claim=["untrained.max() < 2 * untrained.mean()", "photo_table.max() > 20 * photo_table.mean()", "maps_of('cheek')[0][8:18, 9:17].sum() > 0.5"] always
 # The colour head asked for patches of the same colour, and found the face. Nobody told it what a face is: a softmax over
 # products of vectors was enough. A trained ViT runs the same code. Only its tokens and matrices are learned, and its
 # questions are harder to name.
@@ -697,11 +693,9 @@ plots.show(
 # |---|---|---|
 # | tokens | (B, T, D) | (B, 65, 192) |
 # | after `qkv` | (B, T, 3D) | (B, 65, 576) |
-# | q, k, v in heads | (B, h, T, d) | (B, 3, 65, 64) |
+# | q, k, v and output of the heads | (B, h, T, d) | (B, 3, 65, 64) |
 # | scores, weights A | (B, h, T, T) | (B, 3, 65, 65) |
-# | output of the heads, A v | (B, h, T, d) | (B, 3, 65, 64) |
-# | merged | (B, T, h·d) | (B, 65, 192) |
-# | after $W_O$ | (B, T, D) | (B, 65, 192) |
+# | merged; after $W_O$ | (B, T, D) | (B, 65, 192) |
 #
 # - A query asks, keys answer, values are handed over: softmax(q kᵀ / sqrt(d)) v.
 # - Each query spreads a weight of 1 over the keys: softmax along the last axis.

@@ -401,7 +401,7 @@ WRONG = {
         ("changes its input in place", BlockInPlace),
         ("no gradient reaches", BlockDetached),
         ("no weights named norm1.weight", BlockOtherNames),
-        ("the hidden width of the MLP is int(dim·mlp_ratio), here 9; yours is", BlockWholeRatio),
+        ("`self.mlp.fc1.out_features` is 6, and it should be 9", BlockWholeRatio),
     ],
 }
 RIGHT = {

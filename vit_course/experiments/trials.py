@@ -32,6 +32,8 @@ FULL, HALF = 548.0, 263.0
 """Milliseconds of a step of the base with all and with half of the tokens, on one core with bfloat16 products. These
 and those of the arms were measured in turn, in one process, the best of five each: their ratios make the cost equal."""
 QUARTER, THREE_EIGHTHS = 165.0, 241.0
+CHOSEN_FROM = ("base", "linear", "together")
+"""Arms with three seeds: the base, the best of the first ones, and several of them at once."""
 
 
 def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, float]]]:
@@ -86,14 +88,14 @@ def equal_epochs(config: TrainConfig, steps: tuple[float, float]) -> float:
 
 
 def trials(scale) -> Iterator[Experiment]:
-    """Lesson 16: the arms, one seed each."""
+    """Lesson 16: the arms, one seed each; three for those that the choice of a recipe is between."""
     if scale.size != "cpu":
         return
     for name, changed, options, steps in arms():
         config = replace(BASE, **changed)
         config = replace(config, epochs=equal_epochs(config, steps))
-        shape = {**SHAPE, **options}
-        yield Experiment("trials", name, scale.size, MODEL, config, options=shape, held_out=HELD_OUT)
+        more = {"options": {**SHAPE, **options}, "held_out": HELD_OUT}
+        yield from scale.seeded(3 if name in CHOSEN_FROM else 1, "trials", name, MODEL, config, **more)
 
 
 @dataclass(frozen=True)

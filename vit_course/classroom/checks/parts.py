@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
-from vit_course.classroom.checks.words import difference, explain_error
+from vit_course.classroom.checks.outcome import Mistake, build, outcome
+from vit_course.classroom.checks.words import explain_error
 
 
 def counting(*shape: int) -> Tensor:
@@ -23,21 +23,6 @@ def check_keyword(answer: type, options: dict, x: Tensor) -> None:
         raise Mistake(
             "the second argument of forward is called `return_attention`: other parts pass it by name, "
             f"and then your code stops with {explain_error(result)}"
-        )
-
-
-def check_float64(answer: type, reference: type, options: dict, x: Tensor) -> None:
-    """With all weights and inputs in float64 the result should be that of the finished module, in float64."""
-    finished = spread_weights(reference(**options)).double().eval()
-    module = build(answer, **options).double().eval()
-    module.load_state_dict(finished.state_dict())
-    result, want = (outcome(lambda f, case: first_of(f(case)), f, (x.double(),)) for f in (module, finished))
-    if isinstance(want, Exception):  # a kept answer of another exercise may be part of the finished module
-        return
-    if wrong := difference(result, want):
-        raise Mistake(
-            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
-            "tensors the dtype of x"
         )
 
 

@@ -37,10 +37,7 @@ def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
     return max(shares, key=shares.get) if max(shares.values()) > 1e-9 else ""
 
 
-def unchanged(
-    *names: str,
-    why: str = "whoever called it still needs the old one. Work on a copy, for example sorted(...)",
-) -> Callable:
+def unchanged(*names: str) -> Callable:
     """Return a way to run an answer on copies of its arguments which demands that lists and dicts stay as they are."""
 
     def run(function: Callable, *given: Any) -> Any:
@@ -48,7 +45,10 @@ def unchanged(
         result = function(*copies)
         for name, before, after in zip(names, given, copies, strict=False):
             if repr(before) != repr(after):  # the order of a dict counts too
-                raise Mistake(f"your code changes `{name}` itself: {why}")
+                raise Mistake(
+                    f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, "
+                    "for example sorted(...)"
+                )
         return result
 
     return run

@@ -731,10 +731,9 @@ def half_cosine(progress):
     return (1 + math.cos(math.pi * progress)) / 2
 
 
-def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None) -> Callable:
-    """Return a `schedule` with another rise or another fall."""
-    fall = fall or (lambda s, n, w: half_cosine((s + 1 - w) / (n - w)))
-    return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
+def rate(fall: Callable) -> Callable:
+    """Return a `schedule` with another fall."""
+    return lambda s, n, w, peak: peak * ((s + 1) / w if s < w else fall(s, n, w))
 
 
 def said_in_lesson_07(answer: Callable) -> Mistake | None:

@@ -426,7 +426,8 @@ if lone:
 # %% [markdown]
 # Read it as you learned in lessons 07 and 10. With a dozen comparisons, one that looks decided may be luck. A change that
 # loses here, at ten minutes and this size, can win in a long run: regularisation often does. And gains do not simply add up:
-# look for the runs that have several changes at once, and compare them with their parts. (All runs are scored on the same held-out pictures; equal seeds share their first values too.)
+# look for the runs that have several changes at once, and compare them with their parts. (All runs are scored on the same
+# held-out pictures; equal seeds share their first values too.)
 
 # %% [markdown] curious
 # ## 7. What else was tried?

@@ -59,7 +59,6 @@ RECIPES = {
         lr=3e-3,
         warmup_epochs=0.25,
         schedule="linear",
-        qkv_matrices=3,
         keep_tokens=0.5,
         keep_until=0.7,
     ),

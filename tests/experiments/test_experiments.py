@@ -880,7 +880,7 @@ def test_all_arms_of_the_search_cost_the_same_processor_time():
 
 
 def trial(step, accuracy, seed=0):
-    return {"step": step, "held_out_accuracy": accuracy, "cpu_seconds": 600.0, "config": {"seed": seed}}
+    return {"step": step, "held_out_accuracy": accuracy, "config": {"seed": seed, "epochs": 4}}
 
 
 def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_stands_first():
@@ -896,6 +896,7 @@ def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_
     error = 2 * ((70 * 30 + 71 * 29) / 5000) ** 0.5
     assert found["linear"].high - found["linear"].points == pytest.approx(error)
     assert found["linear"].row("a line")[:4] == ["a line", 1, "71.0", "+1.0"]
+    assert found["linear"].row("a line")[-1] == "4.0"
 
 
 def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_compared_without_a_base():

@@ -105,7 +105,7 @@ class Gain:
     Attributes:
         arm: its name.
         scores: accuracies on held-out pictures in percent, one for each seed.
-        core_minutes: mean processor time of its runs.
+        epochs: how many the cost of the base pays for.
         points: mean of the arm minus mean of the base.
         low: the least that it may be, `high` the most: by the course's rule where both have several seeds; with one
             seed two standard errors of what so many held-out pictures say, which leaves the luck of seeds out.
@@ -113,7 +113,7 @@ class Gain:
 
     arm: str
     scores: tuple[float, ...]
-    core_minutes: float
+    epochs: float
     points: float
     low: float
     high: float
@@ -124,11 +124,11 @@ class Gain:
         return "undecided" if undecided(self.low, self.high) else "better" if self.points > 0 else "worse"
 
     def row(self, name: str) -> list:
-        """Return a row of a table: name, seeds, accuracy, gain, its ends, verdict, core-minutes."""
+        """Return a row of a table: name, seeds, accuracy, gain, its ends, verdict, epochs."""
         score, gain = f"{fmean(self.scores):.1f}", signed(self.points)
         return [
             name, len(self.scores), score, gain, from_to(self.low, self.high), self.verdict,
-            round(self.core_minutes, 1),
+            f"{self.epochs:.1f}",
         ]  # fmt: skip
 
 
@@ -139,7 +139,7 @@ COLUMNS = [
     "gain in points",
     "from ... to",
     "so it is",
-    "core-minutes",
+    "epochs at equal cost",
 ]
 
 
@@ -157,6 +157,5 @@ def gains(records: Sequence[Mapping[str, Any]], base: str = "base") -> dict[str,
                 sum(fmean(scores[one]) * (100 - fmean(scores[one])) / HELD_OUT for one in (arm, base)) ** 0.5
             )
             low, high = points - 2 * error, points + 2 * error
-        cost = fmean(run["cpu_seconds"] for run in found) / 60
-        made.append(Gain(arm, tuple(scores[arm]), cost, points, low, high))
+        made.append(Gain(arm, tuple(scores[arm]), found[0]["config"]["epochs"], points, low, high))
     return {one.arm: one for one in sorted(made, key=lambda one: -one.points) if one.arm != base}

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 
-from vit_course.machinery.console import kernel
+from vit_course.machinery.kernel import kernel
 
 
 def in_notebook() -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vit_course.attention import scaled_dot_product_attention
 from vit_course.classroom.notebook import in_notebook
-from vit_course.machinery.console import somebody_looks
+from vit_course.machinery.kernel import somebody_looks
 
 if TYPE_CHECKING:
     from ipywidgets import VBox

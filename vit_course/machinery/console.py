@@ -1,14 +1,13 @@
 """What `train` shows and writes down of a run: a line before it, a bar, a log, a sentence at its end."""
 
 import json
-import os
-import sys
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from tqdm.auto import tqdm
 
+from vit_course.machinery.kernel import kernel, somebody_looks
 from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.stopping import Stopped
 
@@ -16,21 +15,6 @@ WIDTH = 90
 """Longer lines break inside words on a notebook's page."""
 SHORT = 3 / 60
 """Minutes that need no bar, where a run is to show nothing else."""
-
-
-def kernel() -> Any:
-    """Return the IPython kernel that runs this, or None."""
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    return getattr(shell, "kernel", None)
-
-
-def somebody_looks() -> bool:
-    """Tell whether controls and bars are of use: a program that runs a notebook, such as nbclient, sees none.
-
-    VIT_COURSE_WIDGETS=0 or 1 decides it.
-    """
-    wanted = os.environ.get("VIT_COURSE_WIDGETS")
-    return wanted != "0" and (wanted == "1" or getattr(kernel(), "_allow_stdin", True))
 
 
 def progress_bar(*given: Any, **options: Any) -> tqdm:

@@ -35,7 +35,7 @@ from outputs import FalseClaims, NotebookFailed, carry_outputs, is_current, run
 from pages import table
 from reckoning import core_minutes
 from restamp import Unproven, keep_outputs, tree_of
-from results import with_results
+from results import CARD, with_results, with_weights
 from run_sheets import run_sheets_page
 from speedrun import PAGE as SPEEDRUN
 from speedrun import with_marks
@@ -101,9 +101,10 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
         yield f"solutions/{lesson.slug}.ipynb", file_text(solution_with_outputs(course, lesson)), command
     if (course.root / "README.md").is_file():
         yield "README.md", readme_text(course), "python tools/build.py"
-    if (course.root / SPEEDRUN).is_file():
-        text = (course.root / SPEEDRUN).read_text(encoding="utf-8")
-        yield SPEEDRUN.as_posix(), with_marks(text, course.root), "python tools/build.py"
+    for page, filled in ((SPEEDRUN, with_marks), (CARD, with_weights)):
+        if (course.root / page).is_file():
+            text = (course.root / page).read_text(encoding="utf-8")
+            yield page.as_posix(), filled(text, course.root), "python tools/build.py"
     for name, (source, page) in PAGES.items():
         if (course.root / source).is_file():
             yield name, NOTICE + page(course), "python tools/build.py"

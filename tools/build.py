@@ -154,7 +154,9 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
     for lesson in lessons:
         name = f"solutions/{lesson.slug}.ipynb"
         if not is_current(root, nbformat.reads(made[name], as_version=4)):
-            messages.append(f"{name}: outputs are stale: run `python tools/build.py --execute {lesson.number}`")
+            messages.append(
+                f"{name}: outputs are stale: run `python tools/build.py --execute {lesson.number}`"
+            )
     slugs = {lesson.slug for lesson in course.lessons}
     for path in sorted(path for folder in LEFT_OUT for path in (root / folder).glob("[0-9][0-9]_*.ipynb")):
         if path.stem not in slugs:

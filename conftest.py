@@ -1,9 +1,9 @@
 """How nbval runs the notebooks: which outputs are compared, and that solutions must be right.
 
-One call runs both editions of all lessons. Solutions 01 to 06 must say what they said before, on every machine that
-has the PyTorch that made their outputs (another one may draw other random numbers): `tests/compared_outputs.py` tells
-how far numbers may differ. VIT_COURSE_COMPARE=0 compares none. All other notebooks must run, and what their sentences
-claim for every profile must hold.
+One call runs both editions of all lessons. Solutions 01 to 06 must say what they said before, where the PyTorch that
+made their outputs is installed: another one may draw other random numbers. What is computed has other last digits on
+another kind of machine: `tests/compared_outputs.py` tells how far numbers may differ. VIT_COURSE_COMPARE=0 compares
+none. All other notebooks must run, and what their sentences claim for every profile must hold.
 """
 
 import json

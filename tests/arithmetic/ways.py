@@ -21,11 +21,12 @@ WAYS = {
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2"},
     "mkl-compatible": {"MKL_CBWR": "COMPATIBLE"},
     "onednn-avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
-    "two-threads": {"OMP_NUM_THREADS": "2"},
-    "four-threads": {"OMP_NUM_THREADS": "4"},
+    "two-threads": {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
+    "four-threads": {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE"},
     "noise": {"PYTHONPATH": str(HERE)},
 }
-"""What each way sets: environment variables, and OMP_NUM_THREADS for make."""
+"""What each way sets: environment variables, and OMP_NUM_THREADS for make. Threads that outnumber the cores
+must not spin while they wait: a cell would take minutes."""
 
 
 def run(way: str, targets: list[str]) -> tuple[bool, str]:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 
 # Libraries read these when they are first imported, so they come before any such import.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,6 +37,27 @@ def is_loopback(host):
     """Tell whether a host name or address is this machine itself (None is, to getaddrinfo)."""
     host = host.decode() if isinstance(host, bytes) else host
     return host in (None, "", "localhost", "::1") or host.startswith("127.")
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """Shapes-10, kept as long as the session: nobody who asks for it draws it again."""
+    from vit_course.data import shapes10
+
+    return shapes10()
+
+
+@pytest.fixture(scope="session")
+def quick_kernels():
+    """Start kernels as forks of one process that has imported torch, where that works."""
+    from jupyter_client.provisioning import local_provisioner
+
+    from tests.forked_kernels import fork_kernel
+
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "linux":
+            patch.setattr(local_provisioner, "launch_kernel", fork_kernel)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

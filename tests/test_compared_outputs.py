@@ -158,18 +158,8 @@ def test_nbval_compares_in_this_way_and_shows_no_bar_on_a_slow_machine(tmp_path)
     (tmp_path / "solutions").mkdir()
     path = tmp_path / "solutions" / "01_book.ipynb"
     path.write_text(v4.writes(book), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "conftest",
-        "-p",
-        "tests.quick_start",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["--nbval", "--nbval-current-env", "--color=no", f"--rootdir={tmp_path}", str(path)]
+    options = "-p conftest -p tests.quick_start -p no:cacheprovider --nbval --nbval-current-env --color=no"
+    command = [sys.executable, "-m", "pytest", *options.split(), f"--rootdir={tmp_path}", str(path)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tools")]),

@@ -33,6 +33,7 @@ CONFIG = TrainConfig(
     epochs=4, batch_size=20, augment=MIXED, ema=0.9, augment_ahead=3, device="cpu", quiet=True
 )
 DATA = shapes10(train=140, test=20)
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 def small_vit():
@@ -50,7 +51,6 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_command_killed_three_times_ends_with_exactly_the_weights_of_the_unbroken_one(tmp_path):
-    drawn = shapes10()  # once, not in every child
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
 
     def train_in(folder):
@@ -71,7 +71,7 @@ def test_a_command_killed_three_times_ends_with_exactly_the_weights_of_the_unbro
             run_module.Run.count_step = die_after(iter(range(steps)))
             os._exit(train_in(broken))
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    assert shapes10() is drawn and load_checkpoint(broken / CHECKPOINT)["step"] == 20
+    assert load_checkpoint(broken / CHECKPOINT)["step"] == 20
     assert train_in(broken) == train_in(unbroken) == 0
     ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
     torch.testing.assert_close(ends[0]["average"], ends[1]["average"], rtol=0, atol=0)
@@ -277,21 +277,10 @@ def test_unknown_optimizer_is_refused_with_the_known_ones():
         TrainConfig(optimizer="lion")
 
 
-LAUNCH = [
-    "--data=shapes10",
-    "--train=160",
-    "--test=40",
-    "--epochs=2",
-    "--batch-size=40",
-    "--recipe=mixed",
-    "--model=Nano/8",
-]
-
-
-KILLED = [
-    *LAUNCH,
-    *"--train=80 --batch-size=8 --epochs=4 --ema=0.9 --augment-ahead=3 --drop-path=0.2".split(),
-]
+LAUNCH = (
+    "--data=shapes10 --train=160 --test=40 --epochs=2 --batch-size=40 --recipe=mixed --model=Nano/8".split()
+)
+KILLED = LAUNCH + "--train=80 --batch-size=8 --epochs=4 --ema=0.9 --augment-ahead=3 --drop-path=0.2".split()
 SEVERAL = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 SEVERAL += ["-m", "vit_course", "train"]
 WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 
 # Libraries read these when they are first imported, so they come before any such import.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -45,19 +44,6 @@ def drawn():
     from vit_course.data import shapes10
 
     return shapes10()
-
-
-@pytest.fixture(scope="session")
-def quick_kernels():
-    """Start kernels as forks of one process that has imported torch, where that works."""
-    from jupyter_client.provisioning import local_provisioner
-
-    from tests.forked_kernels import fork_kernel
-
-    with pytest.MonkeyPatch.context() as patch:
-        if sys.platform == "linux":
-            patch.setattr(local_provisioner, "launch_kernel", fork_kernel)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -165,6 +165,7 @@ def test_nbval_compares_in_this_way_and_shows_no_bar_on_a_slow_machine(tmp_path)
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tools")]),
         "VIT_COURSE_WIDGETS": "0",
         "VIT_COURSE_COMPARE": "1",
+        "VIT_COURSE_FORK": "0",
     }
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr

@@ -98,8 +98,6 @@ print(attention.split_heads(torch.zeros(1, 2, 4), 2).shape)"""
 
 LESSONS_06 = ["lesson 06", "lesson 06, read-only"]
 
-pytestmark = pytest.mark.usefixtures("quick_kernels")
-
 
 def run_book(cells, folder, **environment):
     """Run cells in one kernel and return them with their outputs."""

@@ -13,7 +13,6 @@ from outputs import code_cells
 ROOT = Path(__file__).resolve().parents[2]
 MATHS = "vit_course/maths.py"
 LESSON = "lessons/01_roots/lesson.py"
-pytestmark = pytest.mark.usefixtures("quick_kernels")
 SHOW = "# %%\nfrom vit_course.maths import root\nprint(root(4))"
 
 

@@ -558,7 +558,9 @@ if curves:
         log=True,
     )
     figure.axes[0].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    plots.show(figure, "Recorded test accuracy over the number of labels, one line for each way with three seeds.")
+    plots.show(
+        figure, "Recorded test accuracy over the number of labels, a line for each way with three seeds."
+    )
 
 # %% [markdown] always claim=["[row[-1] for row in rows] == 2 * ['', 'better', 'two seeds', 'better', 'two seeds', 'worse']", "compared[5:7] == ['better', 'undecided'] and decided > 10 * 0.05 * len(compared)", "[round(float(row[4])) for row in rows if row[-1] == 'better'] == [13, 22, 4, 2]"]
 # What our records say:

@@ -537,16 +537,16 @@ table(list(errors.items()), ["what is painted", "squared error on hidden patches
 # %% fold tags=["nbval-ignore-output"]
 middle, deviation = (torch.as_tensor(x)[:, None, None] for x in shapes.channel_stats())
 shown = [right, torch.where(seen, right, 0.0), torch.where(seen, right, guess)]
-sheets = [(unpatchify(x[:6], 4, (8, 8)) * deviation + middle).clamp(0, 1) for x in shown]
+sheets = [(unpatchify(x[:4], 4, (8, 8)) * deviation + middle).clamp(0, 1) for x in shown]
 sheets = [plots.image_grid(F.pad(sheet, (1, 1, 1, 1), value=1.0), columns=2) for sheet in sheets]
 plots.show(
     plots.image_row(
         sheets,
         ["pictures", "visible", "holes painted by your decoder"],
         "What can be told from a quarter?",
-        height=3.2,
+        height=2.6,
     ),
-    "Six pictures of Shapes-10, three times: untouched; a quarter of their patches; and these with the decoder's pixels in the "
+    "Four pictures of Shapes-10, three times: untouched; a quarter of their patches; and these with the decoder's pixels in the "
     "holes: grounds and colours are right, shapes are blurred.",
 )
 

@@ -1,8 +1,8 @@
 """Masked patch prediction: hide patches and predict what was there, without labels (paper, section 4.6 and B.1.2).
 
-`MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; fine-tune its
-`vit`. Lesson 13 builds its loss, and the two parts that make a masked autoencoder (He et al., 2022):
-`keep_visible`, for an encoder that reads only what is left, and `PixelDecoder`, which paints the rest.
+`MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; what is fine-tuned
+afterwards is `MaskedPatches.vit`. Lesson 13 builds its loss, and the two parts that make a masked autoencoder (He et
+al., 2022): `keep_visible`, for an encoder that reads only what is left, and `PixelDecoder`, which paints the rest.
 """
 
 from collections.abc import Callable, Sequence

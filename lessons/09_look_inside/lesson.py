@@ -15,15 +15,13 @@
 # ## 1. It works. But what has it learned?
 #
 # A trained model is a list of numbers. It names shapes, and cannot say why. So we open it, as the paper does in its
-# section 4.5, from the entrance to the exit: filters, positions, heads.
-#
-# Pictures of the inside are beautiful, and easy to believe. One rule protects us.
+# section 4.5: filters, positions, heads. Pictures of the inside are beautiful, and easy to believe. One rule protects us.
 #
 # > **Key idea.** Beside every trained model stands its **untrained twin**: the same model before its first step. What both
 # > show comes from the architecture and from chance. Only the *difference* was learned.
 #
 # Two small ViTs come with the course, each with its twin. One was trained on drawings, Shapes-10, the other on photos, CIFAR-10.
-# Size and training differ too, so never take a difference between the two for the effect of the pictures alone.
+# Their sizes and trainings differ too.
 
 # %%
 import torch
@@ -66,13 +64,12 @@ table(rows, ["trained on", "model", "training", "test accuracy", "filters before
 # ## 2. What do the filters look for?
 #
 # The patch embedding multiplies each patch with D **filters**. A filter has as many numbers as a patch, C·P·P, so it
-# can be drawn as one. Its product with a patch is large where the patch has its pattern. But there are many filters,
-# and most are mixtures. **Principal component analysis** (PCA) finds the few patterns that they are mixtures *of*, the
-# strongest first. `filter_components` does it (section 10 is about how). The paper shows 28 of them for ViT-L/32, in
-# Figure 7, left.
+# can be drawn as one. Its product with a patch is large where the patch has its pattern. But most of the many filters are
+# mixtures. **Principal component analysis** (PCA) finds the patterns that they are mixtures *of*, the strongest first.
+# `filter_components` does it (section 10 says how). The paper shows 28 of them, in Figure 7, left.
 #
-# > **Predict.** Look at the last column above. A cosine near 1 means that training has hardly turned the filters. What will their
-# > components look like before training, after it, and in the difference, after minus before?
+# > **Predict.** A cosine near 1, above, means that training has hardly turned the filters. What will their components look like
+# > before training, after it, and in the difference?
 
 
 # %%
@@ -110,8 +107,8 @@ for name in pairs:
 # **Trained on Shapes-10**, *after* still looks like *before*, and needs as many components. What was *learned* needs far fewer,
 # and its first ones are smooth: one colour all over, a ramp, then stripes.
 #
-# **Trained on CIFAR-10**, the patterns stand in *after* itself: stripes down and across, blobs, a ramp from one colour to
-# another. Here *after* needs the fewest components of the three. The paper shows patterns of this kind.
+# **Trained on CIFAR-10**, the patterns stand in *after* itself, which needs the fewest components here: stripes, blobs, a ramp from
+# one colour to another. The paper shows patterns of this kind.
 #
 # > **Trap.** "The filters are still noise, so the entrance has learned nothing." What you see depends on what you
 # > subtract. A small change in a sensible direction can do more than large random numbers that were always there.
@@ -119,8 +116,7 @@ for name in pairs:
 # ## 3. Does it know which patches are neighbours?
 #
 # Position vectors start as random numbers (lesson 03). Nobody tells the model which patch lies below which. Has it
-# found out? Compare the vectors by **cosine similarity**: 1 for the same direction, 0 for right angles. In the figure,
-# the small map in row r, column c compares position (r, c) with all others.
+# found out? Compare the vectors by their cosines. The small map in row r, column c compares position (r, c) with all others.
 #
 # > **Predict.** Look for two things: a bright *neighbourhood*, and arms along row and column. Which of the two models has them?
 
@@ -261,10 +257,11 @@ plots.show(
 # background, or a fixed place.
 #
 # One map is one choice of picture, query, layer and head: four ways to pick what you like. So look at many. In the
-# **explorer** click a patch of the picture, or CLS: it becomes the query, in an orange frame, and the colours show where
-# it looks. If you kept your own model in lesson 06 or 07, it is *yours* that you open.
+# **explorer** click a patch, or CLS: it becomes the query, and the colours show where it looks. If you kept your own model in
+# lesson 06 or 07, it is *yours* that you open.
 
-# %% tags=["nbval-ignore-output"]
+# %% fold tags=["nbval-ignore-output"]
+from vit_course.data.locate import locate
 from vit_course.exhibits.explorer import explore
 
 
@@ -272,9 +269,8 @@ def pictures_for(about):
     """Return pictures (B, 3, 32, 32) like those that a model was trained on, and what they are."""
     if tuple(about["classes"]) == tuple(shapes.classes):
         return shapes.test_images[:128], "drawings"
-    found = load_dataset("auto")
-    if tuple(about["classes"]) == tuple(found.classes):
-        return found.test_images[:128], "pictures of CIFAR-10"
+    if locate("auto").kind in ("archive", "unpacked"):
+        return load_dataset("auto").test_images[:128], "pictures of CIFAR-10"
     portrait = plots.sample_photo((352, 352))
     return rearrange(portrait, "c (r h) (k w) -> (r k) c h w", h=32, w=32), "pieces of one photo"
 
@@ -298,12 +294,12 @@ explore(opened, seen[:8], names, torch.tensor(about["mean"]), torch.tensor(about
 #
 # $\bar A_\ell$, (T, T), is the mean of the h tables of layer ℓ for one picture, I the identity, and R, (T, T), the
 # rollout. Why this order? Row i of $\tilde A_2 \tilde A_1$ is the sum over t of "token i takes from t in layer 2" times
-# "t takes from j in layer 1". So the last layer stands left. Where rows of weights do not sum to 1, as after dropout,
-# divide each row of $\tilde A_\ell$ by its sum before you use it.
+# "t takes from j in layer 1". So the last layer stands left. After dropout rows of weights do not sum to 1: divide each row of
+# $\tilde A_\ell$ by its sum before you use it.
 #
 # **Your task.** Write `attention_rollout`, for a whole batch.
 
-# %% exercise="vit_course.interpret:attention_rollout" difficulty=2 minutes=9 hint="Start with the identity, `torch.eye(T)`, and go through the layers. Each round: average the heads (axis 1), mix half and half with the identity, multiply. On which side does the new layer stand?" hint2="`layer = 0.5 * attention.mean(dim=1) + 0.5 * identity`; `layer = layer / layer.sum(dim=-1, keepdim=True)`; `rollout = layer @ rollout`."
+# %% exercise="vit_course.interpret:attention_rollout" difficulty=2 minutes=8 hint="Start with the identity, `torch.eye(T)`, and go through the layers. Each round: average the heads (axis 1), mix half and half with the identity, multiply. On which side does the new layer stand?" hint2="`layer = 0.5 * attention.mean(dim=1) + 0.5 * identity`; `layer = layer / layer.sum(dim=-1, keepdim=True)`; `rollout = layer @ rollout`."
 from vit_course.interpret import attention_rollout
 
 attention_rollout = check(attention_rollout)
@@ -328,9 +324,8 @@ plots.show(
 )
 
 # %% [markdown] claim="sharpest['untrained'] < 1.1 and sharpest['trained'] > 2"
-# Training has made the rollout choose: untrained, every patch reaches CLS alike. (Every row has a colour scale of its own; look at
-# the numbers beside it.) The rollout and the last layer can point to different patches. Which one is "the" explanation? Section 9
-# tests both.
+# Untrained, every patch reaches CLS alike; trained, some reach it far more. (Every row has a colour scale of its own.) The rollout
+# and the last layer can point to different patches. Which one is "the" explanation? Section 9 tests both.
 #
 # ## 7. How far does a head look?
 #
@@ -351,19 +346,8 @@ from vit_course.interpret import mean_attention_distance
 mean_attention_distance = check(mean_attention_distance)
 
 # %% [markdown]
-# What is "far"? A head that looks at all tokens alike gives a yardstick.
-
-# %%
-patch = trained.patch_embed.patch_size[0]
-for prefix, told in ((0, "patches alone"), (1, "with a CLS token")):
-    tokens = prefix + len(places)
-    even = torch.full((1, 1, tokens, tokens), 1 / tokens)
-    print(f"{told}: {number(mean_attention_distance(even, grid, patch, prefix).item())} pixels")
-
-# %% [markdown]
-# The second number is smaller, because CLS takes its part and *nobody makes up for it*.
-#
-# > **Trap.** A small distance can mean two things: the head looks nearby, or it looks at CLS. So print what goes to CLS.
+# > **Trap.** A small distance can mean two things: the head looks nearby, or it looks at CLS, and *nobody makes up for that*. So
+# > print what goes to CLS.
 #
 # ## 8. Is this the paper's Figure 7?
 #
@@ -373,9 +357,8 @@ for prefix, told in ((0, "patches alone"), (1, "with a CLS token")):
 # - In the *lowest* layers heads differ most: some stay local, **some attend to most of the picture already**.
 # - The distance **grows** with depth. In the upper half most heads look far.
 #
-# You will meet a summary that says "low layers are global, high layers local". It turns the figure round. "Low layers
-# are local" is not right either: they are *both*. And a distance computed from a *rollout* is another quantity, which cannot be
-# set beside Figure 7.
+# You will meet the summary "low layers are global, high layers local". It turns the figure round. "Low layers are local" is not
+# right either: they are *both*.
 #
 # > **Predict.** Here is the photo model, far smaller than the paper's. Which of the two will you see?
 
@@ -432,18 +415,18 @@ for name, found in measured.items():
 (even, _), (distances, to_cls) = measured["trained on CIFAR-10"]
 
 # %% [markdown] claim=["even.max() - even.min() < 0.5 and distances.min() < even.mean() - 3", "(distances.amax(dim=1) - distances.amin(dim=1)).max() > 3 and to_cls.max() < 0.2"]
-# **Training has taught some heads to look near.** Untrained, each one looks everywhere alike. Trained, some look several pixels less
-# far, beside others in the same layer that still look far. It is not CLS: little of the attention goes there. So the main thing
-# in Figure 7 is here as well: near and far heads side by side. In *which* layer they differ most, and whether the distance grows
-# with depth, the printed lines say. Hold them against the two points above before you call a small model a copy of a large one.
+# **Training has taught some heads to look near.** Untrained, all look everywhere alike. Trained, some look several pixels less far,
+# beside others in the same layer that still look far. It is not CLS: little of the attention goes there. So near and far heads
+# stand side by side here too. *Where* they differ most, and whether the mean grows with depth, the printed lines say: hold them
+# against the two points above.
 #
 # ## 9. Does attention explain the result?
 #
 # A map glows on a star, and the model says "star". It is tempting to say: it says star *because* it looked there. But
-# attention tells where a head **read**. It does not tell what it read (the values), whether $W_O$ and the MLPs kept it,
-# or what went past attention through the residual stream. So a map is a guess about causes, and a guess needs an
-# experiment: hide the patches that a map calls important, and score again. If the map is right, accuracy should
-# fall *faster* than with **random** patches, and more slowly if you hide the patches with the *lowest* weights.
+# attention tells where a head **read**. It does not tell what it read (the values), whether the MLPs kept it, or what went past
+# attention through the residual stream. A map is a guess about causes, and a guess needs an experiment: hide the patches that a map
+# calls important, and score again. If the map is right, accuracy falls *faster* than with **random** patches, and more slowly if
+# you hide the patches with the *lowest* weights.
 #
 # **Your task.** Write `hide_patches`, which paints over the patches with the highest scores.
 
@@ -453,12 +436,14 @@ from vit_course.interpret import hide_patches
 hide_patches = check(hide_patches)
 
 # %% [markdown]
-# > **Predict.** Four orders: highest rollout first, highest in the last layer, random, lowest rollout. In which order will the
-# > accuracies stand when half of the patches are hidden? And if what decides sits in *one* place, how many answers are still right
-# > when all but the best patch are hidden?
+# > **Predict.** In which order hurts hiding most: highest rollout first, highest in the last layer, random, lowest rollout? And if
+# > what decides sits in *one* place, how many answers are still right when all but the best patch are hidden?
 
 
 # %% tags=["nbval-ignore-output"]
+n, patch = len(places), trained.patch_embed.patch_size
+
+
 @torch.no_grad()
 def accuracy_without(scores, count):
     """Hide the `count` highest patches of each test picture, and score the trained model, in percent."""
@@ -475,7 +460,6 @@ orders = {
     "random": [torch.rand(rollout.shape, generator=generator) for _ in range(3)],
     "lowest rollout": [-rollout],
 }
-n = len(places)
 counts = profile.pick(
     smoke=[4, n - 1], cpu=[4, 16, n // 2, 48, n - 1], gpu=[2, 4, 8, 16, 24, n // 2, 48, n - 1]
 )
@@ -515,14 +499,12 @@ plots.show(figure, "Test accuracy over the number of hidden patches, for four or
 # %% [markdown] claim=["mean['random'][4] > mean['highest rollout'][4] + 20 and mean['random'][4] > mean['highest in the last layer'][4] + 20", "mean['lowest rollout'][48] > mean['random'][48] + 20 and mean['lowest rollout'][48] > whole - 20", "mean['lowest rollout'][n - 1] < 30 < mean['lowest rollout'][48]"]
 # **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of what the model could is gone;
 # four random patches cost little. Hide the *lowest* first, and a quarter of the picture is enough for nearly all that it could.
-# (This is not the rule of lesson 07: it is one model, and three draws say only what another draw of patches would bring.)
 #
-# **But what decides does not sit in one place.** Of all but the best patch hidden, hardly more is left than guessing. So a few
-# patches are *necessary* and not *sufficient*: break one corner of a star, and it is no star; but a corner alone is none either.
+# **But what decides does not sit in one place.** With all but the best patch hidden the model does little better than guessing. A few
+# patches are *necessary*, and not *sufficient*: a star without its corners is hard to name, and so is one corner alone.
 #
-# And mind three limits. A painted patch is itself a new thing, which the model never saw in training, so every line may
-# fall. Patches of the shape are important to any model, so a map that glows on the object beats chance easily. And the
-# average over pictures says nothing sure about one picture.
+# Mind two limits. A painted patch is a new thing, which the model never saw in training, so every line may fall. And patches of the
+# shape are important to any model, so a map that glows on the object beats chance easily.
 #
 # > **Key idea.** Say "the head looks at the star". If you want to say "because", hide the star.
 #
@@ -599,15 +581,10 @@ print("at right angles, of length 1:", torch.allclose(flat @ flat.T, torch.eye(5
 # | what | from | shape |
 # |---|---|---|
 # | filters | `model.patch_embed.proj.weight` | (D, C, P, P) |
-# | learned part | after minus before training | as before |
-# | position similarity | cosine of all pairs | (rows, columns, rows, columns) |
 # | attention | `return_attention=True` | L times (B, h, T, T) |
-# | map of a query | one row, prefix cut off, on the grid | (rows, columns) |
 # | rollout | product of $\tfrac12 \bar A + \tfrac12 I$ | (B, T, T) |
 # | mean attention distance | weights times distances, in pixels | (h,) for each layer |
 #
-# - An untrained twin beside every picture of the inside, and the difference of the two.
-# - Distance: CLS dropped, nothing scaled up. A small one can also mean "looks at CLS".
 # - Maps are guesses about causes. Hide something, and measure.
 #
 # ## Further reading

@@ -272,16 +272,6 @@ def rollout_no_residual(attentions, num_prefix_tokens=1):
     return result
 
 
-def rollout_float32(attentions, num_prefix_tokens=1):
-    _test_rollout(attentions, num_prefix_tokens)
-    identity = torch.eye(attentions[0].shape[-1])
-    result = identity
-    for attention in attentions:
-        layer = 0.5 * attention.float().mean(dim=1) + 0.5 * identity
-        result = (layer / layer.sum(dim=-1, keepdim=True)) @ result
-    return result
-
-
 def rollout_reduce(attentions, num_prefix_tokens: int = 1) -> Tensor:
     if len(attentions) < 1:
         raise ValueError("give at least one layer")
@@ -448,7 +438,6 @@ WRONG = {
         ("changes its input in place", rollout_in_place),
         ("`num_prefix_tokens`", rollout_without_default),
         ("the default of `num_prefix_tokens`", rollout_default_0),
-        ("the numbers should stay torch.float64, yours are torch.float32", rollout_float32),
     ],
     "mean_attention_distance": [
         ("your code stopped with TypeError", distance_int_patches),

@@ -156,8 +156,8 @@ figure = plots.map_grid(
 )
 plots.show(
     figure,
-    "Two grids of 8 by 8 small maps of similarity. Trained on Shapes-10: light borders in the maps of places at the border, hardly a pattern elsewhere. Trained "
-    "on CIFAR-10: a bright spot around the map's own place, with arms along its row and column.",
+    "Two grids of 8 by 8 small maps of similarity. Trained on Shapes-10: light borders in the maps of places at the border, "
+    "hardly a pattern elsewhere. Trained on CIFAR-10: a bright spot around the map's own place, with arms along row and column.",
 )
 
 # %% [markdown] always claim=["alike['CIFAR-10', 'trained'][0] > alike['CIFAR-10', 'trained'][1] + 0.5 and alike['CIFAR-10', 'trained'][2] > alike['CIFAR-10', 'trained'][3] + 0.1", "abs(alike['Shapes-10', 'trained'][0] - alike['Shapes-10', 'trained'][1]) < 0.2 and alike['Shapes-10', 'trained'][4] > alike['Shapes-10', 'trained'][5] + 0.2", "max(abs(value) for name in pairs for value in alike[name, 'untrained']) < 0.05"]

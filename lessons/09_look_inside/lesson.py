@@ -436,7 +436,7 @@ for name, found in measured.items():
 #
 # **Your task.** Write `hide_patches`, which paints over the patches with the highest scores.
 
-# %% exercise="vit_course.interpret:hide_patches" difficulty=2 minutes=8 hint="`scores.argsort(dim=1, descending=True)[:, :count]` are the patches to paint, for each picture its own. Cut the pictures up with `patchify`, change a *copy*, and put it together with `unpatchify`." hint2="`patches = patchify(images, patch_size).clone()`; `patches[torch.arange(len(images))[:, None], highest] = value`; `unpatchify(patches, patch_size, (rows, columns))`."
+# %% exercise="vit_course.interpret:hide_patches" difficulty=2 minutes=7 hint="`scores.argsort(dim=1, descending=True)[:, :count]` are the patches to paint, for each picture its own. Cut the pictures up with `patchify`, change a *copy*, and put it together with `unpatchify`." hint2="`patches = patchify(images, patch_size).clone()`; `patches[torch.arange(len(images))[:, None], highest] = value`; `unpatchify(patches, patch_size, (rows, columns))`."
 from vit_course.interpret import hide_patches
 
 hide_patches = check(hide_patches)
@@ -466,9 +466,7 @@ orders = {
     "random": [torch.rand(rollout.shape, generator=generator) for _ in range(3)],
     "lowest rollout": [-rollout],
 }
-counts = profile.pick(
-    smoke=[4, n - 1], cpu=[4, 16, n // 2, 48, n - 1], gpu=[2, 4, 8, 16, 24, n // 2, 48, n - 1]
-)
+counts = profile.pick(smoke=[4, n - 1], cpu=[4, 16, 48, n - 1], gpu=[2, 4, 8, 16, 24, n // 2, 48, n - 1])
 whole = accuracy_without(rollout, 0)
 fall = {
     name: {0: [whole]} | {count: [accuracy_without(scores, count) for scores in found] for count in counts}
@@ -500,22 +498,26 @@ figure = plots.seed_curves(
     fall, "Which patches does the model need?", "hidden patches", "test accuracy in percent"
 )
 figure.axes[0].set_xticks([0, 16, 32, 48, 64])
-plots.show(figure, "Test accuracy over the number of hidden patches, for four orders; three random draws.")
+figure.axes[0].legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+plots.show(
+    figure,
+    "Test accuracy over the number of hidden patches, for four orders. Highest first, it falls at once; lowest first, at the end.",
+)
 
 # %% [markdown] claim=["mean['random'][4] > mean['highest rollout'][4] + 20 and mean['random'][4] > mean['highest in the last layer'][4] + 20", "mean['lowest rollout'][48] > mean['random'][48] + 20 and mean['lowest rollout'][48] > whole - 20", "mean['lowest rollout'][n - 1] < 30 < mean['lowest rollout'][48]"]
 # **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of what the model could is gone;
 # four random patches cost little. Hide the *lowest* first, and a quarter of the picture is enough for nearly all that it could.
 #
 # **But what decides does not sit in one place.** With all but the best patch hidden the model does little better than guessing. A few
-# patches are *necessary*, and not *sufficient*: a star without its corners is hard to name, and so is one corner alone.
+# patches are *necessary*, and not *sufficient*: without them the star is lost, but a single one is no star either.
 #
 # Mind two limits. A painted patch is a new thing, which the model never saw in training, so every line may fall. And patches of the
 # shape are important to any model, so a map that glows on the object beats chance easily.
 #
 # > **Key idea.** Say "the head looks at the star". If you want to say "because", hide the star.
 #
-# **Your next step.** Hide each patch alone, and take as its score how much the logit of the right class falls. Does your
-# line fall faster than the rollout's? What does your map cost, in runs of the model?
+# **Your next step.** Hide each patch alone; its score is how much the logit of the right class falls. Does your line fall faster
+# than the rollout's?
 
 # %% [markdown] curious
 # ## 10. How are the components found?

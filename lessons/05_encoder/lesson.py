@@ -20,9 +20,9 @@
 # paper repeats this pair L = 12 to 32 times. The stack is the **encoder**.
 #
 # Let us try the first idea that comes to mind: one layer behind the other, nothing else. We send 64 different pictures
-# through it and ask after each layer how different they still are. For that we subtract the mean of all pictures; what is
-# left, as a share of the whole, is what a picture has of its own. 0 % means that all pictures have become the same. For the
-# tokens of one picture we do likewise.
+# through it and ask after each layer how different they still are. So we subtract the mean of all pictures: what is left, as
+# a share of the whole, is what the pictures have of their own. 0 % means that all pictures have become the same. We do
+# likewise for the tokens inside a picture.
 #
 # > **Predict.** Twelve layers of attention and MLP, with random weights. How different are the pictures at the end: more
 # > than at the start, as much, or less?
@@ -98,8 +98,8 @@ plots.show(
 # %% [markdown]
 # ## 2. Who keeps the numbers at a steady size?
 #
-# **Layer norm** looks at one token, D numbers, which we now call its **features**. It subtracts their mean and divides by
-# their standard deviation. Then each of the D features gets a learned scale and a learned shift:
+# The D numbers of a token are called its **features**. **Layer norm** looks at one token: it subtracts the mean of the features
+# and divides by their standard deviation. Then each of the D features gets a learned scale and a learned shift:
 #
 # $$\mathrm{LN}(x) = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta, \qquad
 # \mu = \frac{1}{D}\sum_{i=1}^{D} x_i, \qquad \sigma^2 = \frac{1}{D}\sum_{i=1}^{D} (x_i - \mu)^2$$
@@ -203,7 +203,7 @@ plots.show(
 
 # %% [markdown]
 # **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the mean
-# stays. No unit can rely on one other unit. Where does it go? The paper says (appendix B.1): after every dense layer *except*
+# stays. So no unit can rely on a single other one. Where does it go? The paper says (appendix B.1): after every dense layer *except*
 # the qkv projections, and right after adding positions. In a block these are three places: after $W_O$ in the attention,
 # after `fc1` with its GELU, and after `fc2`. Its p is .1 for training on ImageNet and ImageNet-21k, and 0 on JFT, its
 # largest set of pictures (Table 3).
@@ -319,7 +319,7 @@ plots.show(
 # %% [markdown] claim=["sizes['no norm, no residual'][0] < 1e-10", "max(abs(value) for name in list(kinds)[:2] for value in similar[name][:-1]) < 0.2", "similar['norm and residual'][0] > 0.2", "own['tokens of a picture'][12] > 0.2"] always
 # Without both, almost no gradient reaches the first layer. With the norm alone the gradient keeps its *size*, but a single
 # layer turns it by a right angle: earlier layers only hear what random matrices made of the message. With residuals the
-# message also passes along the plus signs, and twelve layers further down it still points in a similar direction.
+# message also passes along the plus signs, and twelve layers further down a part of it still points the same way.
 #
 # The real test is learning. Each stack gets 32 pictures to memorise, with a linear layer on top. (Adam is an *optimiser*: it
 # moves the weights against the gradient, a little in each step. Lesson 06 writes this loop.) A loss of ln 10 = 2.3 means

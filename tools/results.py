@@ -9,6 +9,8 @@ from vit_course.experiments.records import load_records
 TABLE = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
 ROWS = {
     "linear classifier": ("comparison", "linear"),
+    "ViT, first settings": ("comparison-first", "vit"),
+    "ResNet, first settings": ("comparison-first", "resnet"),
     "ViT": ("comparison", "vit"),
     "ResNet": ("comparison", "resnet"),
     "ViT, larger and longer": ("headline", "vit"),

@@ -555,7 +555,7 @@ WAYS = {
 records = load_records("masked")
 shares = {record["fraction"] for record in records}
 curves, started = {}, {}
-for record in records + [run for run in load_beside(records, "fractions") if run["fraction"] in shares]:
+for record in records + [run for run in load_beside(records, "fractions-first") if run["fraction"] in shares]:
     way = WAYS.get(record["step"].rsplit("-", 1)[0])
     if way:
         found = curves.setdefault(way, {}).setdefault(100 * record["fraction"], [])

@@ -525,7 +525,9 @@ for share in sorted(shares):
     known = [f"{100 * fmean(memorised[name, 100 * share]):.0f}" for name in ("ViT", "hybrid")]
     found = [f"{gap:+.1f} ({low:+.1f} to {high:+.1f})" for gap, low, high in (ahead[r][share] for r in ahead)]
     rows.append([f"{share:.0%}", *found, " / ".join(known), *steps])
-longer = [100 * run["test_accuracy"] for run in load_beside(hybrids, "comparison-first") if run["step"] == "vit"]
+longer = [
+    100 * run["test_accuracy"] for run in load_beside(hybrids, "comparison-first") if run["step"] == "vit"
+]
 if longer:
     print("100 %:", difference_in_words("hybrid", measured["hybrid"][100], "ViT in twice the steps", longer))
 columns = ["minus ViT", "minus ResNet", "training, %: ViT / hybrid", "steps of warm-up"]

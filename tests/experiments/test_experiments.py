@@ -245,7 +245,12 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups = {"search", "ladder", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
     groups |= {"positions", "pooling"}
     groups |= {"marks", "patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
-    groups |= {"qk-norm", "attention-pool", "rope", *(["trials", "trials-resnet", "fractions"] if size == "cpu" else [])}
+    groups |= {
+        "qk-norm",
+        "attention-pool",
+        "rope",
+        *(["trials", "trials-resnet", "fractions"] if size == "cpu" else []),
+    }
     assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
     compared += [e for e in listed if e.group == "comparison-first" and size == "gpu"]

@@ -596,7 +596,7 @@ print("the same before any search; steps of the ViT's warm-up with 1, 10 and 100
 
 # %% fold
 figure = plots.seed_curves(
-    tested,
+    {name: tested[name] for name in NAMES.values()},
     "Before any search: who learns more from few pictures?",
     "share of the training pictures in percent",
     "test accuracy in percent",

@@ -14,6 +14,8 @@ CARD = Path("data", "checkpoints", "README.md")
 WEIGHTS = re.compile(r"(<!-- weights:begin -->\n).*?(<!-- weights:end -->)", re.DOTALL)
 ROWS = {
     "linear classifier": ("comparison", "linear"),
+    "ViT, first settings": ("comparison-first", "vit"),
+    "ResNet, first settings": ("comparison-first", "resnet"),
     "ViT": ("comparison", "vit"),
     "ResNet": ("comparison", "resnet"),
     "ViT, larger and longer": ("headline", "vit"),

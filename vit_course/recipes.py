@@ -93,7 +93,9 @@ MODELS = {
 
 OTHERS = {
     "resnet18": lambda dataset: cifar_resnet18(len(dataset.classes), dataset.train_images.shape[1]),
-    "resnet-small": lambda dataset: small_resnet(len(dataset.classes), dataset.train_images.shape[1]),
+    "resnet-small": lambda dataset, **width: small_resnet(
+        len(dataset.classes), dataset.train_images.shape[1], **width
+    ),
     "linear": linear_classifier,
 }
 """The models that are no ViT, each built for the pictures and classes of a data set."""
@@ -118,17 +120,19 @@ def build_model(
         pos_embed_at: where they are added: "stem", "every" or "shared".
         modern: parts of later years, arguments of `modernize`, for example {"rope": True}; for a ViT alone.
         first_values: names for `set_first_values`; for a ViT alone.
-        options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone.
+        options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone. For
+            "resnet-small" the `width` of `small_resnet`.
 
     Raises:
         ValueError: if the name is unknown, the positions are, or the model has no such option.
     """
     name = name.removeprefix("ViT-")
     if name in OTHERS:
+        width = {"width": options.pop("width")} if name == "resnet-small" and "width" in options else {}
         given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem"))]
         if given:
             raise ValueError(f"{name} has no {given[0]}: that is an option of a ViT or a hybrid")
-        return OTHERS[name](dataset)
+        return OTHERS[name](dataset, **width)
     create = create_hybrid if name.startswith("R-") else create_vit
     _, channels, *size = dataset.train_images.shape
     options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": len(dataset.classes)}

@@ -465,7 +465,7 @@ plots.show(
 names = {"vit": "ViT", "hybrid": "hybrid", "resnet": "ResNet", "linear": "one matrix"}
 hybrids = load_records("hybrid")
 shares = {run["fraction"] for run in hybrids}
-records = [run for run in load_beside(hybrids, "fractions") if run["fraction"] in shares] + hybrids
+records = [run for run in load_beside(hybrids, "fractions-first") if run["fraction"] in shares] + hybrids
 measured, memorised, examples = {}, {}, {}
 for run in records:
     step, percents = run["step"].rpartition("-")[0], 100 * run["fraction"]
@@ -525,7 +525,9 @@ for share in sorted(shares):
     known = [f"{100 * fmean(memorised[name, 100 * share]):.0f}" for name in ("ViT", "hybrid")]
     found = [f"{gap:+.1f} ({low:+.1f} to {high:+.1f})" for gap, low, high in (ahead[r][share] for r in ahead)]
     rows.append([f"{share:.0%}", *found, " / ".join(known), *steps])
-longer = [100 * run["test_accuracy"] for run in load_beside(hybrids, "comparison") if run["step"] == "vit"]
+longer = [
+    100 * run["test_accuracy"] for run in load_beside(hybrids, "comparison-first") if run["step"] == "vit"
+]
 if longer:
     print("100 %:", difference_in_words("hybrid", measured["hybrid"][100], "ViT in twice the steps", longer))
 columns = ["minus ViT", "minus ResNet", "training, %: ViT / hybrid", "steps of warm-up"]

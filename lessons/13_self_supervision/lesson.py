@@ -343,7 +343,7 @@ WAYS = {
 records = load_records("masked")
 shares = sorted({record["fraction"] for record in records})
 curves, rates = {way: {} for way in WAYS.values()}, {}
-for run in records + [run for run in load_beside(records, "fractions") if run["fraction"] in shares]:
+for run in records + [run for run in load_beside(records, "fractions-first") if run["fraction"] in shares]:
     if way := WAYS.get(run["step"].rsplit("-", 1)[0]):
         curves[way].setdefault(100 * run["fraction"], []).append(100 * run["test_accuracy"])
         rates[way] = f"{run['config']['lr']:g}"

@@ -243,11 +243,18 @@ def test_the_two_sizes_share_no_file():
 @pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
-    groups = {"search", "ladder", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
+    groups = {"search", "ladder", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
+    groups |= {"positions", "pooling"}
     groups |= {"marks", "patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
-    groups |= {"qk-norm", "attention-pool", "rope", *(["trials"] if size == "cpu" else [])}
+    groups |= {
+        "qk-norm",
+        "attention-pool",
+        "rope",
+        *(["trials", "trials-resnet", "fractions"] if size == "cpu" else []),
+    }
     assert {e.group for e in listed} - {"headline"} == groups
-    compared = [e for e in listed if e.group == "comparison"]
+    compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
+    compared += [e for e in listed if e.group == "comparison-first" and size == "gpu"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
         (name, seed) for name in ("linear", "resnet", "vit") for seed in range(3)
     ]
@@ -283,7 +290,7 @@ def test_all_fractions_of_a_model_see_about_the_same_number_of_pictures(size, mo
     seen = [
         pictures_shown(e.config, used_pictures(e))
         for e in plan(size)
-        if e.group in ("fractions", "hybrid") and e.name.rpartition("-")[0] == model
+        if e.group in ("fractions-first", "hybrid") and e.name.rpartition("-")[0] == model
     ]
     assert len(seen) >= 9 and max(seen) <= 1.1 * min(seen)
 
@@ -297,7 +304,7 @@ def test_what_starts_from_pretraining_sees_as_many_pictures_in_all_as_its_contro
         )
 
     for percent in (1, 10):
-        nine, nothing = shown(f"transfer/classes-{percent}", 40_500), shown(f"fractions/vit-{percent}")
+        nine, nothing = shown(f"transfer/classes-{percent}", 40_500), shown(f"fractions-first/vit-{percent}")
         assert nine == pytest.approx(nothing, rel=0.02)
         masked, nothing = shown(f"masked/colours-{percent}", ALL_PICTURES), shown(f"masked/nothing-{percent}")
         assert masked == pytest.approx(nothing, rel=0.02)
@@ -877,6 +884,33 @@ def test_all_arms_of_the_search_cost_the_same_processor_time():
         steps = trials.equal_epochs(config, (all_tokens, fewer)) * (45_000 // config.batch_size)
         cost = steps * (config.keep_until * fewer + (1 - config.keep_until) * all_tokens)
         assert cost == pytest.approx(base, rel=1e-3), name
+
+
+def test_the_arms_of_the_resnet_cost_as_much_as_the_base_of_the_vit_and_so_does_its_comparison():
+    all_tokens, fewer = trials.PAIRED
+    base = trials.BASE.epochs * (0.7 * fewer + 0.3 * all_tokens) * (45_000 // 128)
+    planned = {one.name: one for one in plan("cpu") if one.group == "trials-resnet"}
+    for name, _, _, step in trials.resnet_arms():
+        config = planned[name].config
+        assert config.epochs * (45_000 // config.batch_size) * step == pytest.approx(base, rel=1e-3), name
+    all_tokens, fewer = trials.MINUTES
+    cost = {"vit": 0.7 * fewer + 0.3 * all_tokens, "resnet": trials.RESNET_STEP}
+    vit, resnet = (
+        one.config.epochs * cost[one.name]
+        for name in cost
+        for one in plan("cpu")
+        if (one.group, one.name, one.config.seed) == ("comparison", name, 0)
+    )
+    assert vit == pytest.approx(resnet, rel=0.01)
+
+
+def test_every_share_of_a_searched_model_has_as_many_steps_of_warm_up():
+    for model in ("vit", "resnet"):
+        runs = [
+            one for one in plan("cpu") if one.group == "fractions" and one.name.rpartition("-")[0] == model
+        ]
+        steps = [one.config.warmup_epochs * (used_pictures(one) // one.config.batch_size) for one in runs]
+        assert len(runs) == 9 and max(steps) == pytest.approx(min(steps), abs=0.01)
 
 
 def trial(step, accuracy, seed=0):

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
-from vit_course.experiments.trials import trials
+from vit_course.experiments.trials import (
+    MINUTES,
+    RESNET,
+    RESNET_BASE,
+    RESNET_CHOSEN,
+    RESNET_STEP,
+    mean_step,
+    resnet_trials,
+    trials,
+)
 from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
@@ -23,7 +32,7 @@ GPU_MARKS = {"90": 40.0, "94": 200.0}
 FEW_PICTURES = 5_000
 SOME_PICTURES = 20_000
 SMALLER = {"embed_dim": 48}
-"""The second size of `fractions`: Nano at half the width."""
+"""The second size of `fractions_first`: Nano at half the width."""
 
 
 @dataclass(frozen=True)
@@ -124,11 +133,11 @@ def plan(size: str) -> list[Experiment]:
         search,
         headline,
         marks,
-        *(ladder, engine, comparison, fractions),
+        *(ladder, engine, comparison_first, fractions_first),
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
         *(qk_norm, attention_pool, rope),
-        trials,
+        *(trials, resnet_trials, comparison, fractions),
     )
     runs = [run for study in studies for run in study(scale)]
     return sorted(runs, key=lambda run: (size, run.group) == ("cpu", "headline") and run.config.seed > 0)
@@ -202,21 +211,58 @@ def engine(scale: Scale) -> Iterator[Experiment]:
     yield from scale.seeded(3, "engine", "float32", scale.vit, config, pictures=FEW_PICTURES)
 
 
-def comparison(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 08: ViT, ResNet and linear classifier on all pictures; ViT and ResNet with equally many operations."""
+def comparison_first(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 08: ViT and ResNet on all pictures, with equally many operations; nobody searched their recipes."""
     for name, model, recipe in (
         ("vit", scale.vit, scale.recipe),
         ("resnet", scale.resnet, scale.resnet_recipe),
-        ("linear", "linear", scale.linear_recipe),
     ):
-        yield from scale.seeded(3, "comparison", name, model, recipe, probes=True)
+        yield from scale.seeded(3, "comparison-first", name, model, recipe, probes=True)
+
+
+def comparison(scale: Scale) -> Iterator[Experiment]:
+    """Lesson 08: one matrix; on a CPU also ViT and ResNet after a search for each, in equally many core-minutes."""
+    for name, (model, options), config in searched(scale):
+        yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
+    yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
+
+
+def searched(scale: Scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
+    """Yield name, model with its options, and recipe of the ViT and of the ResNet, as `trials` found them.
+
+    The ResNet has as many epochs as fit into the processor time of the ViT.
+    """
+    if scale.size != "cpu":  # nothing is searched there
+        return
+    vit = replace(RECIPES["minutes"], quiet=True)
+    yield "vit", MODELS["minutes"], vit
+    resnet = replace(RESNET_BASE, **RESNET_CHOSEN)
+    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * mean_step(vit, MINUTES)
+    epochs = cost / RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
+    yield "resnet", (RESNET, {}), replace(resnet, epochs=round(epochs, 1))
 
 
 def fractions(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 08: how much data each model needs; the ViT in two sizes.
+    """Lesson 08: 1, 10 and 100 percent of the pictures for the models of `searched`.
 
-    Each model keeps its own number of steps over all fractions: half of those that it takes in `comparison`, and the
-    linear classifier a quarter of the ViT's epochs.
+    Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
+    """
+    for share in (0.01, 0.1, 1.0):
+        for name, (model, options), recipe in searched(scale):
+            count = round(ALL_PICTURES * share)
+            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count)
+            warmup = round(recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size))
+            config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
+            label = f"{name}-{round(100 * share)}"
+            more = {"fraction": share, "options": options}
+            yield from scale.seeded(3, "fractions", label, model, config, **more)
+
+
+def fractions_first(scale: Scale) -> Iterator[Experiment]:
+    """Lessons 08 and 11 to 13: how much data each model of `comparison_first` needs; the ViT in two sizes.
+
+    Each model keeps its own number of steps over all fractions: half of those that it takes in `comparison_first`, and
+    the linear classifier a quarter of the ViT's epochs. The warm-up is one epoch, however short that is.
     """
     for share in (0.01, 0.1, 0.3, 1.0):
         for name, model, recipe, options in (
@@ -230,7 +276,9 @@ def fractions(scale: Scale) -> Iterator[Experiment]:
             config = replace(recipe, epochs=recipe.epochs // 2)
             config = showing(config, pictures_shown(config, ALL_PICTURES), round(ALL_PICTURES * share))
             label = f"{name}-{round(100 * share)}"
-            yield from scale.seeded(3, "fractions", label, model, config, fraction=share, options=options)
+            yield from scale.seeded(
+                3, "fractions-first", label, model, config, fraction=share, options=options
+            )
 
 
 def showing(config: TrainConfig, shown: int, count: int) -> TrainConfig:
@@ -294,7 +342,7 @@ def regularisers(scale: Scale) -> Iterator[Experiment]:
 
 
 def hybrid(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 11: the ViT of `fractions` on the feature map of a small ResNet, in as many steps."""
+    """Lesson 11: the ViT of `fractions_first` on the feature map of a small ResNet, in as many steps."""
     model, options = scale.hybrid
     config = half(scale)
     for share in (0.01, 0.1, 1.0):
@@ -307,7 +355,7 @@ def transfer(scale: Scale) -> Iterator[Experiment]:
     """Lesson 12: bodies that learned something else, tuned with 1 and 10 percent of all labels.
 
     Nine classes are learned from pictures outside the experiment's own. That and the tuning show as many pictures as a
-    run of `fractions`, where "vit-1" and "vit-10" start from nothing: they are the control.
+    run of `fractions_first`, where "vit-1" and "vit-10" start from nothing: they are the control.
     """
     config = half(scale)
     nine = Pretraining("nine-classes", "nine classes", "labels", config)
@@ -329,7 +377,7 @@ def transfer(scale: Scale) -> Iterator[Experiment]:
 
 
 def half(scale: Scale) -> TrainConfig:
-    """Return the ViT's recipe of `fractions`, for all pictures: half the epochs of `comparison`."""
+    """Return the ViT's recipe of `fractions_first`, for all pictures: half the epochs of `comparison_first`."""
     return replace(scale.recipe, epochs=scale.recipe.epochs // 2)
 
 

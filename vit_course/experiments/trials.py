@@ -1,7 +1,7 @@
-"""The search for a recipe with which a ViT learns in minutes: each arm changes one thing of the base, at equal cost.
+"""The searches for a ViT and a ResNet that learn in minutes: each arm changes one thing of its base, at equal cost.
 
 Every trial is scored on 5,000 held-out training pictures and never sees a test picture. `studies` lists the arms with
-all other experiments; lesson 16 shows what each brings.
+all other experiments; lesson 16 shows what each brings the ViT, lesson 08 what both searches find.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,13 +78,50 @@ def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, f
     yield "tokens-3-8", {"keep_tokens": 0.375}, {}, (FULL, THREE_EIGHTHS)
 
 
-def equal_epochs(config: TrainConfig, steps: tuple[float, float]) -> float:
-    """Return for how many epochs an arm can run in the processor time of the base."""
-    all_tokens, fewer = steps
-    step = config.keep_until * fewer + (1 - config.keep_until) * all_tokens
-    base = BASE.keep_until * HALF + (1 - BASE.keep_until) * FULL
+RESNET = "resnet-small"
+RESNET_BASE = replace(RECIPES["resnet"], lr=0.2, warmup_epochs=0.25, quiet=True)
+RESNET_CHOSEN: dict[str, Any] = {}
+"""What the trials of the ResNet change in its recipe; nothing before they are recorded."""
+RESNET_STEP = 116
+PAIRED, MINUTES = (644, 311), (636, 316)
+"""Milliseconds of a step of the ResNet, of the ViT's base, and of the ViT of the recipe "minutes", with all and with
+half of the tokens: again in turn, in one process, the best of six each, bfloat16 products for all, which are the
+quickest. Those of the ResNet's arms below were measured with them."""
+
+
+def resnet_arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], float]]:
+    """Yield name, changes of the recipe, changes of the model, and milliseconds of a step, for the ResNet."""
+    yield "base", {}, {}, RESNET_STEP
+    for rate in (0.05, 0.1, 0.4, 0.8):
+        yield f"lr-{rate:g}", {"lr": rate}, {}, RESNET_STEP
+    yield "linear", {"schedule": "linear"}, {}, RESNET_STEP
+    yield "no-smoothing", {"label_smoothing": 0.0}, {}, RESNET_STEP
+    yield "decay-0.001", {"weight_decay": 1e-3}, {}, RESNET_STEP
+    yield "batch-64", {"batch_size": 64, "lr": 0.1}, {}, 62
+    yield "batch-256", {"batch_size": 256, "lr": 0.4}, {}, 226
+    adamw = {"optimizer": "adamw", "lr": 3e-3, "weight_decay": 0.05, "grad_clip": 1.0}
+    yield "adamw", adamw, {}, 118
+    yield "width-32", {}, {"width": 32}, 309
+
+
+def mean_step(config: TrainConfig, steps: tuple[float, float]) -> float:
+    """Return the mean milliseconds of a run's steps, from those with all tokens and with fewer."""
+    return config.keep_until * steps[1] + (1 - config.keep_until) * steps[0]
+
+
+def equal_epochs(
+    config: TrainConfig, steps: tuple[float, float], base: tuple[float, float] = (FULL, HALF)
+) -> float:
+    """Return for how many epochs an arm can run in the processor time of the base.
+
+    Args:
+        config: the arm's recipe.
+        steps: milliseconds of its step, with all tokens and with fewer.
+        base: those of the base.
+    """
     in_epoch = [(ALL_PICTURES - HELD_OUT) // batch for batch in (BASE.batch_size, config.batch_size)]
-    return round(BASE.epochs * base * in_epoch[0] / (step * in_epoch[1]), 3)
+    cost = BASE.epochs * mean_step(BASE, base) * in_epoch[0]
+    return round(cost / (mean_step(config, steps) * in_epoch[1]), 3)
 
 
 def trials(scale) -> Iterator[Experiment]:
@@ -96,6 +133,18 @@ def trials(scale) -> Iterator[Experiment]:
         config = replace(config, epochs=equal_epochs(config, steps))
         more = {"options": {**SHAPE, **options}, "held_out": HELD_OUT}
         yield from scale.seeded(3 if name in CHOSEN_FROM else 1, "trials", name, MODEL, config, **more)
+
+
+def resnet_trials(scale) -> Iterator[Experiment]:
+    """Lesson 08: the ResNet's arms, one seed each, for as much processor time as the ViT's."""
+    if scale.size != "cpu":
+        return
+    for name, changed, options, step in resnet_arms():
+        config = replace(RESNET_BASE, **changed)
+        config = replace(config, epochs=equal_epochs(config, (step, step), PAIRED))
+        yield Experiment(
+            "trials-resnet", name, scale.size, RESNET, config, options=options, held_out=HELD_OUT
+        )
 
 
 @dataclass(frozen=True)

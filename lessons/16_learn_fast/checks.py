@@ -411,7 +411,7 @@ exercise(
         lambda: [
             (pictures(20, 1, 2, (2, 2), 0), 2),
             (pictures(20, 2, 2, (2, 3), 3), 2, 0.5),
-            (pictures(20, 3, 2, (4, 3), 6), 2),
+            (pictures(20, 3, 2, (4, 3), 6, torch.double), 2),
             (pictures(30, 1, 3, (3, 4), 9, torch.double), 3, 0.1),
         ],
         {

@@ -52,13 +52,14 @@ pairs = {
     "Shapes-10": (untrained(info), trained),
     "CIFAR-10": (load_trained("cifar-vit-epoch0")[0], photo_model),
 }
-rows = []
 for name, about in (("Shapes-10", info), ("CIFAR-10", photo_info)):
-    config, (before, after) = about["config"], (model.patch_embed.proj.weight for model in pairs[name])
+    config, before, after = about["config"], *(model.patch_embed.proj.weight for model in pairs[name])
     turned = F.cosine_similarity(before.flatten(), after.flatten(), dim=0).item()
-    how = f"{config['epochs']} epochs, {config['optimizer']}, rate {config['lr']}"
-    rows.append([name, about["model"], how, percent(about["test_accuracy"]), number(turned)])
-table(rows, ["trained on", "model", "training", "test accuracy", "filters before and after: cosine"])
+    depth, heads = len(pairs[name][1].blocks), pairs[name][1].blocks[0].attn.num_heads
+    print(f"{name}: {depth} layers of {heads} heads, D = {len(after)}")
+    print(f"    {config['epochs']} epochs with {config['optimizer']}, peak rate {config['lr']}")
+    print(f"    {percent(about['test_accuracy'])} of its test pictures right")
+    print(f"    cosine of its filters before and after training: {number(turned)}")
 
 # %% [markdown]
 # ## 2. What do the filters look for?

@@ -474,7 +474,7 @@ for stage, name in stages.items():
     found, columns = result_table(results, titles["interpolated"], costs)
     rows += [[name, *row] for row in found]
 print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
-if line := linear_classifier(resolution, load_records("ladder")):
+if line := linear_classifier(resolution, load_records("few")):
     print(f"one matrix on raw pixels, as many pictures: {fmean(line):.1f} %")
 table(rows, ["", *columns]) if rows else None
 

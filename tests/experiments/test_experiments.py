@@ -242,9 +242,9 @@ def test_the_two_sizes_share_no_file():
 @pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
-    groups = {"search", "ladder", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
+    groups = {"search", "few", "engine", "comparison", "fractions", "hybrid", "positions", "pooling"}
     groups |= {"marks", "patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
-    groups |= {"qk-norm", "attention-pool", "rope", *(["trials"] if size == "cpu" else [])}
+    groups |= {"qk-norm", "attention-pool", "rope", *(["trials", "ladder"] if size == "cpu" else [])}
     assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
@@ -905,3 +905,18 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
     assert trials.gains(runs[3:]) == {}
+
+
+def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
+    rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
+    costs = dict(
+        zip(
+            rungs,
+            (trials.SGD, trials.SGD, trials.ADAMW, trials.ADAMW, trials.QKV_3, trials.QKV_3),
+            strict=True,
+        )
+    )
+    spent = [one.config.epochs * trials.milliseconds(one.config, costs[name]) for name, one in rungs.items()]
+    assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)
+    assert rungs["minutes"].config == replace(RECIPES["minutes"], quiet=True)
+    assert {used_pictures(one) for one in rungs.values()} == {50_000}

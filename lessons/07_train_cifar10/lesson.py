@@ -67,7 +67,7 @@ print(fill(str(dataset), 90))
 # %% tags=["nbval-ignore-output"]
 few = dataset.subset(profile.pick(smoke=128, cpu=512, gpu=512), 100)
 repeated = TrainConfig(
-    epochs=profile.pick(smoke=2, cpu=90, gpu=90),
+    epochs=profile.pick(smoke=2, cpu=60, gpu=60),
     batch_size=16,
     validation=len(few.train_images) // 2,
     quiet=True,
@@ -413,7 +413,7 @@ say(today)
 # %% tags=["nbval-ignore-output"]
 train_one_epoch, accuracy = my_answer("train_one_epoch"), my_answer("accuracy")
 part = dataset.subset(
-    *profile.pick(smoke=(256, 200), cpu=(min(8_000, len(dataset.train_images)), 2_000), gpu=(None, None))
+    *profile.pick(smoke=(256, 200), cpu=(min(6_000, len(dataset.train_images)), 2_000), gpu=(None, None))
 )
 recipe = replace(RECIPES["minutes"], epochs=profile.pick(smoke=1, cpu=5, gpu=20))
 device = get_device()

@@ -909,13 +909,8 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
     rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
-    costs = dict(
-        zip(
-            rungs,
-            (trials.SGD, trials.SGD, trials.ADAMW, trials.ADAMW, trials.QKV_3, trials.QKV_3),
-            strict=True,
-        )
-    )
+    steps = 2 * [trials.SGD] + 2 * [trials.ADAMW] + 2 * [trials.QKV_3]
+    costs = dict(zip(rungs, steps, strict=True))
     spent = [one.config.epochs * trials.milliseconds(one.config, costs[name]) for name, one in rungs.items()]
     assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)
     assert rungs["minutes"].config == replace(RECIPES["minutes"], quiet=True)

@@ -16,8 +16,8 @@
 # ## 1. The model is right. Why is it not good?
 #
 # A convolution is told two things about pictures before it sees one: neighbours belong together, and a pattern means the
-# same everywhere. Such built-in knowledge is an **inductive bias**. A Vision Transformer has very little of it: the patches
-# are cut from a grid, and that is nearly all. The rest it must learn from the pictures.
+# same everywhere. Such built-in knowledge is an **inductive bias**. A Vision Transformer has very little of it, and must learn
+# the rest from the pictures.
 #
 # With few pictures there is an easier way to a low loss: memorise each of them. This is **overfitting**. To see it, hold
 # some pictures back. The model never trains on these **validation pictures**.
@@ -26,13 +26,9 @@
 # > the end, and how many of 256 new ones?
 
 # %%
-import importlib.util
 import math
-import tempfile
-import time
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 
@@ -45,9 +41,8 @@ from vit_course.classroom import check, plots, table
 from vit_course.classroom.checks import my_answer
 from vit_course.classroom.my_model import RecipeOptimizer, keep_model
 from vit_course.classroom.notebook import show_source
-from vit_course.classroom.numbers import minutes, number, percent
+from vit_course.classroom.numbers import percent
 from vit_course.data import load_dataset, normalize
-from vit_course.exhibits import broken_runs
 from vit_course.exhibits.mini_vit import MiniViT
 from vit_course.experiments.records import caption, linear_classifier, load_records
 from vit_course.experiments.statistics import by_step, difference, difference_in_words
@@ -55,7 +50,6 @@ from vit_course.machinery.device import get_device
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, train
-from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 profile, dataset = get_profile(), load_dataset("auto")
 classes, stats = len(dataset.classes), dataset.channel_stats()
@@ -123,7 +117,7 @@ plots.show(figure, "Accuracy by epoch on the pictures of the training and on new
 #
 # **Your task.** Write `random_crop_flip` for a whole batch. The border is given. A loop over the pictures is a right answer.
 
-# %% exercise="vit_course.augment:random_crop_flip" difficulty=2 minutes=12 hint="Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (batch,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + height, l : l + width]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where a random number is below `flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(height)` says which rows each picture takes, (B, H). Columns likewise, counted backwards where the picture is mirrored. Then index `padded` with picture, row and column at once; the three index tensors must broadcast to (B, H, W). Give every random tensor `device=images.device`."
+# %% exercise="vit_course.augment:random_crop_flip" difficulty=2 minutes=10 hint="Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (batch,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + height, l : l + width]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where a random number is below `flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(height)` says which rows each picture takes, (B, H). Columns likewise, counted backwards where the picture is mirrored. Then index `padded` with picture, row and column at once; the three index tensors must broadcast to (B, H, W). Give every random tensor `device=images.device`."
 from vit_course.augment import random_crop_flip
 
 random_crop_flip = check(random_crop_flip)
@@ -215,8 +209,8 @@ plots.show(
 )
 
 # %% [markdown] claim="max(rates) == rates[79] and rates[0] > 0 and rates[-1] < 1e-9" always
-# Every schedule reaches the same peak, and all end at 0. The paper trained on ImageNet with η = 0.003, a cosine, and 10,000
-# warm-up steps of 4,096 pictures (appendix B.1, Table 3), with Adam, for the ResNets too.
+# Every schedule reaches the same peak, and all end at 0. The paper trained on ImageNet with Adam, η = 0.003, a
+# cosine, and 10,000 warm-up steps of 4,096 pictures (appendix B.1, Table 3).
 
 # %% [markdown] curious
 # ## 4. Which weights should shrink?
@@ -231,6 +225,8 @@ plots.show(
 # least two axes". Which parameters of a ViT have how many?
 
 # %%
+from vit_course.vit import VisionTransformer
+
 small = VisionTransformer(patch_size=8, embed_dim=32, depth=1, num_heads=2)
 shown = [(name, p) for name, p in small.named_parameters() if p.ndim >= 2 or "norm1" in name]
 table([[name, p.ndim, tuple(p.shape)] for name, p in shown], ["parameter", "axes", "shape"])
@@ -268,8 +264,8 @@ table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["de
 # Beta(α, α). With α = 1 every share is equally likely; with our α = .8, shares near 0 and 1 are a little more likely.
 #
 # **What is it for?** For *long* runs, hundreds of epochs, in which a model would memorise its pictures in spite of crop and
-# flip. Nobody can memorise all blends. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
-# lose in the runs of this lesson; nearly all the good recipes of section 12 have it.
+# flip. Blends never come twice. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
+# lose in short runs, as in this lesson; in long ones it wins (Steiner et al., 2021).
 #
 # > **Trap.** Blending uint8 pictures loses fractions, or fails. And targets mixed with another partner than the pictures teach
 # > nonsense.
@@ -376,9 +372,9 @@ def say(scores):
 say(scores)
 
 # %% [markdown] claim="undecided(*difference(scores['smoothing'], scores['adamw'])[1:])" always
-# About smoothing the seeds have not decided. Two things the rule leaves out: all seeds are scored on the *same* test pictures,
-# so it says what other seeds would bring, not other pictures; and of twenty comparisons between equal settings about one
-# misses 0 by luck. (Seed s draws the same pictures on every rung. A paired test would use that; Welch's interval does not.)
+# About smoothing the seeds have not decided. The rule says what other *seeds* would bring, and nothing about other test
+# pictures; and of twenty comparisons between equal settings about one misses 0 by luck. (Seed s draws the same pictures on
+# every rung. A paired test would use that.)
 #
 # **A ladder belongs to its budget.** So here is the second one, as people train today: *all* 50,000 pictures, a larger model,
 # about ten minutes of one core for every rung. A rung with dearer steps gets fewer epochs.
@@ -415,7 +411,7 @@ train_one_epoch, accuracy = my_answer("train_one_epoch"), my_answer("accuracy")
 part = dataset.subset(
     *profile.pick(smoke=(256, 200), cpu=(min(6_000, len(dataset.train_images)), 2_000), gpu=(None, None))
 )
-recipe = replace(RECIPES["minutes"], epochs=profile.pick(smoke=1, cpu=5, gpu=20))
+recipe = replace(RECIPES["minutes"], batch_size=64, epochs=profile.pick(smoke=1, cpu=5, gpu=20))
 device = get_device()
 pictures, new = (normalize(x, *stats).to(device) for x in (part.train_images, part.test_images))
 targets = (0.9 * F.one_hot(part.train_labels, classes) + 0.1 / classes).to(device)
@@ -502,6 +498,9 @@ show_source(train)
 
 
 # %%
+import tempfile
+from pathlib import Path
+
 small = dataset.subset(600, 100)
 
 
@@ -549,6 +548,8 @@ print("all weights equal, bit for bit:", torch.equal(resumed, unbroken))
 
 # %% fold
 import matplotlib.pyplot as plt
+
+from vit_course.exhibits import broken_runs
 
 
 @plots.course_style()
@@ -619,6 +620,13 @@ show_source(broken_runs.run)
 
 
 # %% tags=["nbval-ignore-output"]
+import importlib.util
+import time
+
+from vit_course.classroom.numbers import minutes, number
+from vit_course.vit import create_vit, vit_flops
+
+
 def seconds_per_call(function, device, calls):
     """Time a function after one call to warm up."""
     for call in range(calls + 1):

@@ -43,7 +43,6 @@ from vit_course.classroom.my_model import RecipeOptimizer, keep_model
 from vit_course.classroom.notebook import show_source
 from vit_course.classroom.numbers import percent
 from vit_course.data import load_dataset, normalize
-from vit_course.exhibits.mini_vit import MiniViT
 from vit_course.experiments.records import caption, linear_classifier, load_records
 from vit_course.experiments.statistics import by_step, difference, difference_in_words
 from vit_course.machinery.device import get_device
@@ -265,7 +264,7 @@ table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["de
 #
 # **What is it for?** For *long* runs, hundreds of epochs, in which a model would memorise its pictures in spite of crop and
 # flip. Blends never come twice. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
-# lose in short runs, as in this lesson; in long ones it wins (Steiner et al., 2021).
+# lose in short runs, as in this lesson; the good long recipes of section 12 have it.
 #
 # > **Trap.** Blending uint8 pictures loses fractions, or fails. And targets mixed with another partner than the pictures teach
 # > nonsense.
@@ -407,7 +406,7 @@ say(today)
 # your `learning_rate` for the rate. Label smoothing is the line that makes `targets`.
 
 # %% tags=["nbval-ignore-output"]
-train_one_epoch, accuracy = my_answer("train_one_epoch"), my_answer("accuracy")
+MiniViT, train_one_epoch, accuracy = map(my_answer, ("MiniViT", "train_one_epoch", "accuracy"))
 part = dataset.subset(
     *profile.pick(smoke=(256, 200), cpu=(min(6_000, len(dataset.train_images)), 2_000), gpu=(None, None))
 )

@@ -317,12 +317,14 @@ def show_ladder(group, adds):
     for step, same in runs.items():
         known = percent(fmean(run["stored_accuracy"] for run in same))
         epochs = f"{same[0]['config']['epochs']:g}"
-        rows.append([step, adds[step], epochs, percent(fmean(scores[step]) / 100), known, len(same)])
+        spent = [run["cpu_seconds"] / 60 for run in same if "cpu_seconds" in run]
+        cost = f"{fmean(spent):.1f}" if spent else "not measured"
+        rows.append([step, adds[step], epochs, cost, percent(fmean(scores[step]) / 100), known, len(same)])
     line = linear_classifier(found, load_records(group) + load_records("comparison"))
     if line:
-        rows.append(["linear", "one matrix on raw pixels", "", percent(fmean(line) / 100), "", len(line)])
+        rows.append(["linear", "one matrix on raw pixels", "", "", percent(fmean(line) / 100), "", len(line)])
     print(caption(found))
-    names = ["rung", "what it adds", "epochs", "test", "its training pictures", "seeds"]
+    names = ["rung", "what it adds", "epochs", "core-minutes", "test", "its training pictures", "seeds"]
     display(table(rows, names))
     return scores
 
@@ -376,7 +378,8 @@ say(scores)
 # every rung. A paired test would use that.)
 #
 # **A ladder belongs to its budget.** So here is the second one, as people train today: *all* 50,000 pictures, a larger model,
-# about ten minutes of one core for every rung. A rung with dearer steps gets fewer epochs.
+# about ten minutes of one core for every rung. A rung with dearer steps gets fewer epochs. (Where none is recorded yet, only
+# the first one says something.)
 
 # %%
 today = show_ladder(

@@ -95,7 +95,6 @@ check-code: $(READY)
 	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
 	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) -p no:nbval $(if $(WEEKLY),-m "")
 
-check-notebooks: export VIT_COURSE_FORK := $(if $(filter Linux,$(shell uname -s)),1,0)
 check-notebooks: $(READY)
 	$(call say,notebooks run, with nothing solved and solved, and show what they showed before)
 	@rm -rf build/answers

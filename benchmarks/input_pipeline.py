@@ -52,10 +52,7 @@ class MixingCollate:
     """Make a batch, then MixUp or CutMix it: one of the two for the whole batch, as torchvision does."""
 
     def __init__(self, config: AugmentConfig):
-        mixes = [
-            v2.MixUp(alpha=config.mixup, num_classes=10),
-            v2.CutMix(alpha=config.cutmix, num_classes=10),
-        ]
+        mixes = [v2.MixUp(alpha=config.mixup, num_classes=10), v2.CutMix(alpha=config.cutmix, num_classes=10)]
         self.mix = v2.RandomChoice(mixes)
 
     def __call__(self, samples: list) -> tuple[Tensor, Tensor]:

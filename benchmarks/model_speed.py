@@ -116,11 +116,7 @@ def build_models(size: dict[str, int], options: argparse.Namespace) -> dict[str,
 
 
 def training_step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    images: Tensor,
-    labels: Tensor,
-    engine: Engine,
+    model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, engine: Engine
 ) -> None:
     with engine.computing(images.device):
         loss = F.cross_entropy(model(images).float(), labels)

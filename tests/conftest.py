@@ -38,6 +38,14 @@ def is_loopback(host):
     return host in (None, "", "localhost", "::1") or host.startswith("127.")
 
 
+@pytest.fixture(scope="session")
+def drawn():
+    """Shapes-10, kept as long as the session: nobody who asks for it draws it again."""
+    from vit_course.data import shapes10
+
+    return shapes10()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_network():
     """Fail a test that looks up or connects to another machine.

@@ -1,7 +1,6 @@
 """Kernels for nbval that begin with torch and others imported: each is a fork of one process that has done it.
 
-Thirty notebooks are run at every push, and in each the imports cost seconds. `install` is called where the variable
-VIT_COURSE_FORK is 1 (the Makefile sets it on Linux); without it kernels start as they always do.
+Thirty notebooks are run at every push, and in each the imports cost seconds. `conftest.py` calls `install` on Linux.
 """
 
 import json

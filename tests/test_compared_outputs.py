@@ -158,23 +158,14 @@ def test_nbval_compares_in_this_way_and_shows_no_bar_on_a_slow_machine(tmp_path)
     (tmp_path / "solutions").mkdir()
     path = tmp_path / "solutions" / "01_book.ipynb"
     path.write_text(v4.writes(book), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "conftest",
-        "-p",
-        "tests.quick_start",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["--nbval", "--nbval-current-env", "--color=no", f"--rootdir={tmp_path}", str(path)]
+    options = "-p conftest -p tests.quick_start -p no:cacheprovider --nbval --nbval-current-env --color=no"
+    command = [sys.executable, "-m", "pytest", *options.split(), f"--rootdir={tmp_path}", str(path)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tools")]),
         "VIT_COURSE_WIDGETS": "0",
         "VIT_COURSE_COMPARE": "1",
+        "VIT_COURSE_FORK": "0",
     }
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr

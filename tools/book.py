@@ -13,6 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
+from collections.abc import Iterator
+from hashlib import sha256
+from html import escape
 from itertools import groupby
 from pathlib import Path
 
@@ -37,6 +41,8 @@ DEAD_LINK = re.compile(r"\[([^]]*)\]\(\)")
 DEAD_NAME = re.compile(r"^\[([^]]+)\]: *$\n?", re.MULTILINE)
 FONT_SCRIPT = re.compile(r" *<script [^>]*/fontawesome\.js[^>]*></script>\n")
 """The theme's second way to its signs, of 1.5 MB: they come from a font, too."""
+PICTURE_NAME = re.compile(r'alt="[./]*/_images/([0-9a-f]{64}\.png)"')
+"""The text that MyST-NB gives to a figure is the path of its file."""
 LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))|(?<=\]: )\S+$", re.MULTILINE)
 
 
@@ -156,15 +162,29 @@ def write_static(root: Path, folder: Path) -> None:
     lay_beside(static, root / "build" / "npm", "mathjax-3.2.2")
 
 
-def lighten(book: Path) -> None:
-    """Take out what no page needs: a script of signs, what debugs the theme, its buttons in what a search shows."""
+def picture_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name that MyST-NB gives to each figure of the notebooks in a folder, and the figure's text."""
+    for path in folder.glob("*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for data in (output.get("data", {}) for output in cell.get("outputs", [])):
+                if "image/png" in data:
+                    yield f"{sha256(b64decode(data['image/png'])).hexdigest()}.png", data["text/plain"]
+
+
+def finish(book: Path, texts: dict[str, str]) -> None:
+    """Give figures their texts, for who cannot see them, and take out what no page needs.
+
+    That is a script of signs, what debugs the theme, and its buttons in what a search shows.
+    """
     search = book / "_static" / "searchtools.js"
     text = search.read_text(encoding="utf-8").replace(
         '[".headerlink",', '[".bd-header-article", ".headerlink",'
     )
     search.write_text(text, encoding="utf-8")
     for page in book.rglob("*.html"):
-        page.write_text(FONT_SCRIPT.sub("", page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = FONT_SCRIPT.sub("", page.read_text(encoding="utf-8"))
+        text = PICTURE_NAME.sub(lambda name: f'alt="{escape(texts.get(name[1], ""))}"', text)
+        page.write_text(text, encoding="utf-8")
     for path in [*(book / "_static").rglob("fontawesome.js*"), *(book / "_static").rglob("*.map")]:
         path.unlink(missing_ok=True)
 
@@ -188,7 +208,7 @@ def build(root: Path = ROOT) -> Path:
     command = [sys.executable, "-m", "sphinx", *options, str(source), str(book)]
     if subprocess.run(command, check=False).returncode:
         raise LessonError("Sphinx has warned: see above")
-    lighten(book)
+    finish(book, dict(picture_texts(source / "notebooks")))
     if faults := list(find_faults(book)):
         raise LessonError("\n".join(faults))
     return book

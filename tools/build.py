@@ -35,7 +35,7 @@ from outputs import FalseClaims, NotebookFailed, carry_outputs, is_current, run
 from pages import table
 from reckoning import core_minutes
 from restamp import Unproven, keep_outputs, tree_of
-from results import with_results
+from results import CARD, with_results, with_weights
 from run_sheets import run_sheets_page
 from speedrun import PAGE as SPEEDRUN
 from speedrun import with_marks
@@ -101,9 +101,10 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
         yield f"solutions/{lesson.slug}.ipynb", file_text(solution_with_outputs(course, lesson)), command
     if (course.root / "README.md").is_file():
         yield "README.md", readme_text(course), "python tools/build.py"
-    if (course.root / SPEEDRUN).is_file():
-        text = (course.root / SPEEDRUN).read_text(encoding="utf-8")
-        yield SPEEDRUN.as_posix(), with_marks(text, course.root), "python tools/build.py"
+    for page, filled in ((SPEEDRUN, with_marks), (CARD, with_weights)):
+        if (course.root / page).is_file():
+            text = (course.root / page).read_text(encoding="utf-8")
+            yield page.as_posix(), filled(text, course.root), "python tools/build.py"
     for name, (source, page) in PAGES.items():
         if (course.root / source).is_file():
             yield name, NOTICE + page(course), "python tools/build.py"
@@ -138,9 +139,10 @@ def stale_maps(course: Course, lessons: Sequence[Lesson]) -> list[Lesson]:
 
 def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
     """Return one message for every generated file that is not what it should be, and how to mend it."""
-    course, messages = read_course(root), []
+    course, messages, made = read_course(root), [], {}
     lessons = course.select(numbers)
     for name, text, command in generate(course, lessons):
+        made[name] = text
         stored = (root / name).read_bytes() if (root / name).is_file() else None
         if stored is None:
             messages.append(f"{name} is missing: run `{command}`")
@@ -151,9 +153,11 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
             f"{map_file(lesson).as_posix()} is stale: run `python tools/build.py {lesson.number}`"
         )
     for lesson in lessons:
-        if not is_current(root, solution_with_outputs(course, lesson)):
-            command = f"python tools/build.py --execute {lesson.number}"
-            messages.append(f"solutions/{lesson.slug}.ipynb: outputs are stale: run `{command}`")
+        name = f"solutions/{lesson.slug}.ipynb"
+        if not is_current(root, nbformat.reads(made[name], as_version=4)):
+            messages.append(
+                f"{name}: outputs are stale: run `python tools/build.py --execute {lesson.number}`"
+            )
     slugs = {lesson.slug for lesson in course.lessons}
     for path in sorted(path for folder in LEFT_OUT for path in (root / folder).glob("[0-9][0-9]_*.ipynb")):
         if path.stem not in slugs:

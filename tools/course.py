@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import jupytext
@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from claims import claims_of
 from excerpts import Reference, parse, parse_references
 from quiz import Question, parse_question
+from reach import Package, read_package
 
 ROOT = Path(__file__).resolve().parent.parent
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "goals": list}
@@ -75,6 +76,11 @@ class Course:
     root: Path
     repository: str
     lessons: tuple[Lesson, ...]
+
+    @cached_property
+    def package(self) -> Package:
+        """The finished code below the root, read once."""
+        return read_package(self.root)
 
     def select(self, numbers: Sequence[str]) -> list[Lesson]:
         """Return the lessons with these numbers ("3" and "03" are the same); without numbers, all."""

@@ -8,7 +8,7 @@ import ast
 import base64
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape, unescape
 from itertools import takewhile
 from pathlib import Path
@@ -59,7 +59,7 @@ LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 
 @dataclass(frozen=True)
 class Slide:
-    """One slide: Markdown, with a picture or table in HTML below it, and notes for the speaker alone."""
+    """One slide: Markdown, with a picture, a table or a print below it, and notes for the speaker alone."""
 
     kind: str
     title: str
@@ -85,9 +85,9 @@ class Part:
 
 
 def count_words(text: str) -> int:
-    """Count what is read as a word: not tags, not single signs; an equation is one."""
+    """Count what is read as a word: not tags, numbers or single signs; an equation is one."""
     shown = unescape(re.sub(r"<[^>]+>", " ", MATH.sub(" equation ", text)))
-    return len(re.findall(r"\S*\w\S*", shown))
+    return len(re.findall(r"\S*[^\W\d_]\S*", shown))
 
 
 def beginning(text: str, room: int) -> str:
@@ -195,6 +195,9 @@ def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple
     for place, section in enumerate(sections(lesson)):
         found = parts(section, shown)
         told, ranked = section_notes(lesson, section, notes), 0
+        asked = {
+            i: prediction(plain_title(section), found, i) for i, p in enumerate(found) if p.kind == "predict"
+        }
         for index, part in enumerate(found):
             if part.kind == "exercise":
                 exercises += 1
@@ -202,7 +205,9 @@ def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple
                 if wrong.exercise in {reference.name for reference in part.cell.references}:
                     yield None, wrong_slides(wrong)
             elif part.kind in RANK and not part.used and not section.curious and is_shown(section):
-                slides = show(section, found, index, told)
+                slides = asked.get(index) or show(section, found, index, told)
+                if index in asked:
+                    slides[0] = replace(slides[0], notes=tuple(told))
                 if slides:
                     yield (RANK[part.kind] + ranked, place, index), slides
                     ranked, told = ranked + 1, ()
@@ -214,12 +219,10 @@ def is_shown(section: Section) -> bool:
 
 
 def show(section: Section, found: list[Part], index: int, told: Sequence[str]) -> list[Slide]:
-    """Return the slides of one part: one, or a question and what answers it."""
+    """Return the slide of one part that is no question, or none if it does not fit."""
     part, title = found[index], plain_title(section)
     room = WORDS - 1 - count_words(f"{LABELS[part.kind]} {title}")
     after = next((later.text for later in found[index + 1 :] if later.kind == "prose"), "")
-    if part.kind == "predict":
-        return prediction(title, found, index, told)
     if part.kind == "equation":
         lead = found[index - 1].text if index and found[index - 1].kind == "prose" else ""
         lead = SENTENCE.split(lead)[-1] if lead.endswith(":") else ""
@@ -234,10 +237,22 @@ def show(section: Section, found: list[Part], index: int, told: Sequence[str]) -
     return [Slide(part.kind, title, part.text, part.html, (*told, *filter(None, [alt_of(part.html), after])))]
 
 
-def prediction(title: str, found: list[Part], index: int, told: Sequence[str]) -> list[Slide]:
-    """Return a question to guess at and, on the next slide, the first figure after it, or else a table or a print."""
+def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
+    """Return a question to guess at, with what it asks about: what the lesson shows, or says, last before it.
+
+    On the next slide stands the first figure after it, or else a table or a print.
+    """
     room = WORDS - 1 - count_words(f"{LABELS['predict']} {title}")
-    asked = Slide("predict", title, beginning(found[index].text, room), notes=tuple(told))
+    asked = Slide("predict", title, beginning(found[index].text, room))
+    earlier = "predict" in {part.kind for part in found[:index]}
+    before = next((part for part in reversed(found[:index]) if part.kind != "prose"), Part(""))
+    if not earlier and before.kind in ("figure", "table") and is_small(before, room - asked.words):
+        before.used = True
+        asked = replace(asked, html=before.html or before.text)
+    elif index and found[index - 1].kind == "prose" and count_words(asked.text) < WORDS // 3:
+        lead = SENTENCE.split(found[index - 1].text)[-1]
+        if not lead.endswith((":", ")", ").")) and not lead.startswith("("):
+            asked = replace(asked, text=f"{lead}\n\n{asked.text}")
     window = answering(found[index + 1 :])
     best = next(
         ([p for p in window if p.kind == kind] for kind in KINDS if kind in {p.kind for p in window}), []

@@ -46,10 +46,11 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
     said = {words for text in texts for words in strings(text) if named["says"] in words}
     if len(said) != 1:
         raise LessonError(f"{where} {len(said)} messages say {named['says']!r}, and it should be one")
+    code = re.sub(r"^ +_\w+\(.*\)\n", "", source_of(found[0], named["answer"]), flags=re.MULTILINE)
     return WrongAnswer(
         named["of"],
         named["answer"],
-        re.sub(rf"\b{named['answer']}\b", named["of"], source_of(found[0], named["answer"])),
+        re.sub(rf"\b{named['answer']}\b", named["of"], code),
         said.pop().strip(),
         cause_of(found[0], named["answer"]),
     )

@@ -18,7 +18,7 @@ from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
 from model_map import map_text
 from outputs import SETUP_TAG
 from quiz import question_text
-from reach import PACKAGE, Place, read_package
+from reach import PACKAGE, Place
 from reckoning import core_minutes, sections
 
 HERO = re.compile(r"!\[([^\]]*)\]\((docs/hero\.png)\)")
@@ -184,8 +184,7 @@ def imported_places(course: Course, node: ast.AST) -> set[Place]:
     """Return what a `from` statement imports from the package: where it is defined, whatever passes it on."""
     if not isinstance(node, ast.ImportFrom):
         return set()
-    package = read_package(course.root)
-    return {place for a in node.names if (place := package.follow(node.module, a.name))}
+    return {place for a in node.names if (place := course.package.follow(node.module, a.name))}
 
 
 def require_import_and_check(course: Course, lesson: Lesson, cell: LessonCell) -> None:

@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from html import unescape
 from pathlib import Path
 from types import MappingProxyType
@@ -95,8 +96,8 @@ def source_hash(root: Path, book: NotebookNode) -> str:
     """
     trees = [parse(cell.source) for cell in code_cells(book) if not is_setup(cell)]
     found = reach(root, trees, is_silent)
-    said = [found.pop(Place("", str(number))).says for number in range(len(trees))]
-    facts = [said, sorted({json.dumps(reached.says) for reached in found.values()})]
+    said = [json.loads(found.pop(Place("", str(number))).says) for number in range(len(trees))]
+    facts = [said, sorted({reached.says for reached in found.values()})]
     for reader, folder in READERS.items():
         if any(place.name == reader for place in found):
             paths = shown_files(root / "data" / folder, trees)
@@ -123,7 +124,7 @@ def carry_outputs(old: NotebookNode, new: NotebookNode) -> None:
     """Copy outputs, and what they came from, to the cells whose code is, comments and imports aside, what it was."""
 
     def key(cell: NotebookNode) -> str:
-        return cell.id if is_setup(cell) else json.dumps(fingerprint(parse(cell.source)))
+        return cell.id if is_setup(cell) else said_by(cell.source)
 
     stored = defaultdict(list)
     for cell in code_cells(old):
@@ -133,6 +134,12 @@ def carry_outputs(old: NotebookNode, new: NotebookNode) -> None:
             earlier = stored[key(cell)].pop(0)
             copy_outputs(earlier, cell)
     new.metadata[PACKAGE] = {**old.metadata.get(PACKAGE, {}), **new.metadata[PACKAGE]}
+
+
+@lru_cache(maxsize=2048)
+def said_by(source: str) -> str:
+    """Return what a cell's code says, comments and imports aside."""
+    return json.dumps(fingerprint(parse(source)))
 
 
 def copy_outputs(old: NotebookNode, new: NotebookNode) -> None:

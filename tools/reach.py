@@ -6,6 +6,7 @@ file. `outputs` hashes what the cells of a solution reach.
 """
 
 import ast
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -44,9 +45,9 @@ class Scope:
 
 @dataclass(frozen=True)
 class Reached:
-    """What some code says, as nested lists, and the places that it names."""
+    """What some code says, as nested lists in JSON, and the places that it names."""
 
-    says: object
+    says: str
     places: frozenset[Place]
 
 
@@ -105,7 +106,7 @@ class Package:
             if place.name == WHOLE:
                 others = {Place(place.module, name) for name in scope.bound if name != "__all__"}
                 others |= {other for target in scope.imported.values() if (other := self.follow(*target))}
-                self.said[place] = Reached([], frozenset(others))
+                self.said[place] = Reached("[]", frozenset(others))
             else:
                 self.said[place] = self.read(place.module, scope.bound.get(place.name, scope.effects), scope)
         return self.said[place]
@@ -132,7 +133,8 @@ class Package:
             places.add(place)
             return ".".join(["a module" if place.name == WHOLE else place.name, *rest])
 
-        return Reached([fingerprint(node, spelled) for node in statements], frozenset(places))
+        said = json.dumps([fingerprint(node, spelled) for node in statements])
+        return Reached(said, frozenset(places))
 
     def follow(self, module: str, name: str) -> Place | None:
         """Return what an import leads to in the package: a definition, a module, or nothing."""

@@ -32,8 +32,8 @@ def in_patches(image: Tensor, patch: int, gap: int) -> Tensor:
 
 
 @torch.no_grad()
-def looked_at() -> list[tuple[Tensor, Tensor, str]]:
-    """Return drawings (3, H, W) in 0..1, where CLS of the last layer looks on them (H, W), and what the model says."""
+def looked_at() -> list[tuple[Tensor, Tensor, str, bool]]:
+    """Return drawings (3, H, W) in 0..1, where CLS looks in the last layer (H, W), what the model says, if right."""
     model, info = load_trained("shapes-vit")
     shapes = shapes10(train=10, test=200)
     firsts = [shapes.test_labels.tolist().index(shapes.classes.index(kind)) for kind in KINDS]
@@ -45,7 +45,10 @@ def looked_at() -> list[tuple[Tensor, Tensor, str]]:
     maps = torch.nn.functional.interpolate(maps, images.shape[-2:], mode="bilinear")[:, 0]
     shares, answers = logits.softmax(dim=-1).max(dim=-1)
     said = [f"{shapes.classes[a]}, {100 * s:.0f} %" for a, s in zip(answers, shares.tolist(), strict=True)]
-    return list(zip(images.float() / 255, maps / maps.amax(dim=(1, 2), keepdim=True), said, strict=True))
+    right = (answers == shapes.test_labels[firsts]).tolist()
+    return list(
+        zip(images.float() / 255, maps / maps.amax(dim=(1, 2), keepdim=True), said, right, strict=True)
+    )
 
 
 @plots.course_style()
@@ -53,8 +56,8 @@ def hero():
     """Draw a portrait in patches, and drawings with the places where a trained model looks."""
     from matplotlib.pyplot import figure as new_figure
 
-    figure = new_figure(figsize=(12, 4), facecolor="#f6f8fa")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 2.05))
+    figure = new_figure(figsize=(12, 3.35), facecolor="#f6f8fa")
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 2.75))
     for part in (left, right):
         part.set_facecolor("none")
     axis = left.subplots()
@@ -62,9 +65,11 @@ def hero():
     axis.set_axis_off()
     left.suptitle("A picture becomes patches ...", fontsize=13)
     axes = right.subplots(2, len(KINDS))
-    for (above, below), (image, weights, said) in zip(axes.T, looked_at(), strict=True):
+    for (above, below), (image, weights, said, is_right) in zip(axes.T, looked_at(), strict=True):
         above.imshow(plots.to_picture(image))
-        above.set_title(said, fontsize=11)
+        above.set_title(
+            f"{'✓' if is_right else '✗'} {said}", color="#007855" if is_right else "#b24400", fontsize=11
+        )
         below.imshow(plots.to_picture((image * (0.15 + 0.85 * weights)).clamp(0, 1)), interpolation="nearest")
     for axis in axes.flat:
         axis.set_axis_off()

@@ -1,12 +1,17 @@
-"""The results table of the README, from the recorded runs in `data/runs/`. `build` writes it."""
+"""The results table of the README, from `data/runs/`, and the table of the shipped weights. `build` writes both."""
 
+import json
 import re
 from pathlib import Path
 from statistics import mean, stdev
 
+from safetensors import safe_open
+
 from vit_course.experiments.records import load_records
 
 TABLE = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
+CARD = Path("data", "checkpoints", "README.md")
+WEIGHTS = re.compile(r"(<!-- weights:begin -->\n).*?(<!-- weights:end -->)", re.DOTALL)
 ROWS = {
     "linear classifier": ("comparison", "linear"),
     "ViT": ("comparison", "vit"),
@@ -71,3 +76,23 @@ def row(name: str, runs: list[dict]) -> str:
 def with_results(text: str, root: Path) -> str:
     """Return a README with the current results between its marks, or as it is if it has none."""
     return TABLE.sub(lambda match: match[1] + results_text(root) + match[2], text)
+
+
+def with_weights(text: str, root: Path) -> str:
+    """Return the card of the shipped weights with what their files say between its marks."""
+    lines = ["| name | model | parameters | trained on | epochs | test accuracy |", "|---" * 6 + "|"]
+    for path in sorted((root / CARD).parent.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            info = json.loads(file.metadata()["about"])
+        options = ", ".join(f"{name} {value}" for name, value in info["options"].items())
+        epochs, data = info["config"]["epochs"], re.sub(r"(, seed \d+|; subset .*)", "", info["data"])
+        cells = (
+            f"`{path.stem}`",
+            info["model"] + (f" ({options})" if options else ""),
+            f"{info['parameters']:,}",
+            data,
+            f"{info['epoch']} of {epochs:g}" if "epoch" in info else f"{epochs:g}",
+            f"{info['test_accuracy']:.1%}".replace("%", " %"),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return WEIGHTS.sub(lambda match: match[1] + "\n".join(lines) + "\n" + match[2], text)

@@ -21,8 +21,6 @@ from npm import lay_beside
 
 STYLE = Path(__file__).with_name("slides.css")
 PACKAGES = "reveal.js-5.2.1", "mathjax-3.2.2"
-ONE_LINE = 40
-"""Characters of a title that surely fit into one line, and leave more room for a picture."""
 BOX_OF = {"idea": "Key idea", "trap": "Trap", "predict": "Predict", "look": "Predict", "exercise": "task"}
 PAGE = """\
 <!DOCTYPE html>
@@ -95,16 +93,15 @@ def slide_html(slide: Slide) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     label, title = LABELS[slide.kind], MARKDOWN.renderInline(slide.title)
     colour = COLOURS.get(BOX_OF.get(slide.kind), COLOURS["Key idea"])
-    style = f"--colour: rgb{colour}; --high: {500 if len(slide.title) <= ONE_LINE else 455}px"
-    if slide.text.startswith("```"):
-        longest = max(map(len, slide.text.splitlines()))
-        style += f"; --code: {min(30, max(22, 1780 // longest))}px"
+    style = f"--colour: rgb{colour}"
+    for code in (code for code in (slide.text, slide.html) if code.startswith("```")):
+        style += f"; --code: {min(30, max(22, 1780 // max(map(len, code.splitlines()))))}px"
     lines = [
         f'<section class="{slide.kind}" style="{style}">',
         f'<p class="label">{escape(label)}</p>' * bool(label),
         f"<{heading}>{title}</{heading}>" * bool(title),
         f'<div class="text">{MARKDOWN.render(slide.text)}</div>' * bool(slide.text),
-        f'<div class="shown">{slide.html}</div>' * bool(slide.html),
+        f'<div class="shown">{MARKDOWN.render(slide.html)}</div>' * bool(slide.html),
     ]
     if slide.notes:
         lines.append(f'<aside class="notes">{"".join(map(MARKDOWN.render, slide.notes))}</aside>')

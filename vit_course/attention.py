@@ -98,7 +98,7 @@ class MultiHeadAttention(nn.Module):
             (B, T, D), and with `return_attention` also the weights (B, h, T, T), before dropout.
         """
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
-        dropout = self.attn_drop if self.training else 0.0
+        dropout = self.attn_drop if self.training else 0.0  # given
         if return_attention:  # torch's fused kernel never writes the weights down
             heads, weights = scaled_dot_product_attention(q, k, v)
             if dropout > 0:

@@ -43,14 +43,14 @@ def drop_path(x: Tensor, rate: float, training: bool) -> Tensor:
     Returns:
         Same shape as `x`.
     """
-    if not training or rate == 0.0:
+    if not training or rate == 0.0:  # given
         return x
     keep = torch.rand(x.shape[0], *[1] * (x.ndim - 1), device=x.device) >= rate
     return x * keep / (1 - rate)
 
 
 class Mlp(nn.Module):
-    """The MLP of a block: widen, bend, narrow; every token on its own (paper, section 3.1: with GELU).
+    """The MLP of a block: expand, apply GELU, project back; every token on its own (paper, section 3.1).
 
     `self.fc1` is an `nn.Linear` from `dim` to `hidden_dim`, then the exact GELU, then `self.fc2`, an
     `nn.Linear` back to `dim`. Dropout comes after the GELU and after `self.fc2` (paper, B.1).

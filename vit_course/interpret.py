@@ -20,7 +20,7 @@ def equivariance_gap(encoder: Callable[[Tensor], Tensor], tokens: Tensor, permut
 
     Args:
         encoder: maps tokens (B, T, D) to (B, T, D).
-        tokens: (B, T, D).
+        tokens: (B, T, D), float32, or float64 for a gap that rounding errors would hide.
         permutation: (T,) int64, the new order of the tokens.
 
     Returns:

@@ -59,7 +59,6 @@ RECIPES = {
         lr=3e-3,
         warmup_epochs=0.25,
         schedule="linear",
-        qkv_matrices=3,
         keep_tokens=0.5,
         keep_until=0.7,
     ),
@@ -258,6 +257,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if distributed:
             dist.init_process_group()
         return run_command(options)
+    except KeyboardInterrupt as stop:
+        print(f"Stopped {stop}", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the door knows what to do
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
@@ -296,8 +298,6 @@ def run_command(options: argparse.Namespace) -> int:
         print(describe(options, model, dataset, config))
         return 0
     history = train(model, dataset, config, options.out, options.resume)
-    if history.interrupted:
-        return 130
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first:
         record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)

@@ -40,10 +40,10 @@ def train(
             the means of both over the held-out or test pictures.
 
     Returns:
-        The history of the run. Ctrl-C, and what else asks a process to end, ends a run early: the checkpoint is
-        written and the history returned.
+        The history of the run.
 
     Raises:
+        KeyboardInterrupt: after Ctrl-C, and what else asks a process to end; the checkpoint is written before.
         ValueError: if the pictures do not fill a batch, a checkpoint does not fit, or the folder is used by another
             run, or holds one that is not to be resumed.
         FloatingPointError: if the loss is not a number any more.

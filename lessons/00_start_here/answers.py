@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor
 from torchvision.transforms.functional import normalize as torchvision_normalize
 from torchvision.utils import make_grid
@@ -28,13 +27,6 @@ def refuse_other_channels(images, mean, std):
         raise ValueError(f"{images.shape[-3]} channels, {len(mean)} means, {len(std)} deviations")
 
 
-def normalize_in_place(images, mean, std):
-    x = images.float() / 255 if images.dtype == torch.uint8 else images
-    x -= torch.as_tensor(mean)[:, None, None]
-    x /= torch.as_tensor(std)[:, None, None]
-    return x
-
-
 def normalize_by_torchvision(images, mean, std):
     refuse_other_channels(images, mean, std)
     x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
@@ -46,13 +38,6 @@ def normalize_by_numpy(images, mean, std):
     x = images.numpy() / (255 if images.dtype == torch.uint8 else 1)
     mean, std = (np.asarray(v, dtype=np.float64) for v in (mean, std))
     return torch.from_numpy((x - mean[:, None, None]) / std[:, None, None]).float()
-
-
-def normalize_by_two_products(images, mean, std):
-    refuse_other_channels(images, mean, std)
-    x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-    mean, std = (torch.as_tensor(v, dtype=torch.float32).view(-1, 1, 1) for v in (mean, std))
-    return x * (1 / std) - mean / std
 
 
 def image_grid_misses_last(images, columns):
@@ -67,21 +52,6 @@ def image_grid_misses_last(images, columns):
 def image_grid_bottom_up(images, columns):
     rows = [torch.cat(list(part), dim=2) for part in images.split(columns)]
     return torch.cat(rows[::-1], dim=1)
-
-
-def image_grid_columns_and_scaled(images, columns):
-    return rearrange(images.float() / 255, "(k r) c h w -> c (r h) (k w)", k=columns)
-
-
-def image_grid_cat_rows(images: Tensor, columns: int) -> Tensor:
-    strips = [torch.cat(tuple(strip), dim=-1) for strip in images.split(columns)]
-    return torch.cat(strips, dim=-2)
-
-
-def image_grid_permute(images, columns):
-    b, c, h, w = images.shape
-    rows = b // columns
-    return images.view(rows, columns, c, h, w).permute(2, 0, 3, 1, 4).reshape(c, rows * h, columns * w)
 
 
 def _column(numbers, images):
@@ -137,47 +107,31 @@ def normalize_channels_last(images: Tensor, mean, std) -> Tensor:
     return x.sub(m).div(s).movedim(-1, -3).contiguous()
 
 
-def image_grid_canvas(images: Tensor, columns: int) -> Tensor:
-    batch, channels, height, width = images.shape
-    canvas = torch.zeros(channels, batch // columns * height, columns * width)
-    for i in range(batch):
-        r, k = divmod(i, columns)
-        canvas[:, r * height : (r + 1) * height, k * width : (k + 1) * width] = images[i]
-    return canvas
-
-
 def image_grid_sides_swapped(images: Tensor, columns: int) -> Tensor:
     b, c, h, w = images.shape
     rows = b // columns
     return images.reshape(rows, columns, c, h, w).permute(2, 0, 3, 1, 4).reshape(c, rows * w, columns * h)
 
 
-DISSECTED = (
-    "mean and std keep the shape (C,) and so meet the width",
-    normalize_meets_the_width,
-)
+DISSECTED = ("mean and std keep the shape (C,) and so meet the width", normalize_meets_the_width)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "image_grid": [
         ("the numbers should stay torch.uint8", grid_to_float),
         ("wherever your result is wrong it is 0: nothing is written there", image_grid_misses_last),
         ("the rows of pixels stand in another order: where 0, 1, 2 ", image_grid_bottom_up),
-        ("you returned", image_grid_columns_and_scaled),
         ("right where height and width are equal, wrong elsewhere", image_grid_sides_swapped),
-        ("the numbers should stay torch.uint8, yours are torch.float32", image_grid_canvas),
     ],
     "normalize": [
-        ("in place", normalize_in_place),
         ("right for inputs of torch.float32, wrong for torch.uint8", normalize_integer_division),
         ("where the result should have 3 axes: there is one axis too many, of", normalize_batches_only),
     ],
 }
 RIGHT = {
-    "image_grid": [grid_by_cat, grid_by_permute, image_grid_cat_rows, image_grid_permute],
+    "image_grid": [grid_by_cat, grid_by_permute],
     "normalize": [
         normalize_by_torchvision,
         normalize_by_numpy,
-        normalize_by_two_products,
         normalize_channels_last,
         normalize_channel_by_channel,
     ],

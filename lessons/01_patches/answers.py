@@ -91,14 +91,6 @@ def patchify_views(images, patch_size):
     return grid.permute(0, 2, 4, 3, 5, 1).reshape(b, -1, p1 * p2 * c)
 
 
-def patchify_unfold_method(images, patch_size):
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    windows = images.unfold(2, p1, p1).unfold(3, p2, p2)
-    return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
-
-
 def unpatchify_permute(patches, patch_size, grid_size):
     (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
     if patches.shape[1] != rows * columns or patches.shape[2] % (p1 * p2):
@@ -123,11 +115,6 @@ def unpatchify_fill(patches, patch_size, grid_size):
 class EmbedDetached(PatchEmbed):
     def forward(self, images):
         return super().forward(images).detach().requires_grad_()
-
-
-class EmbedDropout(PatchEmbed):
-    def forward(self, images):
-        return F.dropout(super().forward(images), 0.5, self.training)
 
 
 class EmbedHalfDetached(PatchEmbed):
@@ -158,29 +145,8 @@ class EmbedPlain(nn.Module):
         return self.proj(images).flatten(2).transpose(1, 2)
 
 
-class EmbedByConv2d(PatchEmbed):
-    def forward(self, images):
-        check_images(images, self.proj.in_channels, self.img_size)
-        x = F.conv2d(images, self.proj.weight, self.proj.bias, self.patch_size)
-        return rearrange(x, "b d h w -> b (h w) d")
-
-
 def count_patches_grid(img_size, patch_size):
     return grid_size(img_size, patch_size)
-
-
-def count_patches_prod(img_size, patch_size):
-    return math.prod(grid_size(img_size, patch_size))
-
-
-def count_patches_by_walking(img_size, patch_size):
-    (h, w), (p1, p2) = as_pair(img_size), as_pair(patch_size)
-    if min(p1, p2) < 1:
-        raise ValueError(f"no patch has {p1}x{p2} pixels")
-    corners = [(y, x) for y in range(0, h, p1) for x in range(0, w, p2)]
-    if not corners or corners[-1] != (h - p1, w - p2):
-        raise ValueError(f"{p1}x{p2} patches do not fill {h}x{w} pixels")
-    return len(corners)
 
 
 def patchify_transposed_inside(images, patch_size):
@@ -190,25 +156,11 @@ def patchify_transposed_inside(images, patch_size):
     return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p2 p1 c)", p1=p1, p2=p2)
 
 
-def patchify_square_patches(images, patch_size):
-    check_images(images)
-    p = as_pair(patch_size)[0]
-    grid_size(tuple(images.shape[-2:]), p)
-    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p, p2=p)
-
-
 def patchify_unfold_as_it_comes(images, patch_size):
     check_images(images)
     grid_size(tuple(images.shape[-2:]), patch_size)
     size = as_pair(patch_size)
     return F.unfold(images.float(), size, stride=size).transpose(1, 2)
-
-
-def patchify_not_flat(images, patch_size):
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    return rearrange(images, "b c (h p1) (w p2) -> b (h w) p1 p2 c", p1=p1, p2=p2)
 
 
 def patchify_by_unfold(images, patch_size):
@@ -217,16 +169,6 @@ def patchify_by_unfold(images, patch_size):
     size = as_pair(patch_size)
     windows = images.movedim(1, -1).unfold(1, size[0], size[0]).unfold(2, size[1], size[1])
     return windows.permute(0, 1, 2, 4, 5, 3).flatten(3).flatten(1, 2)
-
-
-def patchify_by_splitting(images, patch_size):
-    check_images(images)
-    grid_size(tuple(images.shape[2:]), patch_size)
-    p1, p2 = as_pair(patch_size)
-    patches = []
-    for band in images.split(p1, dim=2):
-        patches += [rearrange(cell, "b c y x -> b 1 (y x c)") for cell in band.split(p2, dim=3)]
-    return torch.cat(patches, dim=1)
 
 
 def _fits(patches, patch_size, grid_size):
@@ -243,37 +185,6 @@ def unpatchify_three_channels(patches, patch_size, grid_size):
     p1, p2, rows, columns = _fits(patches, patch_size, grid_size)
     x = patches.reshape(patches.shape[0], rows, columns, p1, p2, 3)
     return x.permute(0, 5, 1, 3, 2, 4).reshape(patches.shape[0], 3, rows * p1, columns * p2)
-
-
-def unpatchify_float_canvas(patches, patch_size, grid_size):
-    p1, p2, rows, columns = _fits(patches, patch_size, grid_size)
-    b, n, length = patches.shape
-    images = torch.zeros(b, length // (p1 * p2), rows * p1, columns * p2)
-    for i in range(n):
-        y, x = i // columns * p1, i % columns * p2
-        images[:, :, y : y + p1, x : x + p2] = patches[:, i].reshape(b, p1, p2, -1).permute(0, 3, 1, 2)
-    return images
-
-
-def unpatchify_by_permute(patches, patch_size, grid_size):
-    (ph, pw), (gh, gw) = as_pair(patch_size), grid_size
-    B, N, L = patches.shape
-    if N != gh * gw:
-        raise ValueError(f"{N} patches for a grid of {gh}x{gw}")
-    if L % (ph * pw) != 0:
-        raise ValueError(f"a patch of {L} numbers for {ph}x{pw} pixels")
-    x = patches.reshape(B, gh, gw, ph, pw, L // (ph * pw))
-    return x.permute(0, 5, 1, 3, 2, 4).reshape(B, -1, gh * ph, gw * pw)
-
-
-def unpatchify_by_joining(patches, patch_size, grid_size):
-    height, width = as_pair(patch_size)
-    rows, columns = grid_size
-    if patches.shape[1] != rows * columns or patches.shape[2] % (height * width):
-        raise ValueError(f"patches {tuple(patches.shape)} do not fit {grid_size} of {patch_size}")
-    cells = rearrange(patches, "b n (y x c) -> n b c y x", y=height, x=width).unbind(0)
-    bands = [torch.cat(cells[r * columns : (r + 1) * columns], dim=-1) for r in range(rows)]
-    return torch.cat(bands, dim=-2)
 
 
 class PatchEmbedColourOnly(nn.Module):
@@ -336,28 +247,7 @@ def patchify_cat(images: Tensor, patch_size) -> Tensor:
     return torch.cat(found).reshape(len(images), rows * columns, -1)
 
 
-def unpatchify_into_zeros(patches: Tensor, patch_size, grid_size) -> Tensor:
-    (p1, p2), (rows, columns) = as_pair(patch_size), grid_size
-    batch, count, length = patches.shape
-    if count != rows * columns or length % (p1 * p2):
-        raise ValueError(f"{tuple(patches.shape)} does not fit {grid_size} patches of {p1}x{p2}")
-    image = torch.zeros(batch, length // (p1 * p2), rows * p1, columns * p2)
-    for n in range(count):
-        y, x = divmod(n, columns)
-        piece = patches[:, n].reshape(batch, p1, p2, -1).permute(0, 3, 1, 2)
-        image[:, :, y * p1 : (y + 1) * p1, x * p2 : (x + 1) * p2] = piece
-    return image
-
-
-class PatchEmbedImageNet(PatchEmbed):
-    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768):
-        super().__init__(img_size, patch_size, in_chans, embed_dim)
-
-
-DISSECTED = (
-    "inside a patch the pixels are read column by column",
-    patchify_transposed_inside,
-)
+DISSECTED = ("inside a patch the pixels are read column by column", patchify_transposed_inside)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "count_patches": [
@@ -372,42 +262,22 @@ WRONG = {
         ("should stay torch.uint8", patchify_to_float),
         ("the shape should be (1, 4, 4)", patchify_identity),
         ("your code stopped with EinopsError", patchify_square_only),
-        ("right where `patch_size` is a square, wrong elsewhere", patchify_square_patches),
         ("the numbers of a patch stand in another order: where 0, 1, 2 ", patchify_unfold_as_it_comes),
-        ("your result has the shape (B, N, patch_size[0], patch_size[1], C),", patchify_not_flat),
         ("your numbers stand in the order (patches, pictures, numbers of a", patchify_cat),
     ],
     "PatchEmbed": [
         ("no gradient reaches the weights proj.weight", EmbedDetached),
         ("the gradient of the weights proj.weight is not", EmbedHalfDetached),
-        ("in training mode the result is another", EmbedDropout),
         ("give the class itself", PatchEmbed()),
         ("no weights named proj.weight", EmbedOtherName),
         ("proj.weight should be (5, 1, 2, 2), yours is (5, 3, 2, 2): `in_chans`", PatchEmbedColourOnly),
         ("your module has no weights named proj.weight, proj.bias (it has", PatchEmbedNewEachTime),
-        ("the default of `img_size` should be 32; yours is 224", PatchEmbedImageNet),
     ],
-    "unpatchify": [
-        ("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels),
-        ("the numbers should stay torch.uint8, yours are torch.float32", unpatchify_float_canvas),
-        ("the numbers should stay torch.uint8, yours are torch.float32", unpatchify_into_zeros),
-    ],
+    "unpatchify": [("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels)],
 }
 RIGHT = {
-    "count_patches": [
-        count_by_area,
-        count_by_range,
-        count_by_numpy,
-        count_patches_prod,
-        count_patches_by_walking,
-    ],
-    "patchify": [
-        patchify_loops,
-        patchify_views,
-        patchify_unfold_method,
-        patchify_by_unfold,
-        patchify_by_splitting,
-    ],
-    "unpatchify": [unpatchify_permute, unpatchify_fill, unpatchify_by_joining, unpatchify_by_permute],
-    "PatchEmbed": [EmbedPlain, EmbedByConv2d, PatchEmbedUnfold, PatchEmbedPatchify],
+    "count_patches": [count_by_area, count_by_range, count_by_numpy],
+    "patchify": [patchify_loops, patchify_views, patchify_by_unfold],
+    "unpatchify": [unpatchify_permute, unpatchify_fill],
+    "PatchEmbed": [EmbedPlain, PatchEmbedUnfold, PatchEmbedPatchify],
 }

@@ -100,7 +100,7 @@ exercise(
         lambda: [(12, (2, 3))],
         {
             "where `img_size` is one number you square the rows: patches of 2x3 cut a square image into more rows "
-            "than columns": square_of_rows,
+            "than columns": square_of_rows
         },
     ),
     refuses((30, 4), "img_size 30 cannot be cut into patches of 4 without a rest", drops_the_rest, asserts),

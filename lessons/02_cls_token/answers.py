@@ -45,11 +45,6 @@ def cls_filled(tokens, cls_token):
     return result
 
 
-def cls_loop(tokens, cls_token):
-    widths_fit(tokens, cls_token)
-    return torch.stack([torch.vstack([cls_token[0], image]) for image in tokens])
-
-
 def cls_padded(tokens, cls_token):
     widths_fit(tokens, cls_token)
     return F.pad(tokens, (0, 0, 1, 0)) + F.pad(cls_token, (0, 0, 0, tokens.shape[1]))
@@ -65,12 +60,6 @@ def guard(mode, num_prefix_tokens):
 def pool_squeezes(tokens, mode="token", num_prefix_tokens=1):
     guard(mode, num_prefix_tokens)
     return tokens[:, :1].squeeze() if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
-
-
-def pool_by_numpy(tokens, mode="token", num_prefix_tokens=1):
-    guard(mode, num_prefix_tokens)
-    x = tokens.numpy()
-    return torch.from_numpy(x[:, 0] if mode == "token" else x[:, num_prefix_tokens:].mean(1))
 
 
 def pool_plain(tokens, mode="token", num_prefix_tokens=1):
@@ -115,45 +104,12 @@ def prepend_cls_token_zeros(tokens, cls_token):
     return torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1)
 
 
-def prepend_cls_token_einops(tokens, cls_token):
-    if cls_token.shape[-1] != tokens.shape[-1]:
-        raise ValueError(f"widths differ: {cls_token.shape[-1]} and {tokens.shape[-1]}")
-    first = repeat(cls_token, "1 1 d -> b 1 d", b=len(tokens))
-    return torch.hstack([first, tokens])
-
-
-def prepend_cls_token_one_by_one(tokens, cls_token):
-    if tokens.size(2) != cls_token.size(2):
-        raise ValueError(f"width {tokens.size(2)} against {cls_token.size(2)}")
-    return torch.stack([torch.vstack([cls_token[0], sequence]) for sequence in tokens])
-
-
 def pool_defaults_to_avg(tokens, mode="avg", num_prefix_tokens=1):
     if mode == "token" and num_prefix_tokens > 0:
         return tokens[:, 0]
     if mode == "avg":
         return tokens[:, num_prefix_tokens:].mean(dim=1)
     raise ValueError(f"cannot pool with {mode!r} and {num_prefix_tokens} prefix tokens")
-
-
-def pool_reduce(tokens, mode="token", num_prefix_tokens=1):
-    if mode not in {"token", "avg"}:
-        raise ValueError(f"{mode!r} is neither 'token' nor 'avg'")
-    if mode == "token" and num_prefix_tokens == 0:
-        raise ValueError("no token to read: num_prefix_tokens is 0")
-    first, last = (0, 1) if mode == "token" else (num_prefix_tokens, tokens.shape[1])
-    return reduce(tokens[:, first:last], "b t d -> b d", "mean")
-
-
-def pool_loop(tokens, mode="token", num_prefix_tokens=1):
-    if mode == "token":
-        if not num_prefix_tokens:
-            raise ValueError("mode 'token' without a CLS token")
-        return torch.stack([sequence[0] for sequence in tokens])
-    if mode != "avg":
-        raise ValueError(f"mode must be 'token' or 'avg', not {mode!r}")
-    patches = tokens.unbind(1)[num_prefix_tokens:]
-    return sum(patches) / len(patches)
 
 
 def refuse_widths(tokens: Tensor, cls_token: Tensor) -> None:
@@ -166,46 +122,28 @@ def prepend_adds_everywhere(tokens: Tensor, cls_token: Tensor) -> Tensor:
     return F.pad(tokens, (0, 0, 1, 0)) + cls_token
 
 
-def prepend_sequence_first(tokens: Tensor, cls_token: Tensor) -> Tensor:
-    refuse_widths(tokens, cls_token)
-    return torch.cat([cls_token.expand(1, len(tokens), -1), tokens.transpose(0, 1)], dim=0)
-
-
 def pool_wants_prefix_always(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Tensor:
     if mode not in ("token", "avg") or num_prefix_tokens < 1:
         raise ValueError(f"bad arguments: {mode!r}, {num_prefix_tokens}")
     return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(dim=1)
 
 
-DISSECTED = (
-    "zeros stand in front, the argument is ignored",
-    prepend_cls_token_zeros,
-)
+DISSECTED = ("zeros stand in front, the argument is ignored", prepend_cls_token_zeros)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "prepend_cls_token": [
         ("with tensors that learn", cls_by_numpy),
         ("changes its input in place", cls_overwrites),
         ("expected\n  10 20 30", cls_doubled),
-        ("you swapped the axes of the pictures and of the tokens", prepend_sequence_first),
         ("only the first token is right; else your result is the wanted one", prepend_adds_everywhere),
     ],
     "pool": [
         ("the shape should be (1, 2), yours is (2,)", pool_squeezes),
-        ("with tensors that learn", pool_by_numpy),
         ("the default of `mode` should be 'token'; yours is 'avg'", pool_defaults_to_avg),
         ("your code refuses `num_prefix_tokens` = 0, but that is allowed: a", pool_wants_prefix_always),
     ],
 }
 RIGHT = {
-    "prepend_cls_token": [
-        cls_repeat,
-        cls_einops,
-        cls_filled,
-        cls_loop,
-        cls_padded,
-        prepend_cls_token_one_by_one,
-        prepend_cls_token_einops,
-    ],
-    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive, pool_reduce, pool_loop],
+    "prepend_cls_token": [cls_repeat, cls_einops, cls_filled, cls_padded],
+    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive],
 }

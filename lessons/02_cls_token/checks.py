@@ -46,10 +46,6 @@ def not_expanded(tokens, cls_token):
     return torch.cat([cls_token, tokens], dim=1)
 
 
-def joined_to_batch(tokens, cls_token):
-    return torch.cat([many(cls_token, tokens), tokens])
-
-
 def last(tokens, cls_token):
     return torch.cat([tokens, many(cls_token, tokens)], dim=1)
 
@@ -58,16 +54,8 @@ def as_an_image(tokens, cls_token):
     return torch.cat([cls_token.repeat(1, tokens.shape[1], 1), tokens])
 
 
-def as_channels(tokens, cls_token):
-    return torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
-
-
 def added(tokens, cls_token):
     return tokens + cls_token
-
-
-def in_place_of_patch_0(tokens, cls_token):
-    return torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
 
 
 def learned_from_one_image(cls_token, tokens):
@@ -92,7 +80,7 @@ def fits_any_width(tokens, cls_token):
 @demand(
     {
         "`torch.cat` stopped for a batch of 3": not_expanded,
-        "Axis 1 counts the tokens": joined_to_batch,
+        "Axis 1 counts the tokens": lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens]),
         "something random stands in front": front(lambda cls, tokens: torch.randn_like(tokens[:, :1])),
     }
 )
@@ -158,7 +146,7 @@ exercise(
             (counting(1, 2, 3) + 1, torch.tensor([[[10.0, 20.0, 30.0]]])),
             (torch.rand(3, 4, 5), torch.rand(1, 1, 5) + 2),
             (torch.rand(2, 1, 4), torch.rand(1, 1, 4) - 3),
-            (torch.rand(4, 4, 4).double(), torch.rand(1, 1, 4).double() + 2),
+            (torch.rand(4, 4, 4), torch.rand(1, 1, 4) + 2),
         ],
         {
             "the CLS token stands last: it belongs in front, at index 0, where the head will read it. Who reads index "
@@ -168,12 +156,12 @@ exercise(
             "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token of its "
             "own, so the axis of the tokens grows: axis 1": as_an_image,
             "you made every token wider: the CLS token is one more *token*, not more channels. Join along axis 1": (
-                as_channels
+                lambda tokens, cls_token: torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
             ),
             "you added the numbers of the CLS token to every patch token: it should stand beside them, as a token of "
             "its own (`torch.cat`, not `+`)": added,
             "the CLS token took the place of patch 0: no patch may be lost, the result has N + 1 tokens": (
-                in_place_of_patch_0
+                lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
             ),
             "index 0 holds the mean of the patches: the CLS token is a vector of its own, the same for every image": (
                 front(lambda cls, tokens: tokens.mean(dim=1, keepdim=True))
@@ -188,8 +176,7 @@ exercise(
         front(many),
     ),
     refuses(
-        (torch.ones(2, 3, 4), torch.ones(1, 1, 6)),
-        "tokens of width 4 do not fit a CLS token of width 6",
+        (torch.ones(2, 3, 4), torch.ones(1, 1, 6)), "tokens of width 4 do not fit a CLS token of width 6"
     ),
 )
 
@@ -281,7 +268,7 @@ MODE_TOKEN = results(
         (few_tokens(), "token", 1),
         (wide_tokens(), "token", 1),
         (wide_tokens(), "token", 2),
-        (torch.randn(2, 5, 3).double(), "token"),
+        (torch.randn(2, 5, 3), "token"),
     ],
     {
         "you kept an axis: `tokens[:, :1]` is a list of one token, (B, 1, D). One vector per image is (B, D): index "
@@ -317,7 +304,7 @@ MODE_AVG = results(
         (few_tokens(), "avg", 1),
         (few_tokens(), "avg"),
         *((wide_tokens(), "avg", prefix) for prefix in (1, 0, 2)),
-        (torch.randn(2, 5, 3).double(), "avg", 3),
+        (torch.randn(2, 5, 3), "avg", 3),
     ],
     {
         "your average includes the CLS token: leave out the first `num_prefix_tokens` tokens, they are no patches": (

@@ -321,7 +321,7 @@ DISSECTED = (
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "scaled_dot_product_attention": [
-        ("your rows of weights sum to 0.5, 0.5", sdpa_halves),
+        ("value 1 of 2: every number is half what it should be", sdpa_halves),
         ("view size is not compatible", sdpa_views),
         ("(the cases before are right)", sdpa_up_to_four_axes),
         ("your code stopped with IndexError", sdpa_transposed_from_front),

@@ -5,10 +5,11 @@
 # map: [attention]
 # goals:
 #   - "Compute the attention of four tokens on paper, then write it for any number of tokens."
-#   - "Say why the scores are divided by sqrt(d), and show what happens without it."
+#   - "Say why the scores are divided by sqrt(d), and what happens without it."
 #   - "Split tokens into heads and put them together again without mixing tokens."
 #   - "Write multi-head attention, and see with which matrices it finds a face."
 #   - "Say what attention costs, and from which length on the square counts."
+#   - "For the curious: what saturates without the scale, one module per head, PyTorch's own attention, its time."
 # recall: ["01.2", "02.1", "03.1"]
 # ---
 
@@ -16,7 +17,7 @@
 # ## 1. How can one patch know about another?
 #
 # An eye is an eye because there is a nose beside it. But a token holds one patch, and a linear layer works on each token
-# by itself. Test it: change one of five tokens, number 3, and look which outputs change.
+# by itself. Test it: change token 3 of five tokens, and look which outputs change.
 
 # %%
 import torch
@@ -26,7 +27,7 @@ from torch import nn
 
 from vit_course.classroom import check, plots, table
 from vit_course.exhibits.attention_table import edit_attention
-from vit_course.classroom.numbers import percent
+from vit_course.classroom.numbers import number, percent
 
 
 def tokens_that_change(layer):
@@ -41,25 +42,25 @@ def tokens_that_change(layer):
 torch.manual_seed(0)
 print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 
-# %% [markdown]
-# Only token 3 itself. No stack of such layers will ever compare two patches. We need a step that *mixes* tokens.
+# %% [markdown] claim="tokens_that_change(nn.Linear(8, 8)) == [3]" always
+# Only token 3 itself, so a stack of such layers never compares two patches. We need a step that *mixes* tokens.
 #
 # The bluntest mixture is the mean of all tokens. But then every token receives the same, and an eye should listen to the
-# nose, not to the sky. So each token gets a mean of its own, with its own **weights**, which depend on what the tokens
-# contain. This is **self-attention**: "self", because the tokens of one image attend to each other.
+# nose, not to the sky. So each token gets a mean of its own, with its own **weights**, and the weights depend on what the
+# tokens contain. This is **self-attention**: "self", because the tokens of one image attend to each other.
 #
-# To find the weights, every token is turned into three vectors, by three matrices that are learned:
+# To find the weights, three learned matrices turn every token into three vectors:
 #
 # - its **query** q: what am I looking for?
 # - its **key** k: what do I have to offer?
 # - its **value** v: what do I hand over to those who listen to me?
 #
-# The paper writes the three views of a token in one line (appendix A, equation 5):
+# The paper writes this in one line (appendix A, equation 5):
 #
 # $$[q, k, v] = z\,U_{qkv}, \qquad U_{qkv} \in \mathbb{R}^{D \times 3d}$$
 #
-# Here z is the matrix of the T tokens of one image, (T, D); T = N + 1, the patches and the CLS token. q, k and v are
-# (T, d) each. The paper calls d $D_h$, the width of a head. What a head is comes in section 5.
+# Here z holds the T = N + 1 tokens of one image, (T, D); q, k and v are (T, d) each. The paper calls d $D_h$, the width of a
+# head. What a head is comes in section 5.
 
 # %%
 torch.manual_seed(0)
@@ -71,9 +72,9 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # %% [markdown]
 # ## 2. What does one token receive? Four tokens on paper
 #
-# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4, and give names to the four
-# numbers of queries and keys: *fur, pointed, green, blue*. (A trained model finds numbers without names.) The values have
-# two numbers.
+# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4, and let the four numbers
+# of a query or key stand for *fur, pointed, green, blue*. (A trained model finds numbers without names.) Values have two
+# numbers.
 #
 # | token | query q | key k | value v |
 # |---|---|---|---|
@@ -90,12 +91,10 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # 3. **Softmax**: make weights that are positive and sum to 1. Take $e^{score}$: 7.4, 7.4, 2.7, 1. Their sum is 18.5.
 #    Divide by it: 0.40, 0.40, 0.15, 0.05.
 # 4. **Sum the values** with these weights: 0.40·(10, 0) + 0.40·(20, 0) + 0.15·(0, 10) + 0.05·(0, 20), about (12, 2.5).
-#    (Without rounding on the way, the last number is 2.55.)
 #
-# The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is. Here are the
-# same steps in code.
+# The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is.
 #
-# > **Predict.** Compute the row of the sky on paper before you run them. To whom does the sky listen most, and who is next?
+# > **Predict.** Compute the row of the sky on paper, before you run the cell. To whom does the sky listen most, and who is next?
 
 # %%
 names = ["left ear", "right ear", "grass", "sky"]
@@ -120,16 +119,16 @@ table(
     caption="Weights over the keys, and what each query receives",
 )
 
-# %% [markdown]
-# Now change something. Choose a query and go through its steps; then edit a number of q or k. What must the sky's query
-# be, for the sky to listen to hardly anything but the grass?
+# %% [markdown] claim="weights[3].argsort(descending=True)[:2].tolist() == [3, 2] and weights[0, 0] == weights[0, 1]" always
+# The sky listens to itself most, then to the grass. Now choose a query, go through its steps, and edit a number of q or k.
+# What must the sky's query be, for the sky to listen to hardly anything but the grass?
 
 # %% tags=["nbval-ignore-output"]
 edit_attention(queries, keys, values, names)
 
 # %% [markdown]
-# Read a row of the weights: "the left ear gives 0.40 of its attention to the right ear". This T x T table is what people
-# call an **attention map**.
+# A row of the weights reads: "the left ear gives 0.40 of its attention to the right ear". This T x T table is called an
+# **attention map**.
 #
 # ## 3. How do we compute all rows at once?
 #
@@ -138,8 +137,7 @@ edit_attention(queries, keys, values, names)
 #
 # $$A = \mathrm{softmax}\!\left(\frac{q k^\top}{\sqrt{d}}\right), \qquad \mathrm{SA}(z) = A\,v$$
 #
-# The softmax turns each *row* of scaled scores $s$ into weights: $A_{ij} = e^{s_{ij}} / \sum_{j'} e^{s_{ij'}}$. A v has one
-# vector for each query.
+# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query.
 
 # %% fold
 plots.show(
@@ -150,13 +148,10 @@ plots.show(
 )
 
 # %% [markdown]
-# **Your task.** Write `scaled_dot_product_attention(q, k, v)`. It returns two things: the output and the weights.
-#
-# - It should work with any axes in front, (T, d) as well as (B, h, T, d). So count axes from the end: -1 is the last.
-# - The width d is the last axis of q.
-# - There may be more keys than queries. Keys and values are always equally many.
+# **Your task.** Write `scaled_dot_product_attention(q, k, v)`. It returns two things: the output and the weights. It should
+# work with any axes in front, (T, d) as well as (B, h, T, d), so count axes from the end: -1 is the last.
 
-# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=12 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
+# %% exercise="vit_course.attention:scaled_dot_product_attention" difficulty=2 minutes=10 hint="Three lines: the scores, the softmax, the weighted sum. `k.transpose(-2, -1)` swaps the last two axes of k, whatever stands in front of them." hint2="`@` multiplies the last two axes: (..., T, d) @ (..., d, S) is (..., T, S). Divide by `q.shape[-1] ** 0.5`. `scores.softmax(dim=...)`: which axis counts the keys? One more `@` makes (..., T, S) and v into (..., T, e)."
 from vit_course.attention import scaled_dot_product_attention
 
 scaled_dot_product_attention = check(scaled_dot_product_attention)
@@ -170,9 +165,9 @@ print("as on paper:", torch.allclose(output, received), torch.allclose(attended,
 sums = {"row": attended.sum(dim=-1), "column": attended.sum(dim=-2)}
 table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *names])
 
-# %% [markdown]
-# Every query spends exactly one unit of attention. A column sum says how much a token is *listened to*; here the sky gets
-# the least.
+# %% [markdown] claim=["torch.allclose(sums['row'], torch.ones(4))", "sums['column'].argmin() == 3", "torch.allclose(output, received)"] always
+# Each row does, columns do not: every query spends one unit of attention, and a column sum says how much a token is *listened
+# to*. Here the sky gets the least.
 #
 # > **Trap.** Softmax along the wrong axis keeps the shape right. Then each *key* would spread one unit over the queries, and
 # > a token that nobody looks for would still be forced on someone.
@@ -180,72 +175,48 @@ table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *nam
 # ## 4. Why divide by sqrt(d)?
 #
 # A score is a sum of d products. Let the numbers of q and k be independent, with mean 0 and variance 1. Then each product has
-# variance 1, and the sum of d products has variance d. So with d = 64 the scores have a standard deviation of 8. Two scores that
-# differ by 8 give weights that differ by a factor $e^8$, about 3,000.
+# variance 1, and the sum of d products has variance d. With d = 64 the scores have a standard deviation of 8, and two
+# scores that differ by 8 give weights that differ by a factor $e^8$, about 3,000.
 #
-# We measure three things for growing d, with 65 keys:
+# We give random queries 65 random keys. How large is the largest weight of a query? If it looked at all keys alike, each
+# weight would be 1.5 %. A popular mistake is the root of D, the width of the whole token, in place of d. We try it too, with
+# D = 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
 #
-# - the **variance** of the scores;
-# - the **entropy** of a row of weights, $-\sum_j A_{ij} \ln A_{ij}$. It says how widely a query looks: ln 65 = 4.17 if it
-#   looks at all keys alike, 0 if it sees a single one. (The unit is called nat.)
-# - the **gradient** that reaches the scores through the softmax, for a typical query (the median).
-#
-# A popular mistake is the root of D, the width of the whole token, in place of d. We try it too, with D = 12·d, as in the
-# paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
-#
-# > **Predict.** Divide by sqrt(D), which is too much. Do the weights get more peaked, or flatter?
+# > **Predict.** Dividing by sqrt(D) is dividing by too much. Do the weights get more peaked, or flatter?
 
 # %%
 widths = [4, 16, 64, 256, 1024]
-ways = {
+scales = {
     "nothing": lambda d: 1.0,
     "sqrt(d)": lambda d: d**-0.5,
     "sqrt(D), D = 12 d": lambda d: (12 * d) ** -0.5,
 }
-panels = {
-    name: {} for name in ("variance of the scores", "entropy of a row (nats)", "gradient at the scores")
-}
-for name, scale in ways.items():
-    results = []
+largest = {name: [] for name in scales}
+for name, scale in scales.items():
     for d in widths:
         torch.manual_seed(0)
-        q, k, upstream = torch.randn(400, d), torch.randn(65, d), torch.randn(400, 65)
-        scaled = (q @ k.T * scale(d)).requires_grad_()
-        row = scaled.softmax(dim=-1)
-        row.backward(upstream)
-        entropy = -(row * row.clamp_min(1e-30).log()).sum(dim=-1).mean()
-        results.append((scaled.var().item(), entropy.item(), scaled.grad.norm(dim=-1).median().item()))
-    for panel, numbers in zip(panels.values(), zip(*results, strict=True), strict=True):
-        panel[name] = (widths, list(numbers))
-rows = [[name, *(lines[name][1][2] for lines in panels.values())] for name in ways]
-table(rows, ["divided by", *panels], caption="d = 64")
-
-# %% fold
-figure = plots.curve_panels(
-    panels,
-    "What does a head of width d see, and what can it learn?",
-    "width d of a head",
-    log_y=("variance of the scores", "gradient at the scores"),
-)
-plots.show(
-    figure,
-    "Three panels over d. Without a scale the variance grows like d, the entropy falls towards 0 and the gradient falls "
-    "by three powers of ten. With sqrt(d) all three stay level. With sqrt(D) they stay level too, but the entropy is near its maximum.",
+        q, k = torch.randn(400, d), torch.randn(65, d)
+        row = (q @ k.T * scale(d)).softmax(dim=-1)
+        largest[name].append(row.amax(dim=-1).mean().item())
+table(
+    [[name, *map(percent, shares)] for name, shares in largest.items()],
+    ["divided by", *(f"d = {d}" for d in widths)],
+    caption="The largest of a query's 65 weights, mean of 400 queries",
 )
 
-# %% [markdown]
-# Without a scale the softmax **saturates**: one weight is close to 1, all others close to 0, and a small change of the scores
-# changes nothing. The gradient vanishes, and the query cannot learn to look elsewhere. With sqrt(d), width does not matter.
-# With sqrt(D) the weights get *flatter*: nearly the plain mean of all tokens, which we wanted to leave behind.
+# %% [markdown] claim=["largest['nothing'][-1] > 0.9", "max(largest['sqrt(d)']) < 0.2", "max(largest['sqrt(D), D = 12 d']) < min(largest['sqrt(d)']) / 2"] always
+# Without a scale, a wide head looks at a single key. The softmax **saturates**: a small change of the scores changes nothing,
+# so the query cannot learn to look elsewhere (section 9 measures the gradient). With sqrt(d) the width hardly matters. With
+# sqrt(D) the weights get *flatter*, nearer to the plain mean, which we wanted to leave behind.
 #
 # ## 5. Why many heads?
 #
-# A softmax gives each token one set of weights, so one kind of question. But an eye may want to know about the other eye,
+# One softmax gives each token one set of weights, so one kind of question. But an eye may want to know about the other eye
 # *and* about the skin around it. One weighted mean would blend both answers into one vector.
 #
 # So a layer has h small attentions, its **heads**. Each head has three matrices of its own, D x d with d = D/h, and a
-# T x T table of its own. Put the h query matrices side by side: together they are one matrix D x D. It gives each token D
-# numbers of q, and slice i of them is the query of head i. With k and v it is the same.
+# T x T table of its own. The h query matrices, side by side, are one matrix D x D: it gives each token D numbers of q, and
+# slice i of them is the query of head i.
 
 # %% fold
 plots.show(
@@ -258,8 +229,8 @@ plots.show(
 # > **Key idea.** The *token* is never cut: each head reads all its D numbers, through matrices of its own. What is cut is
 # > q, k and v.
 #
-# In shapes: q, k and v are (B, T, D) and become (B, h, T, d). Then the matrix products work on the last two axes, for
-# all images and all heads at once. A bare `view` or `reshape` gives this shape too. To see what it does, write into every
+# In shapes: q, k and v are (B, T, D) and become (B, h, T, d), so that the matrix products on the last two axes serve all
+# images and all heads at once. A bare `view` or `reshape` gives this shape too. To see what it does, we write into every
 # number of q the token that it belongs to.
 #
 # > **Predict.** 4 tokens of 6 numbers, 3 heads. Of which tokens are the 4 rows of head 0, after a bare `view`?
@@ -284,16 +255,14 @@ plots.show(
     "come from token 0 and one from token 1.",
 )
 
-# %% [markdown]
+# %% [markdown] claim=["bare[0].unique().tolist() == [0, 1]", "right[0].unique().tolist() == [0, 1, 2, 3]"] always
 # > **Trap.** With the bare view, tokens 2 and 3 do not reach head 0 at all, for the reason you know from lesson 01: it moves
 # > nothing. Every shape is right, so a training would run. Nothing tells you.
 #
-# **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D): in the layer on q,
-# k and v, in the cell below on the tokens of section 1, to try them. Head 0 gets the first d numbers of every row, head
-# 1 the next d, and so on. Begin `split_heads` with `check_heads(x.shape[-1], num_heads)`: it raises a clear
-# `ValueError` when h does not divide D.
+# **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D). Head 0 gets the first d
+# numbers of every row, head 1 the next d, and so on. The line that refuses a width that h does not divide is given.
 
-# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=10 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
+# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
 from vit_course.attention import merge_heads, split_heads
 
 split_heads = check(split_heads)
@@ -309,21 +278,10 @@ print("merged again, nothing lost:", torch.equal(merge_heads(heads), tokens))
 # ## 6. What is left? One big matrix in, one matrix out
 #
 # **In.** All query, key and value matrices side by side are one matrix, D x 3D. So there is one `nn.Linear(D, 3 * D)` for
-# everything, called `qkv` (it keeps its weight turned, (3D, D), so columns are rows there); one large product is faster
-# than 3·h small ones. The result is cut into q, k and v, in this
-# order, D numbers each. The order is a convention, but trained weights depend on it. (Some programs keep a list of h
-# modules with three `nn.Linear(D, d)` each. With the same numbers that gives the same result.)
-
-# %%
-torch.manual_seed(0)
-qkv = nn.Linear(192, 3 * 192)
-q, k, v = qkv(tokens).chunk(3, dim=-1)  # each (B, T, D)
-only_keys = F.linear(tokens, qkv.weight[192:384], qkv.bias[192:384])
-print("rows 192 to 383 of the matrix make the keys:", torch.allclose(k, only_keys, atol=1e-5))
-output, weights = scaled_dot_product_attention(*(split_heads(part, 3) for part in (q, k, v)))
-print("output of the heads", tuple(output.shape), " weights", tuple(weights.shape))
-
-# %% [markdown]
+# everything, called `qkv`. Its result is cut into q, k and v, in this order, D numbers each. The order is a convention, but
+# trained weights depend on it. Some programs keep a list of h modules, one per head, with three `nn.Linear(D, d)` each. That
+# is the same function with the same numbers, stored in other pieces; section 10 runs both.
+#
 # **Out.** What head 0 found stands in slice 0, what head 1 found in slice 1. One more matrix lets every head write to the
 # whole token (equation 8, where MSA means multi-head self-attention):
 #
@@ -332,19 +290,47 @@ print("output of the heads", tuple(output.shape), " weights", tuple(weights.shap
 # $\mathrm{SA}_i(z)$ is the output of head i, (T, d); $U_{msa}$ is the **output projection**, which most texts call $W_O$. D
 # goes in and D comes out, because the output is *added* to the tokens (lesson 05).
 #
-# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. Use the three functions you wrote.
+# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. Use the three functions
+# you wrote.
 #
 # 1. Cut `self.qkv(x)` into q, k and v, and split each into `self.num_heads` heads.
 # 2. Attend.
-# 3. Dropout. It sets a random share of numbers to zero *while the model trains*, so that the model cannot rely on a few
-#    (lesson 05). Here it hits the weights: `F.dropout(weights, self.attn_drop, self.training)` times v is what the heads hand on.
+# 3. **Dropout** sets a random share of numbers to zero *while the model trains* (lesson 05). Here it hits the weights:
+#    `F.dropout(weights, dropout)` times v is what the heads hand on. The rate `dropout` is given: outside training it is 0.
 # 4. Merge the heads, then `self.proj`, then `self.proj_drop`.
-# 5. Return the result; with `return_attention=True` the pair (result, weights), and these are the weights from *before* the dropout.
+# 5. Return the result; with `return_attention=True` the pair (result, weights), the weights from *before* the dropout.
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=15 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights too, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=3 minutes=10 hint="`self.qkv(x).chunk(3, dim=-1)` gives three tensors (B, T, D). `split_heads` makes each (B, h, T, d). Your attention function handles the two axes in front already." hint2="`q, k, v = (split_heads(part, self.num_heads) for part in ...)` splits all three. Your function returns (output, weights); because of step 3 you need the weights alone, and multiply the dropped ones with v yourself. Then `merge_heads`, `self.proj` and `self.proj_drop`, in this order."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
+
+# %% [markdown] tags=["solution-only"]
+# The cell above is the finished version of the course: where nobody asks for the weights, it calls PyTorch's **fused**
+# function, which gives the result without writing the T x T table down (section 10). Here is the layer with the three functions
+# of this lesson alone, probably like yours.
+
+
+# %% tags=["solution-only"]
+class StepByStep(MultiHeadAttention):
+    """The same layer, with the functions of this lesson in every case."""
+
+    def forward(self, x, return_attention=False):
+        q, k, v = (split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        weights = scaled_dot_product_attention(q, k, v)[1]
+        dropout = self.attn_drop if self.training else 0.0
+        heads = F.dropout(weights, dropout) @ v
+        out = self.proj_drop(self.proj(merge_heads(heads)))
+        return (out, weights) if return_attention else out
+
+
+torch.manual_seed(0)
+fused, steps = (kind(dim=192, num_heads=3).eval() for kind in (MultiHeadAttention, StepByStep))
+steps.load_state_dict(fused.state_dict())
+print(
+    "step by step and fused, same weights: equal up to rounding:",
+    torch.allclose(steps(tokens), fused(tokens), atol=1e-5),
+)
 
 # %%
 torch.manual_seed(0)
@@ -353,20 +339,21 @@ out, weights = attention(tokens, return_attention=True)
 print("in ", tuple(tokens.shape), "  out", tuple(out.shape))
 print("weights", tuple(weights.shape), "= (B, h, T, T)")
 print("every row of every head sums to 1:", torch.allclose(weights.sum(dim=-1), torch.ones(2, 3, 65)))
-print("attention: outputs that change:", tokens_that_change(MultiHeadAttention(8, 2).eval()))
+changed = tokens_that_change(MultiHeadAttention(8, 2).eval())
+print("attention: outputs that change:", changed)
 
-# %% [markdown]
+# %% [markdown] claim="changed == [0, 1, 2, 3, 4]" always
 # Compare the last line with section 1: now all five outputs change. Every token has heard of it.
 
 # %% [markdown]
 # ## 7. What does it look at?
 #
-# An untrained layer gives nearly equal weights to all tokens, so there is little to see. Trained maps come in lesson 09.
-# Here we *choose* the matrices by hand, and run **your** layer on a photo of 28 x 28 = 784 patches.
+# An untrained layer gives nearly equal weights to all tokens, so there is little to see. Trained maps come in lessons 06 and
+# 09. Here we *choose* the matrices by hand, and run **your** layer on a photo of 28 x 28 = 784 patches.
 #
-# Each token has D = 256 numbers. We write four descriptions of the patch into them, 64 numbers each: its mean colour, its
-# brightness, its detail (how much its pixels differ), and its place (the sin-cos table of lesson 03). `direction` makes
-# each description a vector of length 1, so that similar patches have a large product.
+# Each token has D = 192 numbers, 64 for each of three descriptions of its patch: its mean colour, its detail (how much its
+# pixels differ), and its place (a table in which near places have similar vectors; lesson 03, section 5). `unit_vector`
+# brings every description to length 1. So the product of two patches is 1 if they are described alike, and less if not.
 
 # %%
 from vit_course.embeddings import sincos_2d
@@ -376,49 +363,47 @@ photo = plots.sample_photo((224, 224))
 pixels = rearrange(patchify(photo[None] / 255, 8)[0], "n (p c) -> n p c", c=3)  # (784, 64, 3)
 
 
-def direction(description):
-    """Standardise over all patches, add a constant, scale to length 1 and fill up to 64 numbers."""
+def unit_vector(description):
+    """Standardise over all patches, append a 1, scale to length 1 and fill up to 64 numbers."""
     standard = (description - description.mean(dim=0)) / description.std(dim=0)
     with_one = F.pad(standard, (0, 1), value=1.0)
     return F.pad(F.normalize(with_one, dim=-1), (0, 64 - with_one.shape[-1]))
 
 
-colour = direction(pixels.mean(dim=1))
-brightness = direction(pixels.mean(dim=(1, 2))[:, None])
-detail = direction(pixels.std(dim=1).mean(dim=1)[:, None])
+colour = unit_vector(pixels.mean(dim=1))
+detail = unit_vector(pixels.std(dim=1).mean(dim=1)[:, None])
 place = F.normalize(sincos_2d((28, 28), 64), dim=-1)
-photo_tokens = torch.cat([colour, brightness, detail, place], dim=-1)[None]
+photo_tokens = torch.cat([colour, detail, place], dim=-1)[None]
 print("tokens:", tuple(photo_tokens.shape))
 
 # %% [markdown]
-# The matrices are as plain as they can be: queries and keys are the tokens themselves, so every patch looks for patches
-# *like itself*, and slice i of q and k is description i. (Trained matrices mix all numbers of a token into each slice.)
-# The queries are also multiplied by a sharpness per head: the larger it is, the pickier the softmax.
+# The matrices are as plain as can be: queries and keys are the tokens themselves, so every patch looks for patches *like
+# itself*, and slice i of q and k is description i. The queries are also multiplied by a sharpness per head: the larger it
+# is, the pickier the softmax.
 #
 # > **Predict.** A patch of the cheek asks. What will the colour head light up, and what the place head?
 
 # %%
-sharpness = torch.tensor([30.0, 60.0, 80.0, 15.0]) * 64**0.5  # times sqrt(d), since attention divides by it
+sharpness = torch.tensor([30.0, 80.0, 15.0]) * 64**0.5  # times sqrt(d), since attention divides by it
 torch.manual_seed(0)
-by_hand = MultiHeadAttention(dim=256, num_heads=4).eval()
+by_hand = MultiHeadAttention(dim=192, num_heads=3).eval()
 with torch.no_grad():
+    _, untrained = by_hand(photo_tokens, return_attention=True)
     by_hand.qkv.bias.zero_()
-    by_hand.qkv.weight.copy_(
-        torch.cat([torch.diag(sharpness.repeat_interleave(64)), torch.eye(256), torch.eye(256)])
-    )
+    queries_sharper = torch.diag(sharpness.repeat_interleave(64))
+    by_hand.qkv.weight.copy_(torch.cat([queries_sharper, torch.eye(192), torch.eye(192)]))
     _, photo_table = by_hand(photo_tokens, return_attention=True)
-    _, untrained = MultiHeadAttention(dim=256, num_heads=4).eval()(photo_tokens, return_attention=True)
 print("weights:", tuple(photo_table.shape), "= (B, h, T, T)")
 for name, maps in [("untrained", untrained), ("by hand", photo_table)]:
-    print(f"{name}: is any weight more than twice the mean?", (maps.max() / maps.mean()).item() > 2)
+    print(f"{name}: the largest weight is {number((maps.max() / maps.mean()).item())} times the mean")
 
 # %%
-head_names = ["colour", "brightness", "detail", "place"]
+head_names = ["colour", "detail", "place"]
 spots = {"cheek": (13, 11), "uniform": (23, 5), "flag": (6, 2), "wall": (5, 25)}  # (row, column) in the grid
 
 
 def maps_of(query):
-    """Return the four maps (28, 28) of one patch: what each head looks at from there."""
+    """Return the three maps (28, 28) of one patch: what each head looks at from there."""
     row, column = spots[query]
     return list(rearrange(photo_table[0, :, row * 28 + column], "h (r c) -> h r c", r=28))
 
@@ -428,19 +413,18 @@ figure = plots.attention_maps(
     photo,
     maps_of("cheek"),
     [f"head {i}: {name}" for i, name in enumerate(head_names)],
-    "A patch of the cheek asks four heads: who is like me?",
+    "A patch of the cheek asks three heads: who is like me?",
     query=spots["cheek"],
 )
 plots.show(
     figure,
-    "The portrait with a frame around a patch of the cheek, and four maps: the colour head lights up the face, the "
-    "brightness head everything as bright as skin, the detail head patches about as uneven as "
-    "the cheek, the place head a small disc around the patch.",
+    "The portrait with a frame around a patch of the cheek, and three maps: the colour head lights up the face, the detail "
+    "head patches about as uneven as the cheek, the place head a small disc around the patch.",
 )
 
-# %% [markdown]
+# %% [markdown] claim=["untrained.max() < 2 * untrained.mean()", "photo_table.max() > 20 * photo_table.mean()", "maps_of('cheek')[0][8:18, 9:17].sum() > 0.5"] always
 # The colour head asked for patches of the same colour, and found the face. Nobody told it what a face is: a softmax over
-# products of vectors was enough. A trained ViT works with the same code. Only its tokens and matrices are learned, and its
+# products of vectors was enough. A trained ViT runs the same code. Only its tokens and matrices are learned, and its
 # questions are harder to name.
 #
 # Move the sliders: choose the head, and the patch that asks.
@@ -459,13 +443,13 @@ def draw_head(head, query):
 draw_head(0, "uniform")
 
 # %% tags=["nbval-ignore-output"]
-plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
+plots.slider(draw_head, head=[0, 1, 2], query=list(spots))
 
 # %% [markdown]
 # ## 8. What does it cost?
 #
-# A product of an (a, b) with a (b, c) matrix needs a·b·c multiplications and as many additions, so 2·a·b·c
-# **floating-point operations** (FLOPs). Multi-head attention on one image contains these products:
+# A product of an (a, b) with a (b, c) matrix needs a·b·c multiplications and as many additions: 2·a·b·c **floating-point
+# operations** (FLOPs). Multi-head attention on one image contains these products:
 #
 # - the projections to q, k, v and back by $W_O$: four times (T, D) by (D, D), so 8·T·D²;
 # - the scores, in each of h heads (T, d) by (d, T): since h·d = D, together 2·T²·D;
@@ -479,11 +463,113 @@ plots.slider(draw_head, head=[0, 1, 2, 3], query=list(spots))
 # %%
 from vit_course.attention import attention_flops
 
-lengths = [16, 64, 197, 384, 785, 1025, 4096, 16384, 50177]
+lengths = [16, 65, 197, 384, 1025, 4097, 16385, 50177]
 projections = [8 * t * 192**2 for t in lengths]
 quadratic = [attention_flops(t, 192) - p for t, p in zip(lengths, projections, strict=True)]
 rows = [[t, p, q, percent(q / (p + q), 0)] for t, p, q in zip(lengths, projections, quadratic, strict=True)]
 table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "quadratic share"], caption="FLOPs of one layer, D = 192")
+
+# %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
+# Only from 2·D = 384 tokens on: with 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes over
+# fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12).
+
+# %% [markdown] curious
+# ## 9. What exactly saturates without the scale?
+#
+# Section 4 looked at the largest weight. Three more measures say why it matters:
+#
+# - the **variance** of the scores;
+# - the **entropy** of a row of weights, $-\sum_j A_{ij} \ln A_{ij}$. It says how widely a query looks: ln 65 = 4.17 if it
+#   looks at all keys alike, 0 if it sees a single one. (The unit is called nat.)
+# - the **gradient** that reaches the scores through the softmax, for a typical query (the median).
+
+# %%
+panels = {name: {} for name in ("score variance", "entropy (nats)", "gradient size")}
+for name, scale in scales.items():
+    results = []
+    for d in widths:
+        torch.manual_seed(0)
+        q, k, upstream = torch.randn(400, d), torch.randn(65, d), torch.randn(400, 65)
+        scaled = (q @ k.T * scale(d)).requires_grad_()
+        row = scaled.softmax(dim=-1)
+        row.backward(upstream)
+        entropy = -(row * row.clamp_min(1e-30).log()).sum(dim=-1).mean()
+        results.append((scaled.var().item(), entropy.item(), scaled.grad.norm(dim=-1).median().item()))
+    for panel, measured in zip(panels.values(), zip(*results, strict=True), strict=True):
+        panel[name] = (widths, list(measured))
+
+# %% fold
+figure = plots.curve_panels(
+    panels,
+    "What does a head of width d see, and what can it learn?",
+    "width d of a head",
+    log_y=("score variance", "gradient size"),
+)
+plots.show(
+    figure,
+    "Three panels over d. Without a scale the variance grows like d, the entropy falls towards 0 and the gradient falls "
+    "by three powers of ten. With sqrt(d) all three stay level. With sqrt(D) they stay level too, but the entropy is near its maximum.",
+)
+
+# %% [markdown] claim=["panels['gradient size']['nothing'][1][-1] < 0.01 * panels['gradient size']['sqrt(d)'][1][-1]", "panels['entropy (nats)']['nothing'][1][-1] < 0.5"] always
+# Without a scale the gradient vanishes as heads get wider: a typical query of a saturated softmax cannot learn.
+
+# %% [markdown] curious
+# ## 10. Is it the same as one module per head, and as PyTorch's?
+#
+# First the list of modules of section 6: three heads, each with three small linear layers of its own. We copy the slices of
+# the big matrix into them. (`nn.Linear` stores its weight transposed, so columns of $U_{qkv}$ are rows there.)
+
+# %%
+one_by_one = [{name: nn.Linear(192, 64) for name in "qkv"} for _ in range(3)]
+slices = list(
+    zip(attention.qkv.weight.split(64), attention.qkv.bias.split(64), strict=True)
+)  # q of all heads, k, v
+with torch.no_grad():
+    for i, head in enumerate(one_by_one):
+        for j, name in enumerate("qkv"):
+            weight, bias = slices[3 * j + i]
+            head[name].weight.copy_(weight)
+            head[name].bias.copy_(bias)
+found = [scaled_dot_product_attention(*(head[name](tokens) for name in "qkv"))[0] for head in one_by_one]
+apart = attention.proj(torch.cat(found, dim=-1))
+print(
+    "one module per head and one big matrix, difference below 1e-5:", (apart - out).abs().max().item() < 1e-5
+)
+
+# %% [markdown] claim="(apart - out).abs().max() < 1e-5" always
+# They are equal: nine small layers and one large one hold the same numbers.
+#
+# PyTorch has attention twice: as the function `F.scaled_dot_product_attention` and as the module `nn.MultiheadAttention`. If
+# ours is right, copied weights must give equal results.
+
+# %%
+q, k, v = (split_heads(part, 3) for part in attention.qkv(tokens).chunk(3, dim=-1))
+ours, theirs = scaled_dot_product_attention(q, k, v)[0], F.scaled_dot_product_attention(q, k, v)
+print("the function, difference below 1e-5:", (ours - theirs).abs().max().item() < 1e-5)
+
+module = nn.MultiheadAttention(192, 3, batch_first=True).eval()
+with torch.no_grad():
+    module.in_proj_weight.copy_(attention.qkv.weight)
+    module.in_proj_bias.copy_(attention.qkv.bias)
+    module.out_proj.weight.copy_(attention.proj.weight)
+    module.out_proj.bias.copy_(attention.proj.bias)
+their_out, their_table = module(tokens, tokens, tokens, average_attn_weights=False)
+print("the module, difference below 1e-5:  ", (out - their_out).abs().max().item() < 1e-5)
+print("its weights, difference below 1e-5: ", (weights - their_table).abs().max().item() < 1e-5)
+
+# %% [markdown] claim=["(ours - theirs).abs().max() < 1e-5", "(out - their_out).abs().max() < 1e-5", "(weights - their_table).abs().max() < 1e-5"] always
+# The weights go over one to one: `in_proj` is `qkv`, `out_proj` is `proj`. In lesson 06 you copy those of a whole ViT.
+#
+# PyTorch's function gives the result alone. Where it can, it runs a **fused kernel**: one program on the chip that
+# works through the keys in pieces and never writes down the T x T table. That needs less memory, and there are no
+# weights to look at. (Where no fused kernel fits the inputs, the function falls back on a version that does write the
+# table.) The finished version in `vit_course` calls this function, unless somebody asks for the attention.
+
+# %% [markdown] curious
+# ## 11. What does it cost on your machine?
+#
+# Section 8 as a picture, for more tokens:
 
 # %% fold
 figure = plots.curves(
@@ -504,42 +590,7 @@ plots.show(
 )
 
 # %% [markdown]
-# Only from 2·D = 384 tokens on: with 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes over
-# fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12).
-
-# %% [markdown] curious
-# ## 9. Is it the same as PyTorch's?
-#
-# PyTorch has this step twice: as the function `F.scaled_dot_product_attention` and as the module `nn.MultiheadAttention`. If ours
-# is right, copied weights must give equal results.
-
-# %%
-q, k, v = (split_heads(part, 3) for part in attention.qkv(tokens).chunk(3, dim=-1))
-ours, theirs = scaled_dot_product_attention(q, k, v)[0], F.scaled_dot_product_attention(q, k, v)
-print("the function, difference below 1e-5:", (ours - theirs).abs().max().item() < 1e-5)
-
-module = nn.MultiheadAttention(192, 3, batch_first=True).eval()
-with torch.no_grad():
-    module.in_proj_weight.copy_(attention.qkv.weight)
-    module.in_proj_bias.copy_(attention.qkv.bias)
-    module.out_proj.weight.copy_(attention.proj.weight)
-    module.out_proj.bias.copy_(attention.proj.bias)
-their_out, their_table = module(tokens, tokens, tokens, average_attn_weights=False)
-print("the module, difference below 1e-5:  ", (out - their_out).abs().max().item() < 1e-5)
-print("its weights, difference below 1e-5: ", (weights - their_table).abs().max().item() < 1e-5)
-
-# %% [markdown]
-# The weights go over one to one: `in_proj` is `qkv`, `out_proj` is `proj`. In lesson 06 you copy those of a whole ViT.
-#
-# PyTorch's function gives the result alone. Where it can, it runs a **fused kernel**: one program on the chip that
-# works through the keys in pieces and never writes down the T x T table. That needs less memory, and there are no
-# weights to look at. (Where no fused kernel fits the inputs, the function falls back on a version that does write the
-# table.) The finished version in `vit_course` uses this function, unless somebody asks for the attention.
-
-# %% [markdown] curious
-# ## 10. What does it cost on your machine?
-#
-# The tables need memory, h·T² numbers of 4 bytes per image and layer. With the 12 heads of the paper's model Base:
+# The tables need memory too, h·T² numbers of 4 bytes per image and layer. With the 12 heads of the paper's model Base:
 
 # %%
 pictures = {
@@ -642,11 +693,9 @@ plots.show(
 # |---|---|---|
 # | tokens | (B, T, D) | (B, 65, 192) |
 # | after `qkv` | (B, T, 3D) | (B, 65, 576) |
-# | q, k, v in heads | (B, h, T, d) | (B, 3, 65, 64) |
+# | q, k, v and output of the heads | (B, h, T, d) | (B, 3, 65, 64) |
 # | scores, weights A | (B, h, T, T) | (B, 3, 65, 65) |
-# | output of the heads, A v | (B, h, T, d) | (B, 3, 65, 64) |
-# | merged | (B, T, h·d) | (B, 65, 192) |
-# | after $W_O$ | (B, T, D) | (B, 65, 192) |
+# | merged; after $W_O$ | (B, T, D) | (B, 65, 192) |
 #
 # - A query asks, keys answer, values are handed over: softmax(q kᵀ / sqrt(d)) v.
 # - Each query spreads a weight of 1 over the keys: softmax along the last axis.

@@ -284,8 +284,12 @@ class MlpOfFunctions(nn.Module):
         return x
 
 
-def drop_path_every_number(x, rate, training):
-    return F.dropout(x, rate, training)
+class BlockOnNormedTokens(Block):
+    def forward(self, x):
+        x = self.norm1(x)
+        x = x + self.attn(x)
+        x = self.norm2(x)
+        return x + self.mlp(x)
 
 
 def drop_path_timm(x, rate, training):
@@ -366,8 +370,8 @@ class BlockWholeRatio(Block):
 
 
 DISSECTED = (
-    "an ordinary dropout of single numbers",
-    drop_path_every_number,
+    "the tokens are normed before the sum, so the stream itself is rewritten",
+    BlockOnNormedTokens,
 )
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -397,7 +401,7 @@ WRONG = {
         ("changes its input in place", BlockInPlace),
         ("no gradient reaches", BlockDetached),
         ("no weights named norm1.weight", BlockOtherNames),
-        ("the hidden width of the MLP is int(dim·mlp_ratio), here 9; yours is", BlockWholeRatio),
+        ("`self.mlp.fc1.out_features` is 6, and it should be 9", BlockWholeRatio),
     ],
 }
 RIGHT = {

@@ -359,10 +359,6 @@ exercise(
 # -- learning_rate
 
 
-def from_one(s, w):
-    return (s + 1) / w
-
-
 def after_warmup(s, n, w):
     return (s + 1 - w) / max(1, n - w)
 
@@ -371,7 +367,7 @@ def half_cosine(share):
     return (1 + math.cos(math.pi * share)) / 2
 
 
-def schedule(rise=from_one, progress=after_warmup, fall=half_cosine) -> Callable:
+def schedule(rise=lambda s, w: (s + 1) / w, progress=after_warmup, fall=half_cosine) -> Callable:
     """Return a schedule that rises by (s, w) in the warm-up and falls by a share of the way (s, total, w)."""
 
     def answer(step, total_steps, warmup_steps, peak):
@@ -556,10 +552,7 @@ def of_names(groups, model):
 
 
 def in_both(groups, model):
-    return [
-        groups[0],
-        {"params": [p for p in model.parameters() if p.requires_grad], "weight_decay": 0.0},
-    ]
+    return [groups[0], {"params": [p for p in model.parameters() if p.requires_grad], "weight_decay": 0.0}]
 
 
 def found_in_modules(groups, model):
@@ -606,10 +599,7 @@ FORM = (
         "Not every norm says so in its name": two_groups(
             lambda name, p: name.endswith("weight") and "norm" not in name
         ),
-        "it is a weight matrix": [
-            two_groups(lambda name, p: p.ndim == 2),
-            two_groups(lambda name, p: False),
-        ],
+        "it is a weight matrix": [two_groups(lambda name, p: p.ndim == 2), two_groups(lambda name, p: False)],
         "use the argument `weight_decay`": lambda model, weight_decay: two_groups()(model, 0.05),
     }
 )

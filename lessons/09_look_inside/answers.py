@@ -1,12 +1,8 @@
 """Answers to the exercises of lesson 09, written as students write them."""
 
-import functools
-
 import numpy as np
 import torch
-import torch.nn.functional as F
 from einops import einsum, rearrange, repeat
-from torch import Tensor
 
 from vit_course.patches import as_pair, grid_size, patchify, unpatchify
 
@@ -15,10 +11,6 @@ def pca_all(filters, count=28):
     flat = filters.flatten(1) - filters.flatten(1).mean(0)
     _, s, vh = torch.linalg.svd(flat, full_matrices=False)
     return vh.reshape(-1, *filters.shape[1:]), s**2 / (s**2).sum()
-
-
-def pca_always_28(filters, count=28):
-    return pca_by_covariance(filters, 28)
 
 
 def pca_never_default(filters, count):
@@ -50,12 +42,6 @@ def pca_lowrank(filters, count=28):
 def check_layers(attentions, num_prefix_tokens):
     if len(attentions) == 0 or num_prefix_tokens < 0 or num_prefix_tokens >= attentions[0].shape[-1]:
         raise ValueError("no layers, or no patches")
-
-
-def rollout_in_place(attentions, num_prefix_tokens=1):
-    for attention in attentions:
-        attention *= 0.5
-    return rollout_joined(attentions, num_prefix_tokens)
 
 
 def rollout_joined(attentions, num_prefix_tokens=1):
@@ -102,14 +88,6 @@ def rollout_loops(attentions, num_prefix_tokens=1):
     return torch.stack(results)
 
 
-def rollout_without_default(attentions, num_prefix_tokens):
-    return rollout_joined(attentions, num_prefix_tokens)
-
-
-def rollout_default_0(attentions, num_prefix_tokens=0):
-    return rollout_joined(attentions, num_prefix_tokens)
-
-
 def centres_of(grid, patch):
     height, width = as_pair(patch)
     return torch.tensor([[r * height, c * width] for r in range(grid[0]) for c in range(grid[1])]).double()
@@ -136,14 +114,6 @@ def distance_square_grid(attention, grid_size, patch_size, num_prefix_tokens=1):
     if grid_size[0] == 1:
         table = table[:2, :2]
     return (part * table).sum(-1).mean((0, 2))
-
-
-def distance_without_default(attention, grid_size, patch_size, num_prefix_tokens):
-    return distance_by_places(attention, grid_size, patch_size, num_prefix_tokens)
-
-
-def distance_default_0(attention, grid_size, patch_size, num_prefix_tokens=0):
-    return distance_by_places(attention, grid_size, patch_size, num_prefix_tokens)
 
 
 def distance_loops(attention, grid_size, patch_size, num_prefix_tokens=1):
@@ -212,18 +182,6 @@ def hide_by_rank(images, scores, count, patch_size, value=0.0):
     return unpatchify(patches, patch_size, grid)
 
 
-def hide_in_place(images, scores, count, patch_size, value=0.0):
-    grid = check_scores(images, scores, count, patch_size)
-    highest = scores.argsort(dim=1, descending=True)[:, :count]
-    patches = patchify(images, patch_size)
-    patches[torch.arange(len(images))[:, None], highest] = value
-    return unpatchify(patches, patch_size, grid)
-
-
-def hide_without_default(images, scores, count, patch_size, value):
-    return hide_by_loops(images, scores, count, patch_size, value)
-
-
 def hide_by_scatter(images, scores, count, patch_size, value=0.0):
     grid = check_scores(images, scores, count, patch_size)
     patches = patchify(images, patch_size)
@@ -237,23 +195,6 @@ def components_of_covariance(filters, count=28):
     _, s, directions = torch.linalg.svd(centred.T @ centred / (len(flat) - 1))
     shares = s.square() / s.square().sum()
     return directions[:count].reshape(-1, *filters.shape[1:]), shares[:count]
-
-
-def components_eigh(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
-    rows = filters.reshape(filters.shape[0], -1).double()
-    rows = rows - rows.mean(0, keepdim=True)
-    values, vectors = torch.linalg.eigh(rows.T @ rows)
-    values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
-    shares = (values / values.sum())[:count]
-    return vectors[:, :count].T.reshape(-1, *filters.shape[1:]).to(filters.dtype), shares.to(filters.dtype)
-
-
-def components_numpy(filters, count=28):
-    matrix = filters.detach().cpu().double().numpy().reshape(len(filters), -1)
-    _, s, vh = np.linalg.svd(matrix - matrix.mean(axis=0), full_matrices=False)
-    shares = s**2 / np.sum(s**2)
-    patterns = vh[:count].reshape(-1, *filters.shape[1:])
-    return torch.from_numpy(patterns).to(filters), torch.from_numpy(shares[:count]).to(filters)
 
 
 def _test_rollout(attentions, prefix):
@@ -282,32 +223,6 @@ def rollout_float32(attentions, num_prefix_tokens=1):
     return result
 
 
-def rollout_reduce(attentions, num_prefix_tokens: int = 1) -> Tensor:
-    if len(attentions) < 1:
-        raise ValueError("give at least one layer")
-    T = attentions[-1].size(-1)
-    if num_prefix_tokens not in range(T):
-        raise ValueError(f"{num_prefix_tokens} of {T} tokens cannot be the prefix")
-
-    def mixed(weights):
-        both = weights.mean(1) + torch.eye(T, dtype=weights.dtype, device=weights.device)
-        return both / both.sum(-1, keepdim=True)  # the halves cancel
-
-    return functools.reduce(lambda below, layer: torch.bmm(layer, below), map(mixed, attentions))
-
-
-def rollout_recursive(attentions, num_prefix_tokens=1):
-    if len(attentions) == 0:
-        raise ValueError("no layer, no rollout")
-    *below, top = attentions
-    if num_prefix_tokens < 0 or top.shape[-1] <= num_prefix_tokens:
-        raise ValueError("a prefix leaves at least one patch")
-    layer = top.mean(dim=-3).mul(0.5)
-    layer.diagonal(dim1=-2, dim2=-1).add_(0.5)
-    layer = layer.div(layer.sum(dim=-1).unsqueeze(-1))
-    return layer @ rollout_recursive(below, num_prefix_tokens) if below else layer
-
-
 def _test_distance(attention, grid_size, prefix):
     if attention.shape[-1] != prefix + grid_size[0] * grid_size[1]:
         raise ValueError("T is not the prefix and the grid together")
@@ -320,18 +235,6 @@ def distance_to_the_mean_place(attention, grid_size, patch_size, num_prefix_toke
     centres = torch.stack([y.flatten(), x.flatten()], dim=1).to(attention)
     patches = attention[..., num_prefix_tokens:, num_prefix_tokens:]
     return (patches @ centres - centres).norm(dim=-1).mean(dim=(0, 2))
-
-
-def distance_complex(attention, grid_size, patch_size, num_prefix_tokens=1):
-    n = grid_size[0] * grid_size[1]
-    if attention.shape[-1] - num_prefix_tokens != n:
-        raise ValueError("tokens, prefix and grid do not fit each other")
-    height, width = as_pair(patch_size)
-    number = torch.arange(n, device=attention.device, dtype=torch.float64)
-    place = torch.complex(number % grid_size[1] * width, number // grid_size[1] * height)
-    apart = (place[:, None] - place[None, :]).abs().to(attention.dtype)
-    kept = attention.narrow(2, num_prefix_tokens, n).narrow(3, num_prefix_tokens, n)
-    return torch.einsum("bhij,ij->h", kept, apart) / (len(attention) * n)
 
 
 def distance_numpy(attention, grid_size, patch_size, num_prefix_tokens=1):
@@ -376,31 +279,6 @@ def hide_part_of_the_patch(images, scores, count, patch_size, value=0.0):
     return unpatchify(patches, patch_size, grid)
 
 
-def hide_by_mask_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if scores.shape != (images.shape[0], rows * columns):
-        raise ValueError("scores should be (B, N)")
-    if count < 0 or rows * columns < count:
-        raise ValueError("count should be in 0..N")
-    ph, pw = as_pair(patch_size)
-    hidden = torch.zeros_like(scores, dtype=torch.bool)
-    hidden.scatter_(1, scores.topk(count, dim=1).indices, True)
-    mask = repeat(hidden, "b (r c) -> b 1 (r ph) (c pw)", r=rows, ph=ph, pw=pw)
-    return images.masked_fill(mask, value)
-
-
-def hide_by_rank_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if list(scores.shape) != [len(images), rows * columns]:
-        raise ValueError("one score a patch, one row a picture")
-    if not 0 <= count <= scores.shape[1]:
-        raise ValueError("too many patches, or fewer than none")
-    rank = scores.argsort(dim=1, descending=True).argsort(dim=1)
-    hidden = rank.lt(count).reshape(-1, 1, rows, columns).to(images.dtype)
-    mask = F.interpolate(hidden, size=images.shape[-2:], mode="nearest")
-    return torch.where(mask > 0.5, torch.as_tensor(value, dtype=images.dtype, device=images.device), images)
-
-
 def check_scores_too(images, scores, count, patch_size):
     rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
     if tuple(scores.shape) != (len(images), rows * columns) or not 0 <= count <= rows * columns:
@@ -414,16 +292,6 @@ def painted(images, hidden, patch_size, grid, value):
     return unpatchify(patches, patch_size, grid)
 
 
-def hide_patches_in_place(images, scores, count, patch_size, value=0.0):
-    rows, columns = check_scores_too(images, scores, count, patch_size)
-    p1, p2 = as_pair(patch_size)
-    for image, order in zip(images, scores.argsort(dim=1, descending=True), strict=True):
-        for n in order[:count].tolist():
-            r, c = divmod(n, columns)
-            image[:, r * p1 : (r + 1) * p1, c * p2 : (c + 1) * p2] = value
-    return images
-
-
 def hide_patches_never_all(images, scores, count, patch_size, value=0.0):
     grid = check_scores_too(images, scores, count, patch_size)
     if count not in range(scores.shape[1]):
@@ -432,63 +300,31 @@ def hide_patches_never_all(images, scores, count, patch_size, value=0.0):
     return painted(images, ranks < count, patch_size, grid, value)
 
 
-DISSECTED = (
-    "leaves out the residual connection",
-    rollout_no_residual,
-)
+DISSECTED = ("leaves out the residual connection", rollout_no_residual)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "filter_components": [
         ("the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)", pca_all),
-        ("the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)", pca_always_28),
         ("`count`", pca_never_default),
         ("value 2 of 2", components_of_covariance),
     ],
     "attention_rollout": [
-        ("changes its input in place", rollout_in_place),
-        ("`num_prefix_tokens`", rollout_without_default),
-        ("the default of `num_prefix_tokens`", rollout_default_0),
-        ("the numbers should stay torch.float64, yours are torch.float32", rollout_float32),
+        ("the numbers should stay torch.float64, yours are torch.float32", rollout_float32)
     ],
     "mean_attention_distance": [
         ("your code stopped with TypeError", distance_int_patches),
         ("must match the size of tensor", distance_square_grid),
-        ("`num_prefix_tokens`", distance_without_default),
-        ("`num_prefix_tokens`", distance_default_0),
         ("you returned", distance_to_the_mean_place),
     ],
     "hide_patches": [
-        ("changes its input in place", hide_in_place),
-        ("`value`", hide_without_default),
         ("count 7 is not in 0..6: raise a ValueError that says so (your code", hide_count_not_tested),
         ("wherever your result is wrong it is still `images`: nothing is", hide_part_of_the_patch),
-        ("your code changes its input in place (argument 1): whoever called it", hide_patches_in_place),
         ("your code refuses what it gets here, but that is allowed: a result is", hide_patches_never_all),
     ],
 }
 RIGHT = {
-    "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank, components_numpy, components_eigh],
-    "attention_rollout": [
-        rollout_joined,
-        rollout_from_the_last,
-        rollout_without_halves,
-        rollout_loops,
-        rollout_recursive,
-        rollout_reduce,
-    ],
-    "mean_attention_distance": [
-        distance_loops,
-        distance_einsum,
-        distance_by_places,
-        distance_complex,
-        distance_numpy,
-    ],
-    "hide_patches": [
-        hide_by_mask,
-        hide_by_loops,
-        hide_by_rank,
-        hide_by_scatter,
-        hide_by_rank_too,
-        hide_by_mask_too,
-    ],
+    "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank],
+    "attention_rollout": [rollout_joined, rollout_from_the_last, rollout_without_halves, rollout_loops],
+    "mean_attention_distance": [distance_loops, distance_einsum, distance_by_places, distance_numpy],
+    "hide_patches": [hide_by_mask, hide_by_loops, hide_by_rank, hide_by_scatter],
 }

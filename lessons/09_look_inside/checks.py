@@ -22,9 +22,7 @@ def call(function: Callable, *case: object) -> object:
 # -- filter_components
 
 
-def filters_of(
-    number: int, channels: int, height: int, width: int, dtype: torch.dtype = torch.float32
-) -> Tensor:
+def filters_of(number: int, channels: int, height: int, width: int) -> Tensor:
     """Make filters whose components are well apart, so that every way of computing finds the same ones."""
     length = channels * height * width
     left, _ = torch.linalg.qr(torch.randn(number, length, dtype=torch.float64))
@@ -32,7 +30,7 @@ def filters_of(
     right, _ = torch.linalg.qr(torch.randn(length, length, dtype=torch.float64))
     strength = 2 * 0.8 ** torch.arange(length, dtype=torch.float64)
     mean = 0.7 * torch.randn(length, dtype=torch.float64) + 0.3
-    return ((left * strength) @ right + mean).reshape(number, channels, height, width).to(dtype)
+    return ((left * strength) @ right + mean).reshape(number, channels, height, width).float()
 
 
 def one_sign(components: Tensor) -> Tensor:
@@ -136,7 +134,7 @@ exercise(
             (filters_of(6, 1, 1, 2), 1),
             (filters_of(20, 3, 2, 2), 12),
             (filters_of(30, 2, 2, 3), 5),
-            (filters_of(40, 3, 2, 1, torch.float64), 4),
+            (filters_of(40, 3, 2, 1), 4),
         ],
         {
             "a component has length 1: yours are multiplied by their deviations": pca(
@@ -233,10 +231,6 @@ def run_rollout(function: Callable, attentions: Tensor, *rest: int) -> object:
     return function(list(attentions), *rest)
 
 
-def mean_of_heads(a: Tensor) -> Tensor:
-    return a.mean(dim=1)
-
-
 def half_each(a: Tensor, eye: Tensor) -> Tensor:
     return 0.5 * a + 0.5 * eye
 
@@ -246,7 +240,7 @@ def rows_sum_to_one(layer: Tensor) -> Tensor:
 
 
 def rollout(
-    heads: Callable = mean_of_heads,
+    heads: Callable = lambda a: a.mean(dim=1),
     mix: Callable = half_each,
     normalise: Callable = rows_sum_to_one,
     multiply: Callable = lambda layer, before: layer @ before,
@@ -290,10 +284,6 @@ def strongest_tenth(attention):
 def first_layer_as_it_is(attentions, prefix=1):
     first = attentions[0].mean(dim=1)
     return right_rollout(attentions[1:]) @ first if len(attentions) > 1 else first
-
-
-def average_of_layers(attentions, prefix=1):
-    return sum(right_rollout([a]) for a in attentions) / len(attentions)
 
 
 def sums_without_their_axis(attentions, prefix=1):
@@ -444,7 +434,7 @@ exercise(
                 mix=lambda a, eye: a, finish=lambda r, prefix: half_each(r, torch.eye(r.shape[-1]).to(r))
             ),
             "you average the layers; what goes through one *and* the next is their matrix product": (
-                average_of_layers
+                lambda attentions, prefix=1: sum(right_rollout([a]) for a in attentions) / len(attentions)
             ),
             "rows and columns are swapped: row i should say where output token i comes from, and sum to 1": rollout(
                 finish=lambda r, prefix: r.mT

@@ -21,12 +21,8 @@ def ends(gap, reach):
     return gap, gap - reach, gap + reach
 
 
-def root_of_sum(q, p):
-    return sqrt(q + p)
-
-
 def interval(
-    centre=fmean, spread=variance, per=len, error=root_of_sum, degrees=welch, t=None, ends=ends
+    centre=fmean, spread=variance, per=len, error=lambda q, p: sqrt(q + p), degrees=welch, t=None, ends=ends
 ) -> Callable:
     """Build a comparison like `difference` from its parts, right or wrong."""
 
@@ -197,24 +193,12 @@ NO_SCATTER = (
 )
 
 
-def zero_for_one(a, b):
-    return (fmean(a) - fmean(b),) * 3 if min(len(a), len(b)) == 1 else difference(a, b)
-
-
-def none_for_one(a, b):
-    return (fmean(a) - fmean(b), None, None) if min(len(a), len(b)) == 1 else difference(a, b)
-
-
 def other_spread_for_one(a, b):
     if min(len(a), len(b)) > 1 or len(a) + len(b) == 2:
         return difference(a, b)
     longer = max(a, b, key=len)
     reach = t_quantile(0.95, len(longer) - 1) * sqrt(variance(longer) / len(longer))
     return ends(fmean(a) - fmean(b), reach)
-
-
-def looks_at_a_alone(a, b):
-    return (fmean(a) - fmean(b), -inf, inf) if len(a) == 1 else interval()(a, b)
 
 
 def unknown_without_scatter(a, b):
@@ -235,10 +219,10 @@ def demanded(answer: Callable, a: list, b: list, words: str) -> None:
     {
         NO_SPREAD: [
             interval(),
-            zero_for_one,
-            none_for_one,
+            lambda a, b: (fmean(a) - fmean(b),) * 3 if min(len(a), len(b)) == 1 else difference(a, b),
+            lambda a, b: (fmean(a) - fmean(b), None, None) if min(len(a), len(b)) == 1 else difference(a, b),
             other_spread_for_one,
-            looks_at_a_alone,
+            lambda a, b: (fmean(a) - fmean(b), -inf, inf) if len(a) == 1 else interval()(a, b),
             lambda a, b: (0.0, 0.0, 0.0) if a == b else difference(a, b),
         ]
     }

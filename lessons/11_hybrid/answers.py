@@ -55,12 +55,6 @@ def field_two_mistakes(layers):
     return field
 
 
-def field_numpy(layers):
-    table = np.array(list(layers), dtype=np.int64).reshape(-1, 2)
-    apart = np.cumprod(np.concatenate([[1], table[:-1, 1]]))[: len(table)]
-    return int(1 + np.dot(table[:, 0] - 1, apart))
-
-
 def field_accumulate(layers):
     jumps = itertools.accumulate((stride for _, stride in layers), lambda a, b: a * b, initial=1)
     return 1 + sum((kernel - 1) * jump for (kernel, _), jump in zip(layers, jumps, strict=False))
@@ -118,10 +112,7 @@ def gaps_by_numpy(records, first, second):
     return gaps
 
 
-DISSECTED = (
-    "adds the strides where they are to be multiplied",
-    field_strides_added,
-)
+DISSECTED = ("adds the strides where they are to be multiplied", field_strides_added)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "receptive_field": [
@@ -138,6 +129,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "receptive_field": [field_backwards, field_in_one_line, field_recursive, field_accumulate, field_numpy],
+    "receptive_field": [field_backwards, field_in_one_line, field_recursive, field_accumulate],
     "gaps_by_share": [gaps_in_one_walk, gaps_by_step, gaps_by_numpy],
 }

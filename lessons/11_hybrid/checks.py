@@ -202,7 +202,7 @@ exercise(
                 gaps(lambda step, name: step.rpartition("-")[0].endswith(name)),
             ],
             "a name may hold a hyphen itself: cut the step at its *last* one, `rpartition`": [
-                gaps(lambda step, name: step.split("-")[0] == name),
+                gaps(lambda step, name: step.split("-")[0] == name)
             ],
             "accuracies in 0..1; in percent they are a hundred times as large": gaps(scale=1),
             "the second model is ahead in yours: first minus second": gaps(

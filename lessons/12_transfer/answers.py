@@ -1,14 +1,10 @@
 """Answers to the exercises of lesson 12, written as students write them."""
 
-import math
 import re
 
 import torch
 from torch import nn
 
-from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
-from vit_course.beyond.transfer import position_tables, resized_positions
-from vit_course.patches import PatchEmbed, as_pair, grid_size
 from vit_course.vit import init_head
 
 
@@ -96,47 +92,6 @@ def freeze_default_empty(model, trainable=()):
     return freeze_by_names(model, trainable)
 
 
-def resolution_with(model, img_size, change):
-    old, patch = model.patch_embed.grid_size, model.patch_embed.patch_size
-    size = (img_size, img_size) if isinstance(img_size, int) else tuple(img_size)
-    if size[0] % patch[0] or size[1] % patch[1]:
-        raise ValueError(f"{size} is not divisible by {patch}")
-    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
-        raise ValueError("no table")
-    new = size[0] // patch[0], size[1] // patch[1]
-    change(model, old, new)
-    model.patch_embed.img_size, model.patch_embed.grid_size = size, new
-    model.patch_embed.num_patches = new[0] * new[1]
-    return model
-
-
-def resolution_by_data(model, img_size):
-    def change(model, old, new):
-        for name, table in model.named_parameters():
-            if name.endswith("pos_embed"):
-                table.data = resized_positions(table.detach(), old, new, model.num_prefix_tokens)
-
-    return resolution_with(model, img_size, change)
-
-
-def resolution_under_no_grad(model, img_size):
-    def change(model, old, new):
-        with torch.no_grad():
-            for table in position_tables(model):
-                table.set_(resized_positions(table, old, new, model.num_prefix_tokens))
-
-    return resolution_with(model, img_size, change)
-
-
-def resolution_stem_parameter(model, img_size):
-    def change(model, old, new):
-        if model.pos_embed is not None:
-            table = resized_positions(model.pos_embed.detach(), old, new, model.num_prefix_tokens)
-            model.pos_embed = nn.Parameter(table, requires_grad=model.pos_embed.requires_grad)
-
-    return resolution_with(model, img_size, change)
-
-
 def head_new_parameters(model, num_classes):
     if num_classes <= 0:
         raise ValueError("num_classes should be 1 or more")
@@ -206,56 +161,6 @@ def freeze_by_identity(model, trainable=("head",)):
     return model
 
 
-def _test_resolution(model, img_size):
-    new = grid_size(img_size, model.patch_embed.patch_size)
-    if any(isinstance(m, LearnedPosition2d | RelativePosition) for m in model.modules()):
-        raise ValueError("these positions cannot be resized")
-    return model.patch_embed.grid_size, new
-
-
-def _update_sizes(model, img_size, new):
-    model.patch_embed.img_size = as_pair(img_size)
-    model.patch_embed.grid_size = new
-    model.patch_embed.num_patches = new[0] * new[1]
-    return model
-
-
-def resolution_square_grids(model, img_size):
-    _, new = _test_resolution(model, img_size)
-    for table in position_tables(model):
-        side = math.isqrt(table.shape[1] - model.num_prefix_tokens)
-        table.data = resized_positions(table.data, (side, side), new, model.num_prefix_tokens)
-    return _update_sizes(model, img_size, new)
-
-
-def resolution_by_identity(model, img_size):
-    grid = grid_size(img_size, model.patch_embed.patch_size)
-    refused = (LearnedPosition2d, RelativePosition)
-    if sum(isinstance(module, refused) for module in model.modules()):
-        raise ValueError("only tables can be brought to another grid")
-    tables = {id(p): p for name, p in model.named_parameters() if name.rpartition(".")[2] == "pos_embed"}
-    for p in tables.values():
-        p.data = resized_positions(p.data, model.patch_embed.grid_size, grid, model.num_prefix_tokens)
-    patch_embed = model.patch_embed
-    patch_embed.grid_size, patch_embed.num_patches = grid, grid[0] * grid[1]
-    patch_embed.img_size = (grid[0] * patch_embed.patch_size[0], grid[1] * patch_embed.patch_size[1])
-    return model
-
-
-def resolution_from_a_twin(model, img_size):
-    # A new patch embedding of the right size knows the three numbers, and raises the error.
-    conv = model.patch_embed.proj
-    twin = PatchEmbed(img_size, model.patch_embed.patch_size, conv.in_channels, 1)
-    if next((m for m in model.modules() if isinstance(m, RelativePosition | LearnedPosition2d)), None):
-        raise ValueError("positions without a table cannot change their grid")
-    before = model.patch_embed.grid_size
-    for table in reversed(position_tables(model)):
-        table.data = resized_positions(table.data, before, twin.grid_size, model.num_prefix_tokens)
-    for name in ("img_size", "grid_size", "num_patches"):
-        setattr(model.patch_embed, name, getattr(twin, name))
-    return model
-
-
 def belongs(name, part):
     return name == part or name.startswith(part + ".")
 
@@ -287,10 +192,6 @@ WRONG = {
         ("with ('pos_drop.pos_embed', 'cls_token'): your code stopped with", freeze_part_is_no_parameter),
         ("with trainable=(): head.bias still learns: it belongs to no named part", freeze_empty_is_default),
     ],
-    "change_resolution": [
-        ("blocks.1.pos_embed is not brought to the new grid", resolution_stem_parameter),
-        ("your code stopped with RuntimeError: The size of tensor a (6) must", resolution_square_grids),
-    ],
 }
 RIGHT = {
     "replace_head": [
@@ -306,11 +207,5 @@ RIGHT = {
         freeze_by_pieces,
         freeze_by_pattern,
         freeze_by_identity,
-    ],
-    "change_resolution": [
-        resolution_by_data,
-        resolution_under_no_grad,
-        resolution_by_identity,
-        resolution_from_a_twin,
     ],
 }

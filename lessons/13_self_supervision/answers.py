@@ -2,62 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange, repeat
+from einops import rearrange
 from torch import Tensor
 
-from vit_course.beyond.masked import corrupt
-
-
-def corrupt_loops(tokens, mask_token, share=0.5):
-    corrupted = tokens.clone()
-    batch, count, _ = tokens.shape
-    chosen = torch.zeros(batch, count, dtype=torch.bool)
-    for b in range(batch):
-        for n in torch.randperm(count)[: round(share * count)].tolist():
-            chosen[b, n] = True
-            fate = torch.rand(()).item()
-            if fate < 0.8:
-                corrupted[b, n] = mask_token[0, 0].to(tokens.dtype)
-            elif fate < 0.9:
-                other = int(torch.randint(0, count - 1, ()))
-                corrupted[b, n] = tokens[b, other + (other >= n)]
-    return corrupted, chosen
-
-
-def corrupt_half_of_the_rest(tokens, mask_token, share=0.5):
-    batch, count, dim = tokens.shape
-    kept = torch.rand(batch, count).topk(count - round(share * count), dim=1).indices
-    chosen = torch.ones(batch, count, dtype=torch.bool).scatter(1, kept, False)
-    to_mask = chosen & torch.bernoulli(torch.full((batch, count), 0.8)).bool()
-    to_swap = chosen & ~to_mask & (torch.rand(batch, count) < 0.5)
-    scores = torch.rand(batch, count, count).masked_fill(torch.eye(count, dtype=torch.bool), -1)
-    others = tokens[torch.arange(batch)[:, None], scores.argmax(-1)]
-    corrupted = tokens.clone()
-    corrupted[to_swap] = others[to_swap]
-    corrupted[to_mask] = mask_token.reshape(dim).to(tokens.dtype)
-    return corrupted, chosen
-
-
-def corrupt_by_products(tokens, mask_token, share=0.5):
-    batch, count, _ = tokens.shape
-    chosen = torch.stack([torch.randperm(count) < round(share * count) for _ in range(batch)])
-    fate = torch.rand(batch, count)
-    to_mask = (chosen & (fate < 0.8))[..., None].to(tokens.dtype)
-    to_swap = (chosen & (fate > 0.9))[..., None].to(tokens.dtype)
-    step = torch.randint(1, count, (batch, count))
-    others = tokens[torch.arange(batch)[:, None], (torch.arange(count) + step) % count]
-    mask_token = mask_token.to(tokens.dtype)
-    return to_mask * mask_token + to_swap * others + (1 - to_mask - to_swap) * tokens, chosen
-
-
-def corrupt_other_default(tokens, mask_token, share=0.15):
-    return corrupt(tokens, mask_token, share)
-
-
-def corrupt_in_place(tokens, mask_token, share=0.5):
-    corrupted, chosen = corrupt(tokens, mask_token, share)
-    tokens[:] = corrupted.detach()
-    return tokens, chosen
+from vit_course.beyond.masked import PixelDecoder
 
 
 def count_visible(tokens, share):
@@ -125,58 +73,6 @@ def loss_loop(logits, classes, chosen):
     return total / count
 
 
-def _draw(tokens, share):
-    """Return who is drawn, and the token of another patch for every patch."""
-    B, N, _ = tokens.shape
-    chosen = torch.rand(B, N, device=tokens.device).argsort(dim=1) < round(share * N)
-    step = torch.randint(1, N, (B, N), device=tokens.device)
-    others = (torch.arange(N, device=tokens.device) + step) % N
-    return chosen, tokens.gather(1, others[..., None].expand_as(tokens))
-
-
-def corrupt_draws_other_patches(tokens, mask_token, share=0.5):
-    chosen, swapped = _draw(tokens, share)
-    fate = torch.rand(chosen.shape, device=tokens.device)
-    to_mask = chosen & (fate < 0.8)
-    to_swap = ~chosen & (fate >= 0.8) & (fate < 0.9)
-    out = torch.where(to_mask[..., None], mask_token.to(tokens.dtype), tokens)
-    return torch.where(to_swap[..., None], swapped, out), chosen
-
-
-def corrupt_by_source(tokens, mask_token, share=0.5):
-    # One table to read from: the mask token stands behind the patches, at place N.
-    b, n, d = tokens.shape
-    dev = tokens.device
-    table = torch.cat([tokens, repeat(mask_token, "1 1 d -> b 1 d", b=b).to(tokens.dtype)], dim=1)
-    own = torch.arange(n, device=dev).expand(b, n)
-    other = torch.randint(n - 1, (b, n), device=dev)
-    other = other + (other >= own).long()
-    kind = torch.multinomial(torch.tensor([0.8, 0.1, 0.1], device=dev), b * n, replacement=True).view(b, n)
-    source = torch.where(kind == 0, n, torch.where(kind == 1, other, own))
-    chosen = torch.zeros(b, n, dtype=torch.bool, device=dev)
-    drawn = torch.rand(b, n, device=dev).topk(round(share * n), dim=1).indices
-    chosen.scatter_(1, drawn, True)
-    source = torch.where(chosen, source, own)
-    return table.gather(1, repeat(source, "b n -> b n d", d=d)), chosen
-
-
-def corrupt_by_matrix(tokens, mask_token, share=0.5):
-    batch, count, _ = tokens.shape
-    amount = round(share * count)
-    order = torch.stack([torch.randperm(count, device=tokens.device) for _ in range(batch)])
-    chosen = torch.zeros(batch, count, dtype=torch.bool, device=tokens.device)
-    chosen[torch.arange(batch, device=tokens.device)[:, None], order[:, :amount]] = True
-    fate = torch.rand(batch, count, device=tokens.device)
-    weights = 1 - torch.eye(count, device=tokens.device)
-    other = torch.multinomial(weights, batch, replacement=True).T  # (B, N), never the diagonal
-    out = tokens.clone()
-    to_swap = chosen & (fate >= 0.9)
-    out[to_swap] = torch.take_along_dim(tokens, other.unsqueeze(-1), dim=1)[to_swap]
-    to_mask = chosen & (fate < 0.8)
-    out[to_mask] = mask_token.flatten().to(tokens.dtype)
-    return out, chosen
-
-
 def loss_zeroed_logits(logits, classes, chosen):
     return F.cross_entropy((logits * chosen[..., None]).flatten(0, 1), (classes * chosen).flatten())
 
@@ -222,16 +118,95 @@ def keep_visible_draws(tokens, share=0.25):
     return visible, (order[:, None, :] == torch.arange(count)[:, None]).long().argmax(dim=-1)
 
 
+class DecoderWithGivenRow(PixelDecoder):
+    """Writes into one row of mask tokens by place, with a loop over the pictures."""
+
+    def forward(self, visible, restore):
+        batch, kept, _ = visible.shape
+        z = self.mask_token.repeat(batch, restore.shape[1], 1)
+        small = self.embed(visible)
+        rows = []
+        for b in range(batch):
+            own = restore[b].argsort()[:kept]  # which patches are visible, as they come
+            rows.append(z[b].index_copy(0, own, small[b]))
+        z = torch.stack(rows) + self.pos_embed
+        for block in self.blocks:
+            z = block(z)
+        return self.predict(self.norm(z))
+
+
+class DecoderTakesAlong(PixelDecoder):
+    """Fetches rows by an index of pictures and places."""
+
+    def forward(self, visible, restore):
+        tokens = self.embed(visible)
+        n_hidden = restore.size(1) - tokens.size(1)
+        tokens = torch.cat((tokens, self.mask_token.repeat(tokens.size(0), n_hidden, 1)), 1)
+        tokens = tokens[torch.arange(len(tokens))[:, None], restore]
+        tokens = tokens + self.pos_embed
+        for layer in self.blocks:
+            tokens = layer(tokens)
+        return self.predict(self.norm(tokens))
+
+
+class DecoderChooses(PixelDecoder):
+    """Chooses between the visible token and the mask token with `where`."""
+
+    def forward(self, visible, restore):
+        kept = visible.shape[1]
+        index = restore.clamp(max=kept - 1)[..., None].expand(-1, -1, self.mask_token.shape[-1])
+        seen = (restore < kept)[..., None]
+        tokens = torch.where(seen, self.embed(visible).gather(1, index), self.mask_token) + self.pos_embed
+        return self.predict(self.norm(torch.nn.Sequential(*self.blocks)(tokens)))
+
+
+class DecoderMasksBeforeEmbed(PixelDecoder):
+    """Puts mask tokens, of width W, behind the visible ones before these are brought to width W."""
+
+    def forward(self, visible, restore):
+        hidden = self.mask_token.expand(len(visible), restore.shape[1] - visible.shape[1], -1)
+        row = self.embed(torch.cat([visible, hidden], dim=1))
+        tokens = row.gather(1, restore[..., None].expand_as(row)) + self.pos_embed
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.predict(self.norm(tokens))
+
+
+class DecoderNumbers(PixelDecoder):
+    """Fixes the share of visible patches at a quarter."""
+
+    def forward(self, visible, restore):
+        row = self.embed(visible)
+        row = torch.cat([row, self.mask_token.expand(len(row), 3 * row.shape[1], -1)], dim=1)
+        tokens = row.gather(1, restore[..., None].expand(-1, -1, row.shape[-1])) + self.pos_embed
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.predict(self.norm(tokens))
+
+
+class DecoderForgetsToLearn(PixelDecoder):
+    """Cuts the mask token off from learning."""
+
+    def forward(self, visible, restore):
+        row = self.embed(visible)
+        hidden = self.mask_token.data.expand(len(row), restore.shape[1] - row.shape[1], -1)
+        row = torch.cat([row, hidden], dim=1)
+        tokens = row.gather(1, restore[..., None].expand_as(row)) + self.pos_embed
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.predict(self.norm(tokens))
+
+
 DISSECTED = (
     "sets the logits of the others to 0, and they still enter the mean",
     loss_zeroed_logits,
 )
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "corrupt": [
-        ("changes its input in place", corrupt_in_place),
-        ("the default of `share` should be 0.5", corrupt_other_default),
-        ("a patch has changed although `chosen` is False for it", corrupt_draws_other_patches),
+    "PixelDecoder": [
+        ("your code stopped with", DecoderMasksBeforeEmbed),
+        ("your code stopped with", DecoderNumbers),
+        ("no gradient reaches the weights mask_token", DecoderForgetsToLearn),
     ],
     "keep_visible": [("changes its input in place", visible_in_place)],
     "masked_loss": [
@@ -240,13 +215,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "corrupt": [
-        corrupt_loops,
-        corrupt_half_of_the_rest,
-        corrupt_by_products,
-        corrupt_by_source,
-        corrupt_by_matrix,
-    ],
+    "PixelDecoder": [DecoderWithGivenRow, DecoderTakesAlong, DecoderChooses],
     "keep_visible": [
         visible_in_reading_order,
         visible_picture_by_picture,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
-from einops import einsum, rearrange
+from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course.attention import merge_heads, scaled_dot_product_attention, split_heads
@@ -59,10 +59,6 @@ def embed_no_cls(images, model):
 
 def embed_detached_positions(images, model):
     return embed_tokens(images, model) + model.pos_embed.detach()
-
-
-def embed_with_dropout(images, model):
-    return F.dropout(embed_in_one_line(images, model), 0.1)
 
 
 def embed_by_convolution(images, model):
@@ -142,10 +138,6 @@ def rate_at_the_peak(step, total, warmup, peak):
     return peak if step < warmup else learning_rate(step, total, warmup, peak)
 
 
-def rate_no_warmup_guard(step, total, warmup, peak):
-    return min(peak * (step + 1) / warmup, learning_rate(step, total, warmup, peak))
-
-
 def rate_from_the_end(step, total, warmup, peak):
     if step < warmup:
         return peak / warmup * (step + 1)
@@ -190,10 +182,6 @@ def score_one_tensor(model, images, labels, batch_size=500):
     return torch.cat(hits).double().mean().item()
 
 
-def score_other_default(model, images, labels, batch_size=10):
-    return score_one_tensor(model, images, labels, batch_size)
-
-
 def score_each_picture(model, images, labels, batch_size=500):
     model.eval()
     with torch.no_grad():
@@ -210,21 +198,6 @@ def score_by_slices(model, images, labels, batch_size=500):
     return right / len(labels)
 
 
-def _draw_layers(model):
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, std=0.02)
-            nn.init.zeros_(layer.bias)
-
-
-def draw_returns_nothing_too(model):
-    _draw_layers(model)
-    nn.init.normal_(model.project.weight, std=model.project.in_features**-0.5)
-    nn.init.zeros_(model.cls_token)
-    nn.init.normal_(model.pos_embed, std=0.02)
-    nn.init.zeros_(model.head.weight)
-
-
 @torch.no_grad()
 def draw_by_hand(model: nn.Module) -> nn.Module:
     for layer in filter(lambda part: isinstance(part, nn.Linear), model.modules()):
@@ -238,35 +211,14 @@ def draw_by_hand(model: nn.Module) -> nn.Module:
     return model
 
 
-def draw_scaled(model):
-    with torch.no_grad():
-        for name, layer in model.named_modules():
-            if isinstance(layer, nn.Linear):
-                torch.nn.init.normal_(layer.weight).mul_(0 if name == "head" else 0.02)
-                torch.nn.init.zeros_(layer.bias)
-        model.project.weight.div_(0.02 * model.project.in_features**0.5)
-        torch.nn.init.normal_(model.pos_embed).mul_(0.02)
-        model.cls_token.mul_(0).nan_to_num_(0.0)
-    return model
-
-
 def classify_first_picture(tokens, model):
     return model.head(model.norm(tokens[0]))
-
-
-def classify_dropout(tokens, model):
-    y = F.dropout(model.norm(tokens[:, 0]), 0.1)
-    return model.head(y)
 
 
 def classify_norm_over_batch(tokens, model):
     y = model.norm(tokens[:, 0])
     y = (y - y.mean(dim=0)) / (y.std(dim=0, correction=0) + 1e-6)
     return model.head(y)
-
-
-def classify_norm_first_too(tokens: Tensor, model: nn.Module) -> Tensor:
-    return model.head(model.norm(tokens))[:, 0]
 
 
 def classify_one_by_one(tokens, model):
@@ -276,14 +228,6 @@ def classify_one_by_one(tokens, model):
 def embed_with_helpers(images: Tensor, model: nn.Module) -> Tensor:
     tokens = model.project(patchify(images, model.patch_size))
     return add_position(prepend_cls_token(tokens, model.cls_token), model.pos_embed)
-
-
-def embed_by_convolution_too(images, model):
-    p, weight = model.patch_size, model.project.weight
-    kernel = weight.reshape(weight.shape[0], p, p, images.shape[1]).permute(0, 3, 1, 2)
-    tokens = F.conv2d(images, kernel, model.project.bias, stride=p).flatten(2).transpose(1, 2)
-    z = model.pos_embed.repeat(images.shape[0], 1, 1)
-    return z + torch.cat([model.cls_token.repeat(images.shape[0], 1, 1), tokens], dim=1)
 
 
 def _queries_keys_values(tokens, block):
@@ -302,15 +246,6 @@ def attend_with_helpers(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tenso
     return block.proj(merge_heads(heads)), weights
 
 
-def attend_einsum(tokens, block):
-    q, k, v = rearrange(block.qkv(tokens), "b t (n h d) -> n b t h d", n=3, h=block.num_heads)
-    scores = einsum(q, k, "b i h d, b j h d -> b h i j") * (q.shape[-1] ** -0.5)
-    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-    weights = exponentials / exponentials.sum(dim=-1, keepdim=True)
-    heads = einsum(weights, v, "b h i j, b j h d -> b i h d")
-    return block.proj(heads.flatten(2)), weights
-
-
 def block_old_stream(tokens, block, attend):
     attended, _ = attend(block.norm1(tokens), block)
     return tokens + block.mlp(block.norm2(tokens + attended))
@@ -325,12 +260,6 @@ def block_sums_at_the_end(tokens, block, attend):
     first, *_ = attend(block.norm1(tokens), block)
     second = block.mlp(block.norm2(first + tokens))
     return torch.stack([tokens, first, second]).sum(dim=0)
-
-
-def schedule_needs_warmup(step, total_steps, warmup_steps, peak):
-    rise = peak * (step + 1) / warmup_steps
-    progress = (step + 1 - warmup_steps) / (total_steps - warmup_steps)
-    return min(rise, peak) if step < warmup_steps else peak * (1 + math.cos(math.pi * progress)) / 2
 
 
 def schedule_numpy(step, total_steps, warmup_steps, peak):
@@ -360,38 +289,6 @@ def decay_two_axes(model, weight_decay):
         {"params": [p for p in model.parameters() if p.dim() == 2], "weight_decay": weight_decay},
         {"params": [p for p in model.parameters() if p.dim() != 2], "weight_decay": 0.0},
     ]
-
-
-def blend_lerp_too(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    order = torch.rand(len(images), device=images.device).argsort()
-    return images[order].lerp(images, share), targets[order].lerp(targets, share)
-
-
-def blend_by_matrix_too(images, targets, share):
-    n = images.shape[0]
-    same = torch.eye(n, device=images.device)
-    mixing = share * same + (1 - share) * same[torch.randperm(n, device=images.device)]
-    blended = torch.tensordot(mixing.to(images.dtype), images, dims=1)
-    return blended, mixing.to(targets.dtype) @ targets
-
-
-@torch.no_grad()
-def score_full_batches_only(model, images, labels, batch_size=500):
-    model.eval()
-    right = 0
-    for i in range(len(images) // batch_size):
-        part = slice(i * batch_size, (i + 1) * batch_size)
-        right += (model(images[part]).argmax(dim=1) == labels[part]).sum().item()
-    return right / len(images)
-
-
-@torch.no_grad()
-def score_weighted(model, images, labels, batch_size=500):
-    model = model.eval()
-    total = 0.0
-    for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-        total += len(y) * (model(x).topk(1, dim=1).indices[:, 0] == y).double().mean().item()
-    return round(total) / len(labels)
 
 
 @torch.no_grad()
@@ -461,18 +358,11 @@ def score_dropout_rate_zero(model, images, labels, batch_size=500):
     return sum(right_in(model, x, y) for x, y in parts) / len(images)
 
 
-DISSECTED = (
-    "reads all tokens of the first picture",
-    classify_first_picture,
-)
+DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "draw_weights": [
-        ("your function returned nothing", draw_returns_nothing),
-        ("your function returned nothing; is the `return` missing?", draw_returns_nothing_too),
-    ],
+    "draw_weights": [("your function returned nothing", draw_returns_nothing)],
     "embed_patches": [
-        ("two calls on the same tokens or pictures", embed_with_dropout),
         ("token 0 of two different pictures", embed_no_cls),
         ("weights without gradient: pos_embed. Healthy: none", embed_detached_positions),
     ],
@@ -486,13 +376,10 @@ WRONG = {
     "encode_block": [("your code stopped with", block_takes_both), ("you returned", block_old_stream)],
     "classify": [
         ("without gradient: cls_token, pos_embed, project.weight", classify_detached),
-        ("Not a bug that was planted: two calls on the same tokens or pictures", classify_dropout),
         ("you returned", classify_norm_over_batch),
     ],
     "schedule": [
         ("1.00 and 1.00 of the peak", rate_at_the_peak),
-        ("ZeroDivisionError", rate_no_warmup_guard),
-        ("there is a division by 0", schedule_needs_warmup),
         ("Not a bug that was planted: the first step after the warm-up has the", schedule_linspace),
         ("Not a bug that was planted: step number warmup_steps is above the", schedule_one_step_more),
     ],
@@ -501,23 +388,21 @@ WRONG = {
         ("should be tensors of the shapes", blend_numpy),
     ],
     "score": [
-        ("the default of `batch_size`", score_other_default),
         ("should be averaged away", score_each_picture),
-        ("you returned", score_full_batches_only),
-        ("the model is in training mode while it scores: `model.eval()` comes", score_dropout_rate_zero),
+        ("your model is measured in training mode, where dropout is at work", score_dropout_rate_zero),
     ],
     "decay_groups": [
         ("1.weight of two layers and a norm gets the decay 0.05, it should get 0", decay_groups_by_name)
     ],
 }
 RIGHT = {
-    "draw_weights": [draw_truncated, draw_by_name, draw_by_hand, draw_scaled],
-    "embed_patches": [embed_in_one_line, embed_by_convolution, embed_with_helpers, embed_by_convolution_too],
-    "attend": [attend_with(lambda d: d**-0.5), attend_fused, attend_with_helpers, attend_einsum],
+    "draw_weights": [draw_truncated, draw_by_name, draw_by_hand],
+    "embed_patches": [embed_in_one_line, embed_by_convolution, embed_with_helpers],
+    "attend": [attend_with(lambda d: d**-0.5), attend_fused, attend_with_helpers],
     "encode_block": [block_in_steps, block_by_hand, block_two_lines, block_sums_at_the_end],
-    "classify": [classify_norm_first, classify_by_hand, classify_norm_first_too, classify_one_by_one],
+    "classify": [classify_norm_first, classify_by_hand, classify_one_by_one],
     "decay_groups": [groups_by_layer, weight_decay_groups, decay_two_axes, decay_of_linear_layers],
     "schedule": [rate_from_the_end, learning_rate, schedule_numpy, schedule_early_return],
-    "blend": [blend_by_loops, blend_lerp, blend_by_matrix, blend_lerp_too, blend_by_matrix_too],
-    "score": [score_one_tensor, score_by_slices, score_numpy, score_weighted],
+    "blend": [blend_by_loops, blend_lerp, blend_by_matrix],
+    "score": [score_one_tensor, score_by_slices, score_numpy],
 }

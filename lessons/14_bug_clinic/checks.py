@@ -19,6 +19,13 @@ from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
 from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.checks.scorers import (
+    MISCOUNTS,
+    marks_the_outermost_alone,
+    measured,
+    measures_without_training,
+    scores_and_labels,
+)
 from vit_course.classroom.checks.task import Demand, Known, demand, exercise, results
 from vit_course.classroom.checks.words import apart, difference
 from vit_course.exhibits.clinic import bugs, healthy
@@ -27,6 +34,8 @@ from vit_course.exhibits.clinic.measurements import Finding, examine
 from vit_course.exhibits.clinic.patient import Patient
 
 NAMED = "Not a bug that was planted: "
+TOLD = (NAMED, "your code changes its input", "some batches meet")
+"""How messages begin that are told beside a symptom: it is not their cause alone."""
 
 
 def patient(answer: Callable | None = None, name: str = "attend", **options) -> Patient:
@@ -107,7 +116,7 @@ def known_by_name(rest: tuple[Demand, ...], answer: Callable, reference: Callabl
         try:
             wanted.verify(answer, reference)
         except Mistake as mistake:
-            return [str(mistake)] if str(mistake).startswith((NAMED, "your code changes its input")) else []
+            return [str(mistake)] if str(mistake).startswith(TOLD) else []
         except Exception:  # an answer may be anything, and its symptoms are known already
             return []
     return []
@@ -177,10 +186,6 @@ def draw_with(change: Callable) -> Callable:
     return answer
 
 
-def draws_a_copy(model):
-    return healthy.draw_weights(copy.deepcopy(model))
-
-
 def draws_no_blocks(model):
     before = copy.deepcopy(model.blocks.state_dict())
     healthy.draw_weights(model).blocks.load_state_dict(before)
@@ -199,7 +204,7 @@ def draws_with_a_seed(model):
     return healthy.draw_weights(model)
 
 
-@demand({"return the model that you were given": draws_a_copy})
+@demand({"return the model that you were given": lambda model: healthy.draw_weights(copy.deepcopy(model))})
 def gives_the_model_back(answer):
     model = patient()
     if run(answer, model) is not model:
@@ -615,10 +620,6 @@ def with_params(make: Callable) -> Callable:
     return lambda groups, model: [{**group, "params": make(group["params"])} for group in groups]
 
 
-def repeats_all(groups, model):
-    return [groups[0], {**groups[1], "params": list(model.parameters())}]
-
-
 def freezes_the_rest(groups, model):
     for parameter in groups[1]["params"]:
         parameter.requires_grad_(False)
@@ -656,7 +657,7 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
         ],
         "in no group": groups_of(lambda groups, model: groups[:1]),
         "is listed 2 times": [
-            groups_of(repeats_all),
+            groups_of(lambda groups, model: [groups[0], {**groups[1], "params": list(model.parameters())}]),
             lambda model, decay: [
                 {
                     "params": [p for part in model.modules() for p in part.parameters() if wanted(p)],
@@ -730,10 +731,9 @@ def half_cosine(progress):
     return (1 + math.cos(math.pi * progress)) / 2
 
 
-def rate(rise: Callable = lambda s, w: (s + 1) / w, fall: Callable | None = None) -> Callable:
-    """Return a `schedule` with another rise or another fall."""
-    fall = fall or (lambda s, n, w: half_cosine((s + 1 - w) / (n - w)))
-    return lambda s, n, w, peak: peak * (rise(s, w) if s < w else fall(s, n, w))
+def rate(fall: Callable) -> Callable:
+    """Return a `schedule` with another fall."""
+    return lambda s, n, w, peak: peak * ((s + 1) / w if s < w else fall(s, n, w))
 
 
 def said_in_lesson_07(answer: Callable) -> Mistake | None:
@@ -928,179 +928,34 @@ clinic("blend", targets_say_what_is_seen, draws_partners)
 # -- score
 
 
-class Scores(nn.Module):
-    """A model whose scores are the pictures themselves; it remembers its modes and the largest batch it saw."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen, self.largest = [], 0
-        self.inside = nn.Identity()
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.seen.append((self.training, torch.is_grad_enabled()))
-        self.largest = max(self.largest, len(images))
-        return images.flatten(1)
-
-    def __repr__(self) -> str:
-        return "a model"
-
-
-def score_cases():
-    images = torch.stack([torch.randperm(7) for _ in range(14)])[:, :, None, None].float()
-    labels = images.flatten(1).argmax(dim=1)
-    ranks = images[-3:].flatten(1).argsort(dim=1)
-    labels[-3:-1], labels[-1] = ranks[:-1, 3], ranks[-1, 0]  # for one picture the lowest score is right
-    sizes = ((14, 5, 1.0), (13, 4, 0.1), (14, 14, 1.0), (12, 500, 1.0))  # scores near one another, too
-    return [(Scores().train(), by * images[:n], labels[:n], batch_size) for n, batch_size, by in sizes]
-
-
-def scoring(finish: Callable, pick: Callable = lambda logits: logits.argmax(1)) -> Callable:
-    """Return a `score` that makes its result of the hits of each batch, with another rule for the class."""
-
-    def answer(model, images, labels, batch_size=500):
-        model.eval()
-        batches = zip(images.split(batch_size), labels.split(batch_size), strict=True)
-        with torch.no_grad():
-            return finish([(pick(model(x)) == y).double() for x, y in batches])
-
-    return answer
-
-
-def share_right(hits):
-    return torch.cat(hits).mean().item()
-
-
-right_score = scoring(share_right)
-
-
-def counts_full_batches(model, images, labels, batch_size=500):
-    return (
-        right_score(model, images, labels, batch_size)
-        * len(images)
-        / (-(-len(images) // batch_size) * batch_size)
-    )
-
-
-def in_training_mode_afterwards(model, images, labels, batch_size=500):
-    value = right_score(model, images, labels, batch_size)
-    model.train()
-    return value
-
-
-def late_to_evaluation(model, images, labels, batch_size=500):
-    hits = []
-    with torch.no_grad():
-        for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-            hits.append((model(x).argmax(1) == y).double())
-            model.eval()
-    return share_right(hits)
-
-
-def with_gradients(model, images, labels, batch_size=500):
-    model.eval()
-    hits = (
-        model(x).argmax(1) == y
-        for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True)
-    )
-    return sum(part.sum().item() for part in hits) / len(labels)
-
-
-@demand(
-    {
-        "but is not left in it": in_training_mode_afterwards,
-        "some batches meet the model in training mode": late_to_evaluation,
-        "gradients are recorded": with_gradients,
-        "pictures at a time": lambda model, images, labels, batch_size=500: right_score(
-            model, images, labels, len(images)
-        ),
-        "is `batch_size` ignored?": lambda model, images, labels, batch_size=500: right_score(
-            model, images, labels, 1
-        ),
-    }
-)
-def scores_in_evaluation_mode_and_in_batches(answer):
-    for model, images, labels, batch_size in score_cases():
+@demand({"is `batch_size` ignored?": lambda model, x, y, batch_size=500: healthy.score(model, x, y, 1)})
+def fills_its_batches(answer):
+    for model, images, labels, batch_size in scores_and_labels():
         run(answer, model, images, labels, batch_size)
-        modes = {training for training, _ in model.seen}
-        if len(modes) > 1:
-            raise Mistake(
-                f"{NAMED}some batches meet the model in training mode, others in evaluation mode: `model.eval()` "
-                "stands before the first batch"
-            )
-        if True in modes:
-            raise Mistake("the model is in training mode while it scores: `model.eval()` comes first")
-        if model.training:
-            raise Mistake(
-                "the model scores in evaluation mode, but is not left in it, as the docstring promises"
-            )
-        if any(gradients for _, gradients in model.seen):
-            raise Mistake("gradients are recorded while scoring: memory and time for nothing")
-        handed = f"batch_size is {batch_size}, but your code hands over {model.largest}"
-        if model.largest > batch_size:
-            raise Mistake(f"{handed} pictures at a time")
-        if model.largest < min(batch_size, len(images)):
-            raise Mistake(f"{handed} of {len(images)} pictures at a time: is `batch_size` ignored?")
+        if (largest := max((size for size, *_ in model.calls), default=0)) < min(batch_size, len(images)):
+            handed = f"your code hands over {largest} of {len(images)} pictures at a time"
+            raise Mistake(f"batch_size is {batch_size}, but {handed}: is `batch_size` ignored?")
 
 
-def sets_one_flag(model, images, labels, batch_size=500):
-    model.training = False
-    with torch.no_grad():
-        return (model(images).argmax(1) == labels).double().mean().item()
-
-
-@demand({"the layers inside the model are still in training mode": sets_one_flag})
+@demand({"the layers inside the model are still in training mode": marks_the_outermost_alone})
 def reaches_the_layers_inside(answer):
-    model, images, labels, batch_size = score_cases()[0]
+    model, images, labels, batch_size = scores_and_labels()[0]
     outcome(lambda f: f(model, images, labels, batch_size), answer, ())
-    if not model.training and model.inside.training:
+    if not model.training and model.inner.training:
         raise Mistake(
             "the layers inside the model are still in training mode, and dropout goes on there: `model.eval()` tells "
             "them all, `model.training = False` the model alone"
         )
 
 
+SEEN = "your model is measured in training mode"  # a symptom, which comes first
 clinic(
     "score",
-    results(
-        score_cases,
-        {
-            "you divide by the number of batches, but you count pictures": scoring(
-                lambda hits: torch.cat(hits).sum().item() / len(hits)
-            ),
-            "you return how many are right; divide by the number of pictures": scoring(
-                lambda hits: torch.cat(hits).sum().item()
-            ),
-            "you return percent; a share in 0..1 was asked for": scoring(
-                lambda hits: 100 * share_right(hits)
-            ),
-            "you return the share of wrong answers": scoring(lambda hits: 1 - share_right(hits)),
-            "you average the accuracies of the batches: the last batch is smaller, and counts as much as the others": (
-                scoring(lambda hits: sum(part.mean().item() for part in hits) / len(hits))
-            ),
-            "you return the accuracy of the last batch alone": scoring(lambda hits: hits[-1].mean().item()),
-            "you return the accuracy of the first batch alone": scoring(lambda hits: hits[0].mean().item()),
-            "you take the class with the *lowest* score: the largest one is the model's choice": scoring(
-                share_right, lambda logits: logits.argmin(1)
-            ),
-            "a picture counts if its class has the highest score, however small its probability is": scoring(
-                share_right, lambda logits: logits.argmax(1).where(logits.softmax(1).amax(1) > 0.5, -1)
-            ),
-            "the last batch is lost: it has fewer pictures, and they count too": scoring(
-                lambda hits: torch.cat([part for part in hits if len(part) == len(hits[0])]).mean().item()
-            ),
-            "the hits of the last batch are lost, but you divide by all pictures": scoring(
-                lambda hits: (
-                    sum(part.sum().item() for part in hits if len(part) == len(hits[0]))
-                    / len(torch.cat(hits))
-                )
-            ),
-            "you take every batch for a full one: the last has fewer pictures": [
-                scoring(lambda hits: torch.cat(hits).sum().item() / (len(hits) * len(hits[0]))),
-                counts_full_batches,
-            ],
-        },
-        plain=True,
+    replace(
+        measures_without_training,
+        known={words: wrong for words, wrong in measures_without_training.known.items() if words != SEEN},
     ),
-    scores_in_evaluation_mode_and_in_batches,
+    results(scores_and_labels, MISCOUNTS, run=measured, plain=True),
+    fills_its_batches,
     first=reaches_the_layers_inside,
 )

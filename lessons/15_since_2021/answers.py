@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from vit_course.beyond.modern import merge_tokens, qk_norm, rope_2d
+from vit_course.beyond.modern import merge_tokens, rope_2d
 
 
 def qk_norm_by_formula(q, k, v, q_scale, k_scale, eps=1e-6):
@@ -21,11 +21,6 @@ def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
     variance, mean = torch.var_mean(both, dim=-1, correction=0, keepdim=True)
     q, k = (both - mean) * (variance + eps).rsqrt()
     return q * q_scale, k * k_scale, v
-
-
-def qk_norm_in_place(q, k, v, q_scale, k_scale, eps=1e-6):
-    q -= q.mean(dim=-1, keepdim=True)
-    return qk_norm(q, k, v, q_scale, k_scale, eps)
 
 
 def places(q, grid_size, num_prefix_tokens):
@@ -96,11 +91,6 @@ def pool_of_one(query, k, v, num_prefix_tokens=1):
     return pool_by_mask(query, k, v, num_prefix_tokens)[0]
 
 
-def pool_merged(query, k, v, num_prefix_tokens=1):
-    pooled, weights = pool_by_mask(query, k, v, num_prefix_tokens)
-    return pooled.flatten(1), weights
-
-
 def merge_in_lists(tokens, k, sizes, r, num_prefix_tokens=1):
     count = tokens.shape[1]
     sources = [place for place in range(num_prefix_tokens, count) if place % 2 == 0]
@@ -169,24 +159,11 @@ def qk_norm_own_eps(q, k, v, q_scale, k_scale, eps=1e-6):
     return F.layer_norm(q, width, q_scale), F.layer_norm(k, width, k_scale), v
 
 
-def qk_norm_moments(q, k, v, q_scale, k_scale, eps=1e-6):
-    out = []
-    for x, scale in ((q, q_scale), (k, k_scale)):
-        var, mean = torch.var_mean(x, dim=3, correction=0, keepdim=True)
-        out.append((x - mean) * torch.rsqrt(var + eps) * scale.view(1, 1, 1, -1))
-    return out[0], out[1], v
-
-
 def qk_norm_stacked(q, k, v, q_scale, k_scale, eps=1e-6):
     both = torch.stack([q, k])
     scales = torch.stack([q_scale, k_scale])[:, None, None, None]
     query, key = F.layer_norm(both, both.shape[-1:], eps=eps) * scales
     return query, key, v
-
-
-def check_grid(q, grid_size, prefix):
-    if q.shape[-1] % 4 or q.shape[-2] != prefix + grid_size[0] * grid_size[1]:
-        raise ValueError("width or tokens do not fit")
 
 
 def places_too(grid_size):
@@ -222,22 +199,6 @@ def rope_2d_rest_unturned(q, k, v, grid_size, num_prefix_tokens=1, temperature=1
         return torch.cat([turn(x[..., :used], angles, num_prefix_tokens), x[..., used:]], dim=-1)
 
     return turned(q), turned(k), v
-
-
-def rope_2d_matrices(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    check_grid(q, grid_size, num_prefix_tokens)
-    dim = q.shape[-1]
-    quarter = dim // 4
-    down, across = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(2))
-    for j in range(quarter):
-        w = temperature ** (-j / quarter)
-        for plane, i in ((down, j), (across, j + quarter)):
-            plane[i + dim // 2, i], plane[i, i + dim // 2] = w, -w
-    turns = [torch.eye(dim, dtype=torch.float64)] * num_prefix_tokens
-    for r in range(grid_size[0]):
-        turns += [torch.matrix_exp(r * down + c * across) for c in range(grid_size[1])]
-    table = torch.stack(turns).to(q.dtype)
-    return torch.einsum("tij,bhtj->bhti", table, q), torch.einsum("tij,bhtj->bhti", table, k), v
 
 
 def rope_2d_rotate_half(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
@@ -278,14 +239,6 @@ def attention_pool_masked_width(query, k, v, num_prefix_tokens=1):
     return torch.einsum("bhn,bhnd->bhd", weights, v), weights
 
 
-def attention_pool_fused(query, k, v, num_prefix_tokens=1):
-    k, v = (x.narrow(2, num_prefix_tokens, x.shape[2] - num_prefix_tokens) for x in (k, v))
-    asked = query[None, :, None].expand(len(k), -1, -1, -1)
-    pooled = F.scaled_dot_product_attention(asked, k, v)[:, :, 0]
-    weights = F.softmax(asked @ k.mT / math.sqrt(query.shape[-1]), dim=-1)
-    return pooled, weights.squeeze(2)
-
-
 def attention_pool_hidden_prefix(query, k, v, num_prefix_tokens=1):
     scores = (k * (query * query.shape[-1] ** -0.5)[:, None]).sum(dim=-1)
     hidden = torch.arange(k.shape[2]) < num_prefix_tokens
@@ -293,47 +246,8 @@ def attention_pool_hidden_prefix(query, k, v, num_prefix_tokens=1):
     return (weights.unsqueeze(2) @ v[:, :, num_prefix_tokens:]).squeeze(2), weights
 
 
-def merge_tokens_loops(tokens, k, sizes, r, num_prefix_tokens=1):
-    count = tokens.shape[1]
-    sources = [i for i in range(num_prefix_tokens, count) if i % 2 == 0]
-    targets = [i for i in range(num_prefix_tokens, count) if i % 2 == 1]
-    if len(sources) < r or (r > 0 and not targets):
-        raise ValueError(f"{r} of {len(sources)} sources, {len(targets)} targets")
-    all_tokens, all_sizes = [], []
-    for x, keys, counts in zip(tokens, k, sizes, strict=True):
-        like = F.cosine_similarity(keys[:, None], keys[None], dim=-1)
-        best = [(max((like[s, t].item(), -t) for t in targets), s) for s in sources] if r else []
-        best.sort(key=lambda entry: entry[0][0], reverse=True)
-        members = {i: [i] for i in range(count)}
-        for (_, target), source in best[:r]:
-            members[-target] += members.pop(source)
-        groups = list(members.values())
-        all_sizes.append(torch.stack([counts[group].sum() for group in groups]))
-        all_tokens.append(torch.stack([counts[g].to(x.dtype) @ x[g] / counts[g].sum() for g in groups]))
-    return torch.stack(all_tokens), torch.stack(all_sizes)
-
-
-def merge_tokens_matrix(tokens, k, sizes, r, num_prefix_tokens=1):
-    b, count, _ = tokens.shape
-    number = torch.arange(count)
-    patch = number >= num_prefix_tokens
-    source, target = patch & (number % 2 == 0), patch & (number % 2 == 1)
-    if source.sum() < r or (r > 0 and not target.any()):
-        raise ValueError("too few sources or no target")
-    unit = k / k.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    like = (unit @ unit.transpose(1, 2)).masked_fill(~(source[:, None] & target), -math.inf)
-    best, nearest = like.max(dim=2)
-    gone = best.argsort(dim=1, descending=True, stable=True)[:, :r]
-    owner = number.repeat(b, 1).scatter(1, gone, nearest.gather(1, gone))
-    members = F.one_hot(owner, count).to(tokens.dtype).mT  # row i: who goes into token i
-    members = members[members.sum(2) > 0].view(b, count - r, count)
-    total = (members @ sizes[..., None].to(tokens.dtype)).squeeze(-1)
-    return members @ (tokens * sizes[..., None]) / total[..., None], total.to(sizes.dtype)
-
-
 WRONG = {
     "qk_norm": [
-        ("your code changes its input in place", qk_norm_in_place),
         ("value 1 of 3", qk_norm_own_eps),
         ("your result does not change with `k_scale`, but it should", qk_norm_one_scale),
     ],
@@ -344,7 +258,6 @@ WRONG = {
     ],
     "attention_pool": [
         ("2 values were expected", pool_of_one),
-        ("value 1 of 2: the shape should be", pool_merged),
         ("value 1 of 2: your result is the wanted one plus `query`", attention_pool_query_added),
         ("value 2 of 2: a softmax is missing, over the patches", attention_pool_raw_scores),
         ("value 2 of 2: your result has the shape (B, h, T), and (B, h, N) is", attention_pool_masked_width),
@@ -356,19 +269,8 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "qk_norm": [qk_norm_by_formula, qk_norm_in_one, qk_norm_stacked, qk_norm_moments],
-    "rope_2d": [
-        rope_in_float32,
-        rope_interleaved,
-        rope_by_complex_numbers,
-        rope_2d_matrices,
-        rope_2d_rotate_half,
-    ],
-    "attention_pool": [
-        pool_by_fused_attention,
-        pool_by_mask,
-        attention_pool_hidden_prefix,
-        attention_pool_fused,
-    ],
-    "merge_tokens": [merge_in_lists, merge_by_matrix, merge_tokens_matrix, merge_tokens_loops],
+    "qk_norm": [qk_norm_by_formula, qk_norm_in_one, qk_norm_stacked],
+    "rope_2d": [rope_in_float32, rope_interleaved, rope_by_complex_numbers, rope_2d_rotate_half],
+    "attention_pool": [pool_by_fused_attention, pool_by_mask, attention_pool_hidden_prefix],
+    "merge_tokens": [merge_in_lists, merge_by_matrix],
 }

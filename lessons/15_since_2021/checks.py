@@ -68,16 +68,8 @@ def divides_by_n_minus_1(x, scale, eps):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + eps).sqrt() * scale
 
 
-def standardises_all(x, scale, eps):
-    return (x - x.mean()) / x.std() * scale
-
-
 def adds_eps_to_std(x, scale, eps):
     return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) * scale
-
-
-def root_mean_square(x, scale, eps):
-    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * scale
 
 
 def adds_eps_outside(x, scale, eps):
@@ -121,7 +113,7 @@ exercise(
             ),
             "you normalise over all numbers at once: each query by itself, over its d numbers": [
                 norming(norm_over(0, 1, 2, 3)),
-                norming(standardises_all),
+                norming(lambda x, scale, eps: (x - x.mean()) / x.std() * scale),
             ],
             "you normalise over heads and numbers together: each head by itself, over its d numbers": norming(
                 norm_over(1, -1)
@@ -138,7 +130,7 @@ exercise(
                 usual, after=lambda q: q * q.shape[-1] ** -0.5
             ),
             "the mean is not subtracted: this is an RMS norm, the task is a layer norm without shift": norming(
-                root_mean_square
+                lambda x, scale, eps: x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * scale
             ),
             "your vectors have length 1: that is a cosine; with variance 1 they have length sqrt(d)": [
                 norming(lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale),

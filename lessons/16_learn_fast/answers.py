@@ -40,16 +40,6 @@ def schulz_forgets_tall(matrices, steps=5):
     return schulz_in_words(wide, steps).reshape(matrices.shape)
 
 
-def schulz_of_none(matrices, steps=5):
-    for _ in range(steps):
-        matrices = schulz_in_words(matrices, 1)
-
-
-def schulz_in_place(matrices, steps=5):
-    matrices /= torch.linalg.matrix_norm(matrices, keepdim=True) + 1e-7
-    return schulz_in_words(matrices, steps)
-
-
 def schulz_in_float32(matrices, steps=5):
     return schulz_in_words(matrices.float(), steps)
 
@@ -116,10 +106,6 @@ def whiten_by_hand(images, patch_size, eps=1e-2):
     )
 
 
-def whiten_flat(images, patch_size, eps=1e-2):
-    return whiten_by_svd(images, patch_size, eps).flatten(1)
-
-
 def whiten_too_few(images, patch_size, eps=1e-2):
     return whiten_by_svd(images, patch_size, eps)[: patch_size**2]
 
@@ -135,19 +121,13 @@ def whiten_with_values(images, patch_size, eps=1e-2):
 
 
 WRONG = {
-    "newton_schulz": [
-        ("(5, 3), steps = 2", schulz_forgets_tall),
-        ("is the `return` missing", schulz_of_none),
-        ("your code changes its input in place", schulz_in_place),
-        ("torch.float64", schulz_in_float32),
-    ],
+    "newton_schulz": [("(5, 3), steps = 2", schulz_forgets_tall), ("torch.float64", schulz_in_float32)],
     "drop_tokens": [
         ("the shape should be (6, 4, 7), yours is (6, 16, 4)", drop_features),
         ("the shape should be (6, 4, 7), yours is (4, 16, 7)", drop_pictures),
         ("no tokens of the input", drop_and_rescale),
     ],
     "whitening_filters": [
-        ("the shape should be (4, 1, 2, 2)", whiten_flat),
         ("the shape should be (8, 2, 2, 2), yours is (4, 2, 2, 2)", whiten_too_few),
         ("the shape should be (4, 1, 2, 2)", whiten_pixels_as_patches),
         ("a tensor", whiten_with_values),

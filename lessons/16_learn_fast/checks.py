@@ -195,7 +195,7 @@ def kept_by(answer: Callable, keep: int, prefix: int = 0, patches: int = 16, bat
     return found.long()
 
 
-def picks(choose: Callable, gather: Callable | None = None) -> Callable:
+def picks(choose: Callable) -> Callable:
     """Return a `drop_tokens` that keeps the patches that this chooses, of (N, keep)."""
 
     def answer(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:

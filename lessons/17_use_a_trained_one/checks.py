@@ -246,10 +246,6 @@ def scores_known(encoder, images, labels, test_images, fit=None):
     return fit((features - mean) / std, labels)((features - mean) / std)
 
 
-def gives_classes(encoder, *given):
-    return probe(encoder, *given).argmax(dim=1)
-
-
 @demand(
     {
         "the encoder was in training mode when it computed features": stays_in_training,
@@ -343,7 +339,7 @@ def close(a: Tensor, b: Tensor) -> bool:
     WRONG_SIZES
     | {
         "these are scores of the pictures that were learned from": scores_known,
-        "return the scores, (5, 3)": gives_classes,
+        "return the scores, (5, 3)": lambda encoder, *given: probe(encoder, *given).argmax(dim=1),
     }
 )
 def gives_the_right_numbers_to_the_layer(answer):

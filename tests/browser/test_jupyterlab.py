@@ -69,17 +69,19 @@ def test_a_wrong_answer_is_told_and_a_right_one_goes_on_as_ones_own(desk):
     desk.run_all_before(exercise)
     verdict = exercise.locator(".jp-OutputArea")
     desk.run(exercise)
-    expect(verdict).to_contain_text("[not written yet]")
-    desk.write(exercise, "raise NotImplementedError", "return img_size // patch_size")
+    expect(verdict).to_contain_text("✎ not written yet")
+    wrong = "print('so far:', patch_size)\n    return img_size // patch_size"
+    desk.write(exercise, "raise NotImplementedError", wrong)
     desk.run(exercise)
-    expect(verdict).to_contain_text("[not right yet]")
-    desk.write(exercise, "return img_size // patch_size", "raise KeyError('forgotten')")
+    expect(verdict).to_contain_text("✗ not right yet")
+    expect(verdict).to_contain_text("Your code printed:so far:")
+    desk.write(exercise, wrong, "raise KeyError('forgotten')")
     desk.run(exercise)
     expect(verdict).to_contain_text("forgotten")
     rows = "rows, columns = grid_size(img_size, patch_size)\n    return rows * columns"
     desk.write(exercise, "raise KeyError('forgotten')", rows)
     desk.run(exercise)
-    expect(verdict).to_contain_text("[right]")
+    expect(verdict).to_contain_text("✓ right")
 
 
 @small_screen
@@ -146,9 +148,46 @@ def test_the_first_lesson_runs_whole_with_nothing_written(desk):
     desk.wait_until_whole()
     for name in ("image_grid", "normalize"):
         verdict = desk.cell(f"{name} = check({name})").locator(".jp-OutputArea")
-        expect(verdict).to_contain_text("[not written yet]")
+        expect(verdict).to_contain_text("✎ not written yet")
     last = desk.cell("photographs = load_dataset()").locator(".jp-OutputArea")
     expect(last).to_contain_text("No CIFAR-10 here")
+    assert desk.errors() == []
+    assert desk.wider_than_their_place(desk.front) == []
+
+
+@small_screen
+def test_a_training_that_is_stopped_says_so_and_no_cell_below_runs(desk):
+    """A quiet one, which shows its estimate and a bar while it runs; the bar stays where it was stopped."""
+    desk.open("notebooks/07_train_cifar10.ipynb")
+    training = desk.cell("by_heart = TrainConfig(")
+    desk.run_all_before(training)
+    desk.write(training, "pick(smoke=2, cpu=30, gpu=30)", "pick(smoke=3000, cpu=3000, gpu=3000)")
+    shown = training.locator(".jp-OutputArea")
+    desk.begin("notebook:run-all-below")
+    expect(shown).to_contain_text("about")
+    expect(shown).to_contain_text("/12000")
+    desk.command("notebook:interrupt-kernel")
+    expect(shown).to_contain_text("STOPPED after step")
+    expect(shown).not_to_contain_text("Traceback")
+    desk.wait_for_kernel()
+    below = desk.page.evaluate(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets
+            .filter(cell => cell.model.type === 'code').map(cell => cell.model.sharedModel.execution_count)"""
+    )
+    assert below[below.index(None) :] == [None] * below.count(None) and below.count(None) > 10
+    assert len(desk.errors()) == 1
+
+
+@small_screen
+def test_the_last_lesson_of_the_first_part_ends_in_a_gallery_of_what_the_model_says(desk):
+    desk.open("notebooks/06_vision_transformer.ipynb")
+    photo = desk.cell("my_photo = Path(")
+    desk.run_all_before(photo)
+    desk.run(photo)
+    for words in ("Twelve test pictures", "The photo with"):
+        picture = desk.front.locator(f"img[alt^='{words}']")
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("image => image.complete && image.naturalWidth > 500")
     assert desk.errors() == []
     assert desk.wider_than_their_place(desk.front) == []
 
@@ -166,7 +205,7 @@ def test_a_right_answer_is_kept_when_kernels_restart_and_becomes_a_part_of_the_m
     return torch.cat([cls_token.expand(len(tokens), -1, -1), tokens], dim=1)""",
     )
     desk.run(exercise)
-    expect(exercise.locator(".jp-OutputArea")).to_contain_text("[right]")
+    expect(exercise.locator(".jp-OutputArea")).to_contain_text("✓ right")
     desk.open_beside("notebooks/06_vision_transformer.ipynb")
     parts = desk.cell("my_parts = use_my_answers()")
     for _ in range(2):

@@ -302,6 +302,12 @@ def kernel_without_ipykernel(machine):
     return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
 
 
+def kernel_that_dies(machine):
+    (machine.root / "ipykernel_launcher.py").write_text("raise SystemExit(1)")
+    machine.patch.setenv("PYTHONPATH", str(machine.root))
+    return doctor.check_jupyter, lambda fix: machine.patch.delenv("PYTHONPATH")
+
+
 BREAKS = [
     (old_python, "3.9.1 (needs 3.10)", "install Python 3.10"),
     (missing_package, "einops is missing", f"{PIP} -r requirements.txt"),
@@ -340,6 +346,7 @@ BREAKS = [
     (cut_record, ".json is damaged", "git checkout -- data/checkpoints data/runs"),
     (jupyter_is_missing, "No module named 'jupyterlab'", f"{PIP} --force-reinstall jupyterlab"),
     (kernel_without_ipykernel, "No module named 'ipykernel'", f"{PIP} --force-reinstall ipykernel"),
+    (kernel_that_dies, "Kernel died before replying", f"{PIP} --force-reinstall ipykernel"),
 ]
 
 

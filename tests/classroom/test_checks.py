@@ -2,24 +2,13 @@
 
 import ast
 import functools
-import importlib
 import inspect
-import sys
 
 import pytest
 import torch
 
 from vit_course import patches
-from vit_course.classroom.checks import (
-    EXERCISES,
-    CheckFailed,
-    check,
-    diagnose,
-    lesson_part,
-    registry,
-    use_my_answers,
-)
-from vit_course.classroom.checks.kept import keep
+from vit_course.classroom.checks import EXERCISES, CheckFailed, check, diagnose, lesson_part, registry
 from vit_course.classroom.checks.source import kept_source
 from vit_course.machinery.paths import LESSONS
 
@@ -62,6 +51,14 @@ def test_wrong_answer_is_rejected_with_its_own_message_and_is_no_mistake_that_is
     assert words in verdict.message and quoted(name, verdict.message) == []
     double = [known for known, _ in EXERCISES[name].mistakes() if verdict.message.startswith(known)]
     assert not double, f"{words!r} is written in checks.py already: {double}"
+
+
+def test_98_of_100_wrong_answers_are_told_a_cause():
+    known = sum(
+        len(EXERCISES[name].mistakes()) for name in EXERCISES
+    )  # each meets its own words, as tested below
+    named = sum(diagnose(answer, name).named for name, _, answer in WRONG)
+    assert (known + named) / (known + len(WRONG)) >= 0.98
 
 
 @pytest.mark.parametrize(("name", "answer"), RIGHT, ids=label)
@@ -194,29 +191,6 @@ def test_smallest_differing_input_is_shown_where_no_mistake_is_known():
     assert "you returned\n  0 2 8 10" in message
 
 
-def test_check_leaves_the_random_state_alone():
-    torch.manual_seed(7)
-    expected = torch.rand(3)
-    torch.manual_seed(7)
-    check(patches.PatchEmbed)
-    assert torch.equal(torch.rand(3), expected)
-
-
-def test_check_leaves_the_settings_of_torch_and_the_screen_alone(capsys):
-    def patchify(images, patch_size):
-        torch.set_grad_enabled(False)
-        torch.set_default_dtype(torch.float64)
-        print("to stdout")
-        print("to stderr", file=sys.stderr)
-        return patches.patchify(images, patch_size)
-
-    with torch.enable_grad():
-        assert diagnose(patchify).kind == "right"
-        assert torch.is_grad_enabled()
-    assert torch.get_default_dtype() == torch.float32
-    assert capsys.readouterr() == ("", "")
-
-
 def test_check_works_where_gradients_are_switched_off():
     with torch.no_grad():
         assert diagnose(patches.PatchEmbed).kind == "right"
@@ -253,42 +227,6 @@ def test_unknown_answer_is_handed_back(capsys):
 
 def test_argument_names_do_not_matter():
     assert diagnose(lambda a, b: patches.patchify(a, b), "patchify").kind == "right"
-
-
-def test_kept_answer_becomes_part_of_the_model(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
-    source = """
-from einops import rearrange as rearranged
-from vit_course import patches as p
-
-factor = 1.0
-
-def helper(x):
-    return rearranged(factor * x, "b (h w) d -> b h w d", h=1)
-
-def count_patches(img_size, patch_size):
-    return p.grid_size(img_size, patch_size)[0] * p.grid_size(img_size, patch_size)[1]
-"""
-    module = tmp_path / "written_in_class.py"
-    module.write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
-    answer = importlib.import_module("written_in_class").count_patches
-    monkeypatch.setattr(patches, "count_patches", patches.count_patches)
-    assert keep("count_patches", answer) == tmp_path / "count_patches.py"
-    module.unlink()
-    assert use_my_answers() == ["count_patches"]
-    assert patches.count_patches.__module__ == "answers.count_patches"
-    assert patches.PatchEmbed(32, 4).num_patches == 64
-    assert "count_patches" in capsys.readouterr().out
-
-
-def test_kept_answer_that_is_not_right_any_more_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
-    (tmp_path / "patchify.py").write_text("def patchify(images, patch_size):\n    return images\n")
-    (tmp_path / "unpatchify.py").write_text("def unpatchify(:\n")
-    before = patches.patchify
-    assert use_my_answers() == []
-    assert patches.patchify is before
 
 
 @pytest.mark.parametrize(

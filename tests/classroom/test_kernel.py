@@ -3,14 +3,11 @@
 import json
 import os
 import re
-import sys
 
 import nbformat
 import pytest
-from jupyter_client.provisioning import local_provisioner
 from nbclient import NotebookClient
 
-from tests.forked_kernels import fork_kernel
 from vit_course.classroom.answer_folder import LOG, MIME, cell_hash, read_mark
 from vit_course.classroom.progress.classes import read_class
 from vit_course.classroom.progress.verdicts import Found
@@ -100,15 +97,6 @@ use_my_answers()
 print(attention.split_heads(torch.zeros(1, 2, 4), 2).shape)"""
 
 LESSONS_06 = ["lesson 06", "lesson 06, read-only"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_kernels():
-    """Start kernels as forks where that works."""
-    with pytest.MonkeyPatch.context() as patch:
-        if sys.platform == "linux":
-            patch.setattr(local_provisioner, "launch_kernel", fork_kernel)
-        yield
 
 
 def run_book(cells, folder, **environment):

@@ -140,7 +140,7 @@ def test_what_the_time_went_into_is_read_off_the_calls(calls, reason, monkeypatc
     assert limit.reason() == reason
 
 
-def test_what_a_wrong_answer_prints_is_told_of_the_call_that_is_shown():
+def test_what_a_wrong_answer_prints_is_told_of_the_call_that_is_shown_and_nowhere_else(capsys):
     def patchify(images, patch_size):
         print(f"never {images.shape[0]}", *range(20), sep="\n")
         return patches.patchify(images, patch_size) + (images.shape[1] == 3)
@@ -153,6 +153,7 @@ def test_what_a_wrong_answer_prints_is_told_of_the_call_that_is_shown():
     assert "on images of shape (1, 3, 4, 4)" in verdict.message
     assert verdict.printed == "\n".join(map(str, range(12, 20)))
     assert diagnose(right, "patchify").printed == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_what_an_answer_prints_is_bounded():

@@ -128,7 +128,7 @@ def test_attentions_are_taken_in_evaluation_mode_and_the_mode_is_left_as_it_was(
     first, again = (model_attentions(model, IMAGES, [0.5] * 3, [0.2] * 3) for _ in range(2))
     assert model.training
     assert [attention.shape for attention in first] == [(2, 3, 7, 7)] * 2
-    assert all(map(torch.equal, first, again))
+    torch.testing.assert_close(first, again)
     assert not first[0].requires_grad
 
 

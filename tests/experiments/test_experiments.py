@@ -50,6 +50,7 @@ from vit_course.experiments.records import (
 )
 from vit_course.experiments.run import main, run_experiment
 from vit_course.experiments.studies import CPU, plan
+from vit_course.machinery.stopping import Stopped
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import TrainConfig, evaluate, train
@@ -718,7 +719,7 @@ def test_a_run_that_goes_on_with_other_code_names_both(tmp_path, monkeypatch):
 @pytest.mark.parametrize("start", [None, ("one", "same", "labels")])
 def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, capsys, start):
     def interrupted(*given, **more):
-        return replace(train(*given, **more), interrupted=True)
+        raise Stopped
 
     monkeypatch.setattr(experiments, "train", interrupted)
     monkeypatch.setattr(experiments, "plan", lambda size: [beyond("transfer", "any", start)])
@@ -879,7 +880,7 @@ def test_all_arms_of_the_search_cost_the_same_processor_time():
 
 
 def trial(step, accuracy, seed=0):
-    return {"step": step, "held_out_accuracy": accuracy, "cpu_seconds": 600.0, "config": {"seed": seed}}
+    return {"step": step, "held_out_accuracy": accuracy, "config": {"seed": seed, "epochs": 4}}
 
 
 def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_stands_first():
@@ -895,6 +896,7 @@ def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_
     error = 2 * ((70 * 30 + 71 * 29) / 5000) ** 0.5
     assert found["linear"].high - found["linear"].points == pytest.approx(error)
     assert found["linear"].row("a line")[:4] == ["a line", 1, "71.0", "+1.0"]
+    assert found["linear"].row("a line")[-1] == "4.0"
 
 
 def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_compared_without_a_base():
@@ -909,7 +911,7 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
     rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
-    steps = 2 * [trials.SGD] + 2 * [trials.ADAMW] + 2 * [trials.QKV_3]
+    steps = 2 * [trials.SGD] + 2 * [trials.ADAMW] + 2 * [(trials.FULL, trials.HALF)]
     costs = dict(zip(rungs, steps, strict=True))
     spent = [one.config.epochs * trials.milliseconds(one.config, costs[name]) for name, one in rungs.items()]
     assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)

@@ -201,6 +201,10 @@ class TinyCourse:
     def read(self, folder: str, slug: str = "01_roots"):
         return nbformat.read(self.root / folder / f"{slug}.ipynb", as_version=4)
 
+    def built(self, folder: str, slug: str = "01_roots"):
+        self.build()
+        return self.read(folder, slug)
+
     def store_outputs(self) -> None:
         """Give the solution outputs, as if it had been run."""
         course = read_course(self.root)
@@ -229,8 +233,7 @@ def outputs_by_source(book) -> dict[str, list]:
 
 
 def test_a_solution_holds_the_full_source_with_its_comments(course):
-    course.build()
-    (source,) = exercise_cells(course.read("solutions"))
+    (source,) = exercise_cells(course.built("solutions"))
     assert source == (
         "import math\nfrom vit_course.maths import check_positive\n\n\n"
         + MATHS[MATHS.index("def root(") : MATHS.index("\n\n\ndef roots(")]
@@ -239,8 +242,7 @@ def test_a_solution_holds_the_full_source_with_its_comments(course):
 
 
 def test_a_students_stub_keeps_signature_and_docstring_and_raises(course):
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert source == (
         "import math\nfrom vit_course.maths import check_positive\n\n\n"
         + MATHS[MATHS.index("def root(") : MATHS.index("    # math has it")]
@@ -254,8 +256,7 @@ def test_a_method_exercise_shows_the_finished_class_with_one_stub(course):
         .replace("maths import root", "shapes import Square")
         .replace("root = check(root)", "Square = check(Square)")
     )
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert '"""Return the length of a side."""\n        raise NotImplementedError' in source
     assert "self.area = area  # in square metres" in source
     assert source.count("NotImplementedError") == 1
@@ -271,8 +272,7 @@ def test_a_class_exercise_makes_a_stub_of_every_method_and_keeps_decorators_and_
         .replace("maths import root", "shapes import Square")
         .replace("root = check(root)", "Square = check(Square)")
     )
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert source.startswith(
         "from functools import lru_cache\nfrom vit_course import maths\nfrom vit_course.maths import root\n"
         "from vit_course.shapes import Shape\n\n\nclass Square(Shape):\n"
@@ -289,8 +289,7 @@ def test_one_cell_can_ask_for_several_names_and_keeps_its_other_imports(course):
         "from vit_course.maths import check_positive, root\nfrom vit_course.maths import roots\n\n"
         "root = check(root)\nroots = check(roots)"
     )
-    course.build()
-    (source,) = exercise_cells(course.read("solutions"))
+    (source,) = exercise_cells(course.built("solutions"))
     imports, first, second, rest = source.split("\n\n\n")
     assert first.startswith("def root(") and second.startswith("def roots(")
     assert rest == "root = check(root)\nroots = check(roots)"
@@ -301,8 +300,7 @@ def test_one_cell_can_ask_for_several_names_and_keeps_its_other_imports(course):
 def test_a_later_exercise_uses_what_the_student_wrote_before(course):
     later = EXERCISE.replace("root", "roots")
     course.lesson(EXERCISE, later)
-    course.build()
-    _, source = exercise_cells(course.read("notebooks"))
+    _, source = exercise_cells(course.built("notebooks"))
     assert source.startswith("from collections.abc import Sequence\nfrom vit_course.maths import LIMIT\n\n\n")
 
 
@@ -327,22 +325,19 @@ def test_a_name_on_the_right_of_an_assignment_is_not_imported_from_the_module(co
     maths = "vit_course/maths.py"
     course.replace(maths, "def root(value: float)", "LIMITS = dict(low=0)\n\n\ndef root(value: float)")
     course.replace(maths, "math.sqrt(value)", "math.sqrt(dict(x=value)['x'])")
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert "import check_positive\n" in source
 
 
 def test_a_parameter_named_like_a_function_of_the_module_is_not_imported(course):
     course.replace("vit_course/maths.py", "def root(value: float)", "def root(value: float, roots: int = 0)")
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert "import check_positive\n" in source
 
 
 def test_an_exercise_is_numbered_and_says_difficulty_minutes_and_hints(course):
     course.lesson(EXERCISE, EXERCISE.replace("root", "roots"))
-    course.build()
-    first, second = [cell.source for cell in course.read("notebooks").cells if "Hint 1" in cell.source]
+    first, second = [cell.source for cell in course.built("notebooks").cells if "Hint 1" in cell.source]
     assert first.startswith("### Exercise 1.1: root\n\n")
     assert "*Difficulty ●●○ · 10 minutes*" in first
     assert second.startswith("### Exercise 1.2: roots\n")
@@ -370,8 +365,7 @@ def test_an_exercise_links_the_cell_of_its_solution_and_the_solved_notebook_all_
 def test_the_task_before_an_exercise_stands_below_its_heading_in_a_box(course):
     text = "# %% [markdown]\n# Before.\n#\n# **Your task.** Write it.\n#\n# - with care"
     course.lesson(text, EXERCISE, "# %% [markdown]\n# **Your task.** Go on.")
-    course.build()
-    before, task, _, after = course.read("notebooks").cells[2:6]
+    before, task, _, after = course.built("notebooks").cells[2:6]
     assert before.source == "Before."
     assert (
         'margin: 12px 0px">\n\n*Difficulty ●●○ · 10 minutes*\n\n'
@@ -379,8 +373,7 @@ def test_the_task_before_an_exercise_stands_below_its_heading_in_a_box(course):
     )
     assert after.source == "**Your task.** Go on."
     course.lesson("# %% [markdown]\n# **Your task.** Write it.", EXERCISE)
-    course.build()
-    assert [cell.source[:12] for cell in course.read("notebooks").cells[2:3]] == ["### Exercise"]
+    assert [cell.source[:12] for cell in course.built("notebooks").cells[2:3]] == ["### Exercise"]
 
 
 # -- quiz, recall, curious, fold, boxes
@@ -395,8 +388,7 @@ QUIZ = """\
 
 def test_a_quiz_is_the_same_in_both_editions_and_numbered(course):
     course.lesson(QUIZ.format("one"), QUIZ.format("other"))
-    course.build()
-    student, solved = (course.read(folder).cells[2:-1] for folder in ("notebooks", "solutions"))
+    student, solved = (course.built(folder).cells[2:-1] for folder in ("notebooks", "solutions"))
     assert student == solved
     assert [cell.source.split("\n")[0] for cell in student] == [
         "**1. Which one is right?**",
@@ -408,8 +400,7 @@ def test_older_questions_are_asked_before_the_first_section_with_the_options_in_
     course.lesson(QUIZ.format("one"), QUIZ.format("other"))
     later = FRONT_MATTER.replace("# goals:", '# recall: ["01.2"]\n# goals:') + "# %% [markdown]\n# ## 1. Now"
     course.write("lessons/02_cubes/lesson.py", later)
-    course.build()
-    asked = course.read("notebooks", "02_cubes").cells[2].source
+    asked = course.built("notebooks", "02_cubes").cells[2].source
     assert asked.startswith("## Before you start\n")
     assert (
         "*From lesson [01 · Roots: what grows into a square](01_roots.ipynb):*\n\n**1. Which other" in asked
@@ -438,8 +429,7 @@ def test_a_question_to_recall_must_exist_and_be_older(course, recall, words):
 
 def test_a_section_for_the_curious_is_marked_at_its_heading(course):
     course.lesson("# %% [markdown] curious\n# ## 7. More?\n#\n# Text.", "# %% [markdown]\n# ## 8. Less")
-    course.build()
-    assert [cell.source for cell in course.read("notebooks").cells[2:4]] == [
+    assert [cell.source for cell in course.built("notebooks").cells[2:4]] == [
         "## 7. More? ☆\n\n*☆ For the curious: nothing later needs it.*\n\nText.",
         "## 8. Less",
     ]
@@ -447,16 +437,14 @@ def test_a_section_for_the_curious_is_marked_at_its_heading(course):
 
 def test_a_folded_cell_hides_its_source_and_a_flag_may_stand_before_or_after_other_options(course):
     course.lesson('# %% fold tags=["a"]\nx = 1', '# %% tags=["a"] fold\nx = 2', "# %%\nx = 3")
-    course.build()
-    folded, too, plain = course.read("notebooks").cells[2:5]
+    folded, too, plain = course.built("notebooks").cells[2:5]
     assert folded.metadata == too.metadata == FOLD | {"tags": ["a"]}
     assert plain.metadata == {}
 
 
 def test_the_line_that_is_left_of_a_folded_cell_fits_beside_the_sidebar_of_a_small_screen(course):
     course.lesson(f"# %% fold\nx = {list(range(40))}", "# %%\nx = 3")
-    course.build()
-    cells = code_cells(course.read("notebooks"))
+    cells = code_cells(course.built("notebooks"))
     assert [cell.source.startswith(FOLDED + "\n") for cell in cells] == [False, True, False]
     lines = [cell.source.splitlines()[0] for cell in cells if "jupyter" in cell.metadata]
     assert len(lines) == 2 and max(map(len, lines)) <= 68  # more make the page of 1024 pixels scroll sideways
@@ -464,8 +452,7 @@ def test_the_line_that_is_left_of_a_folded_cell_fits_beside_the_sidebar_of_a_sma
 
 def test_a_quote_with_the_name_of_a_box_gets_its_colour_and_others_stay_quotes(course):
     course.lesson("# %% [markdown]\n# Text.\n#\n# > **Trap.** Do not\n# > step in.\n#\n# > A quote.")
-    course.build()
-    text = course.read("notebooks").cells[2].source
+    text = course.built("notebooks").cells[2].source
     assert text.startswith('Text.\n\n<blockquote style="border-left: 5px solid rgb(213, 94, 0); ')
     assert text.endswith('">\n\n**Trap.** Do not\nstep in.\n\n</blockquote>\n\n> A quote.')
 
@@ -567,8 +554,7 @@ MENDING = EXERCISE.replace("difficulty=2", 'starter="vit_course.sick:root" diffi
 def test_a_starter_gives_students_its_body_under_the_signature_and_docstring_of_the_exercise(course):
     course.write("vit_course/sick.py", SICK)
     course.lesson(MENDING)
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert source == (
         "import cmath as maths\n\n\n"
         + MATHS[MATHS.index("def root(") : MATHS.index("    # math has it")]
@@ -578,12 +564,10 @@ def test_a_starter_gives_students_its_body_under_the_signature_and_docstring_of_
 
 def test_a_starter_changes_nothing_in_the_solution_and_leaves_no_trace_in_the_metadata(course):
     course.lesson(EXERCISE)
-    course.build()
-    before = course.read("solutions")
+    before = course.built("solutions")
     course.write("vit_course/sick.py", SICK)
     course.lesson(MENDING)
-    course.build()
-    assert course.read("solutions") == before
+    assert course.built("solutions") == before
     assert not any("starter" in cell.metadata for cell in course.read("notebooks").cells)
 
 
@@ -594,8 +578,7 @@ def test_several_exercises_of_a_cell_have_a_starter_each(course):
         'starter="vit_course.sick:root, vit_course.sick:roots" difficulty=1 minutes=1 hint="a" hint2="b"\n'
         "from vit_course.maths import root, roots\n\nroot = check(root)\nroots = check(roots)"
     )
-    course.build()
-    (source,) = exercise_cells(course.read("notebooks"))
+    (source,) = exercise_cells(course.built("notebooks"))
     assert "return maths.sqrt(-value)" in source and "return [value for value in values[:limit]]" in source
     assert "NotImplementedError" not in source and "math.sqrt(value)" not in source
     assert source.index("Return the root of each value") < source.index("return [value for value")
@@ -637,8 +620,7 @@ def test_solution_lines_become_one_request_for_code(course):
         "# %%\ndef double(x):\n    y = x  # SOLUTION\n\n    y += x  # SOLUTION\n    return y  # SOLUTION\n\n\n"
         "four = double(2)  # SOLUTION\nif four:\n    print(four)  # SOLUTION\nfive = 5"
     )
-    course.build()
-    student, solved = (course.read(folder).cells[2].source for folder in ("notebooks", "solutions"))
+    student, solved = (course.built(folder).cells[2].source for folder in ("notebooks", "solutions"))
     assert student == (
         "def double(x):\n    raise NotImplementedError  # your code here\n\n\n"
         "# your code here\nif four:\n    pass  # your code here\nfive = 5"
@@ -653,8 +635,7 @@ def test_a_cell_can_belong_to_one_edition_alone(course):
     course.lesson(
         '# %% tags=["solution-only"]\nx = 1', '# %% tags=["student-only", "nbval-ignore-output"]\nx = 2'
     )
-    course.build()
-    student, solved = course.read("notebooks").cells[2:-1], course.read("solutions").cells[2:-1]
+    student, solved = course.built("notebooks").cells[2:-1], course.read("solutions").cells[2:-1]
     assert [cell.source for cell in student] == ["x = 2"]
     assert [cell.source for cell in solved] == ["x = 1"]
     assert student[0].metadata == {"tags": ["nbval-ignore-output"]} and solved[0].metadata == {}
@@ -665,8 +646,7 @@ def test_a_cell_can_belong_to_one_edition_alone(course):
 
 def test_the_first_cell_has_title_promise_minutes_colab_goals_and_the_way(course):
     course.write("lessons/02_cubes/lesson.py", LESSON.replace("Roots: what grows into a square", "Cubes"))
-    course.build()
-    text = course.read("notebooks").cells[0].source
+    text = course.built("notebooks").cells[0].source
     assert text.startswith("# 01 · Roots: what grows into a square\n\nYou draw roots.\n")
     assert "colab.research.google.com/github/some/course/blob/main/notebooks/01_roots.ipynb" in text
     assert "\n15 minutes · " in text and "- Draw a root." in text
@@ -681,8 +661,7 @@ def test_the_roadmap_names_every_lesson_by_number_and_the_neighbours_by_name(cou
     for number in ("02", "03", "04"):
         part = "II. More" if number == "04" else "I. Numbers"
         course.write(f"lessons/{number}_later/lesson.py", LESSON.replace("I. Numbers", part))
-    course.build()
-    text = course.read("notebooks", "02_later").cells[0].source
+    text = course.built("notebooks", "02_later").cells[0].source
     way = (
         "*I. Numbers:* [01 Roots](01_roots.ipynb) · **02 Roots (you are here)** · [03 Roots](03_later.ipynb)"
     )
@@ -693,8 +672,7 @@ def test_the_first_lesson_opens_with_the_picture_of_the_readme_and_its_text(cour
     marks = "<!-- lessons:begin -->\n<!-- lessons:end -->\n"
     course.write("README.md", f"# A course\n\n![A hero](docs/hero.png)\n\n{marks}")
     course.write("lessons/02_cubes/lesson.py", LESSON)
-    course.build()
-    assert "\n\n![A hero](../docs/hero.png)\n\n" in course.read("notebooks").cells[0].source
+    assert "\n\n![A hero](../docs/hero.png)\n\n" in course.built("notebooks").cells[0].source
     assert "hero" not in course.read("notebooks", "02_cubes").cells[0].source
 
 
@@ -727,8 +705,7 @@ def test_on_colab_the_setup_cell_prints_links_that_lead_somewhere_there(course, 
 
 
 def test_the_setup_cell_is_folded_and_silent_where_the_course_is_installed(course, capsys):
-    course.build()
-    cell = course.read("notebooks").cells[1]
+    cell = course.built("notebooks").cells[1]
     assert cell.metadata.jupyter.source_hidden and cell.metadata.cellView == "form"
     exec(cell.source, {})
     assert capsys.readouterr().out == ""
@@ -818,26 +795,22 @@ def test_files_are_utf8_with_lf_even_where_a_lesson_has_crlf(course):
 
 def test_students_notebooks_have_no_outputs(course):
     course.store_outputs()
-    course.build()
-    cells = [cell for cell in course.read("notebooks").cells if cell.cell_type == "code"]
+    cells = [cell for cell in course.built("notebooks").cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
 
 
 def test_an_edit_leaves_the_ids_of_other_cells_alone(course):
-    course.build()
-    before = course.read("notebooks").cells
+    before = course.built("notebooks").cells
     course.replace("lessons/01_roots/lesson.py", "print(root(4))", "print(root(9))\n\n# %%\nprint('new')")
     course.replace("vit_course/maths.py", "# math has it", "# another way")
-    course.build()
-    after = course.read("notebooks").cells
+    after = course.built("notebooks").cells
     assert [cell.id for cell in after[:-3]] == [cell.id for cell in before[:-2]]
     assert after[-3].id != before[-2].id and after[-1].id == before[-1].id
 
 
 def test_a_cell_has_the_same_id_in_both_editions_and_ids_are_unique(course):
     course.lesson("# %%\nx = 1", "# %%\nx = 1", EXERCISE)
-    course.build()
-    ids = [[cell.id for cell in course.read(folder).cells] for folder in ("notebooks", "solutions")]
+    ids = [[cell.id for cell in course.built(folder).cells] for folder in ("notebooks", "solutions")]
     assert ids[0] == ids[1] and len(set(ids[0])) == len(ids[0])
 
 
@@ -895,8 +868,7 @@ def test_a_changed_cell_loses_its_outputs_and_the_others_keep_theirs(course):
     course.build()
     course.store_outputs()
     course.replace("lessons/01_roots/lesson.py", "print(root(4))", "print(root(9))")
-    course.build()
-    outputs = outputs_by_source(course.read("solutions"))
+    outputs = outputs_by_source(course.built("solutions"))
     assert outputs.pop("print(root(9))") == []
     assert all(outputs.values())
     (message,) = course.check()
@@ -1069,8 +1041,7 @@ def test_a_figure_is_stored_as_a_png_of_the_same_bytes_and_everything_else_as_it
 )
 def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course, code, message):
     course.lesson(f"# %%\n{code}")
-    course.build()
-    before = course.read("solutions")
+    before = course.built("solutions")
     with pytest.raises(NotebookFailed, match=message):
         list(builder.execute(course.root))
     assert course.read("solutions") == before

@@ -106,20 +106,12 @@ def test_the_tests_of_the_notebooks_try_what_holds_always(course):
     course.build()
     course.write("conftest.py", (ROOT / "conftest.py").read_text("utf-8"))
     path = os.pathsep.join([str(ROOT / "tools"), str(ROOT), str(course.root)])
-    options = [
-        "--nbval-lax",
-        "--nbval-current-env",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--import-mode=importlib",
-    ]
-    command = [
-        str(Path(sys.executable).with_name("pytest")),
-        *options,
-    ]  # leaves the small course's package aside
+    options = (
+        "-q -p tests.quick_start -p no:cacheprovider --nbval-lax --nbval-current-env --import-mode=importlib"
+    )
+    command = Path(sys.executable).with_name("pytest")  # leaves the small course's package aside
     done = subprocess.run(
-        [*command, "solutions"],
+        [command, *options.split(), "solutions"],
         cwd=course.root,
         env={**os.environ, "PYTHONPATH": path, "VIT_COURSE_FORK": "0"},
         capture_output=True,
@@ -205,8 +197,7 @@ def test_claims_are_tried_with_several_seeds_and_nothing_is_stored(course, capsy
     course.write("vit_course/train.py", CONFIG)
     chance = "# %%\nfrom vit_course.train import TrainConfig\n\nnumber = max(TrainConfig().seed, dict(seed=0)['seed'])"
     course.lesson(chance, PROSE.format('claim="number >= 0 and number < 2000"'))
-    course.build()
-    before = course.read("solutions")
+    before = course.built("solutions")
     assert builder.main(["--claims", "01", "--seeds", "2"], course.root) == 1
     said = capsys.readouterr().out
     assert "solutions/01_roots.ipynb, seed 1: all 1 claims hold\n" in said

@@ -16,6 +16,7 @@ import pytest
 import build
 import new_lesson
 from course import LessonError, read_course
+from outputs import code_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 LAST = read_course(ROOT).lessons[-1].slug
@@ -68,28 +69,14 @@ def test_a_new_lesson_stands_in_the_roadmap_of_every_notebook_and_in_the_pages_t
     assert f"## {NUMBER} · Title" in (root / "docs" / "teaching_notes.md").read_text(encoding="utf-8")
 
 
-def test_the_checks_of_a_new_lesson_load_and_its_answers_get_their_words(copy, tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(copy[0]), "VIT_COURSE_ANSWERS": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", USE_IT], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert run.stdout.endswith("all is there\n"), run.stderr
-
-
-def test_the_cells_of_a_new_solution_run(copy, tmp_path):
+def test_the_checks_of_a_new_lesson_load_its_answers_get_their_words_and_its_solution_runs(copy, tmp_path):
     book = nbformat.read(copy[0] / "solutions" / f"{NUMBER}_{SLUG}.ipynb", as_version=4)
     script = tmp_path / "solution.py"
-    sources = [cell.source for cell in book.cells if cell.cell_type == "code"]
-    script.write_text("\n\n".join(sources), encoding="utf-8")
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(copy[0]),
-        "VIT_COURSE_ANSWERS": str(tmp_path),
-        "VIT_COURSE_STRICT": "1",
-    }
+    script.write_text("\n\n".join([*(cell.source for cell in code_cells(book)), USE_IT]), encoding="utf-8")
+    answers = {"VIT_COURSE_ANSWERS": str(tmp_path), "VIT_COURSE_STRICT": "1"}
+    env = {**os.environ, "PYTHONPATH": str(copy[0]), **answers}
     run = subprocess.run([sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "4.67" in run.stdout
+    assert "4.67" in run.stdout and run.stdout.endswith("all is there\n"), run.stderr
 
 
 @pytest.mark.parametrize(

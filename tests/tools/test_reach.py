@@ -48,8 +48,7 @@ def copy(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["attention", "vit", "train", "data", "beyond", "machinery", "classroom.plots", "experiments"],
+    "where", ["attention", "vit", "train", "data", "beyond", "machinery", "classroom.plots", "experiments"]
 )
 def test_one_changed_line_makes_a_solution_stale_that_reaches_it_wherever_it_lies(copy, where):
     book = solution(ROOT, "13")

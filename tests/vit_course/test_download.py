@@ -227,8 +227,7 @@ def test_complete_part_of_a_killed_download_needs_no_server(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["portal", "changed", "missing", "nothing", "packed", "bad_length", "endless_page", "longer"],
+    "kind", ["portal", "changed", "missing", "nothing", "packed", "bad_length", "endless_page", "longer"]
 )
 def test_server_with_another_file_does_not_spoil_what_has_arrived(server, tmp_path, kind):
     part_of(tmp_path, CONTENT[:HALF])

@@ -5,13 +5,7 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course.embeddings import (
-    add_position,
-    pool,
-    prepend_cls_token,
-    resample_pos_embed,
-    sincos_2d,
-)
+from vit_course.embeddings import add_position, pool, prepend_cls_token, resample_pos_embed, sincos_2d
 
 
 def test_cls_token_stands_in_front_of_every_sequence_and_is_learned():

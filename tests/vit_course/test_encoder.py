@@ -55,7 +55,7 @@ def test_block_returns_the_weights_that_made_its_result():
     block, x = Block(24, 3).eval(), torch.randn(2, 7, 24)
     result, weights = block(x, return_attention=True)
     torch.testing.assert_close(result, block(x), rtol=0, atol=1e-5)
-    assert torch.equal(weights, block.attn(block.norm1(x), return_attention=True)[1])
+    torch.testing.assert_close(weights, block.attn(block.norm1(x), return_attention=True)[1])
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -14,6 +14,7 @@ from vit_course.machinery.engine import (
     choose_engine,
 )
 from vit_course.machinery.run import Run
+from vit_course.machinery.stopping import Stopped
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer
 
@@ -147,7 +148,8 @@ def test_a_resumed_run_keeps_its_engine_whatever_would_be_chosen_now(monkeypatch
         history.interrupted = len(history.train_loss) == 2
 
     monkeypatch.setattr("vit_course.machinery.run.choose_engine", lambda *_: FAST)
-    train(small_vit(), data, config, tmp_path, on_epoch=halt)
+    with pytest.raises(Stopped):
+        train(small_vit(), data, config, tmp_path, on_epoch=halt)
     assert load_checkpoint(tmp_path / "checkpoint.pt")["history"]["engine"] == vars(FAST)
     monkeypatch.setattr("vit_course.machinery.run.choose_engine", never)
     monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")

@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from vit_course.beyond.masked import (
     MaskedPatches,
+    PixelDecoder,
     class_colours,
     colour_classes,
     corrupt,
@@ -156,6 +157,26 @@ def test_an_encoder_gives_visible_tokens_the_same_in_any_order_because_positions
     visible, _ = keep_visible(vit.patch_embed(normalize(pictures(), *STATS)) + vit.pos_embed[:, 1:], 0.5)
     turned = vit.blocks(visible.flip(1)).flip(1)
     assert torch.allclose(vit.blocks(visible), turned, atol=1e-5)
+
+
+def test_a_decoder_gives_each_patch_the_same_in_whichever_order_the_visible_ones_come():
+    torch.manual_seed(0)
+    decoder = PixelDecoder(dim=6, num_patches=8, outputs=12, width=8)
+    visible, restore = keep_visible(torch.randn(3, 8, 6), 0.5)
+    turned = torch.where(restore < 4, 3 - restore, restore)
+    found = decoder(visible, restore)
+    assert found.shape == (3, 8, 12)
+    assert torch.allclose(found, decoder(visible.flip(1), turned), atol=1e-5)
+
+
+def test_a_decoder_paints_hidden_patches_by_their_positions_alone():
+    torch.manual_seed(0)
+    decoder = PixelDecoder(dim=6, num_patches=8, outputs=12, width=8)
+    visible, restore = keep_visible(torch.randn(1, 8, 6), 0.5)
+    with torch.no_grad():
+        differ = decoder(visible, restore)[restore >= 4].var(dim=0).max()
+        decoder.pos_embed.zero_()
+        assert decoder(visible, restore)[restore >= 4].var(dim=0).max() < 1e-9 < differ
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 1.2, -0.5])

@@ -86,7 +86,7 @@ def test_positions_of_every_layer_equal_adding_them_by_hand(kind, at):
 def test_learned_positions_at_the_stem_are_the_papers():
     ours, plain = placed("learned", "stem"), VisionTransformer(**SMALL, depth=3).eval()
     plain.load_state_dict(ours.state_dict(), strict=True)
-    assert torch.equal(ours(IMAGES), plain(IMAGES))
+    torch.testing.assert_close(ours(IMAGES), plain(IMAGES))
 
 
 def test_relative_attention_adds_its_bias_to_the_scores_and_keeps_the_layers():
@@ -126,9 +126,9 @@ def test_layers_share_one_table_or_have_one_each():
 def test_a_copied_model_has_positions_of_its_own(kind, at):
     model = placed(kind, at)
     before, twin = model(IMAGES), copy.deepcopy(model)
-    assert torch.equal(twin(IMAGES), before)
+    torch.testing.assert_close(twin(IMAGES), before)
     shifted(twin)
-    assert torch.equal(model(IMAGES), before)
+    torch.testing.assert_close(model(IMAGES), before)
     assert not torch.allclose(twin(IMAGES), before, atol=1e-3)
     assert sum(p.numel() for p in twin.parameters()) == sum(p.numel() for p in model.parameters())
 
@@ -153,7 +153,7 @@ def test_saved_weights_make_another_model_the_same(kind, at, tmp_path):
     model, other = placed(kind, at), shifted(placed(kind, at))
     torch.save(model.state_dict(), tmp_path / "weights.pth")
     other.load_state_dict(torch.load(tmp_path / "weights.pth", weights_only=True), strict=True)
-    assert torch.equal(other(IMAGES), model(IMAGES))
+    torch.testing.assert_close(other(IMAGES), model(IMAGES))
 
 
 @pytest.mark.parametrize(("kind", "at"), ALL)

@@ -67,29 +67,6 @@ def test_a_range_says_what_it_is(limits, words):
     assert str(limits) == words
 
 
-FLAGS = [name for config, name, _ in NUMBERS if config is TrainConfig]
-
-
-@pytest.mark.parametrize("dry", [True, False], ids=["dry run", "run"])
-@pytest.mark.parametrize("name", FLAGS)
-def test_the_command_line_refuses_the_same_with_one_line(name, dry, pictures, capsys):
-    value = outside(allowed_values(TrainConfig)[name], random.Random(name))
-    arguments = [
-        f"--{name.replace('_', '-')}={value}",
-        "--train=40",
-        "--test=10",
-        "--model=linear",
-    ]
-    assert main([*arguments, *["--dry-run"] * dry]) == 1
-    errors = capsys.readouterr().err
-    assert errors.startswith(f"error: {name} is ") and errors.count("\n") == 1
-
-
-def test_a_device_that_is_not_here_is_refused_in_one_line(pictures, capsys):
-    assert main(["--device=foo", "--train=40", "--test=10", "--model=linear"]) == 1
-    assert capsys.readouterr().err == "error: device 'foo' is unknown: use auto, cpu, cuda or mps\n"
-
-
 # -- the command line: lines as they are mistyped, and random ones
 
 
@@ -165,22 +142,6 @@ def test_a_mistyped_command_line_is_refused_in_one_line_by_the_run_and_by_the_dr
     words = re.findall(r"[a-z]+(?:-[a-z]+)*|[0-9.]+", line.replace("Nano/", "patch_size "))
     error = error.replace(",", "")
     assert any(word in error or word.replace("-", "_") in error for word in words), error
-
-
-def random_mistake(draw):
-    """Draw a flag with a number that its field may not hold."""
-    name, allowed = draw.choice([item for item in allowed_values(TrainConfig).items() if item[1].range])
-    return f"--{name.replace('_', '-')}={outside(allowed, draw)}"
-
-
-def test_200_random_command_lines_outside_the_ranges_are_refused_by_the_run_and_by_the_dry_run(
-    pictures, capsys
-):
-    draw = random.Random(0)
-    for number in range(200):
-        line = random_mistake(draw)
-        dry = ["--dry-run"] * (number % 2)
-        assert line.split("=")[0].lstrip("-").replace("-", "_") in refusal([line, *dry], capsys)
 
 
 def test_a_folder_that_the_run_refuses_is_refused_by_the_dry_run_and_stays_as_it_is(

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pickle
-import random
 import signal
 import socket
 import subprocess
@@ -20,10 +19,11 @@ import torch
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
 from vit_course.machinery import checkpoint as checkpoint_module
+from vit_course.machinery import console
 from vit_course.machinery import run as run_module
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.run_folder import CHECKPOINT
-from vit_course.machinery.stopping import stop_on_signal
+from vit_course.machinery.stopping import Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model, main
 from vit_course.train import TrainConfig, linear_classifier, train
@@ -34,6 +34,7 @@ CONFIG = TrainConfig(
     epochs=4, batch_size=20, augment=MIXED, ema=0.9, augment_ahead=3, device="cpu", quiet=True
 )
 DATA = shapes10(train=140, test=20)
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 def small_vit():
@@ -50,21 +51,33 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_run_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroken_run(tmp_path):
-    expected, unbroken = trained()
-    moments, kills = random.Random(0), 0
-    while kills < 10:
+def test_a_command_killed_three_times_ends_with_exactly_the_weights_of_the_unbroken_one(tmp_path):
+    broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
+
+    def train_in(folder):
+        resume = ["--resume"] * (folder / CHECKPOINT).exists()
+        return main([*KILLED, "--device=cpu", f"--out={folder}", *resume])
+
+    def die_after(steps, original=run_module.Run.count_step):
+        def count_step(run, *args):
+            if next(steps, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            original(run, *args)
+
+        return count_step
+
+    for steps in (4, 14, 13):  # before the first checkpoint, after it, after the second
         child = os.fork()
         if child == 0:
-            trained(tmp_path, resume=True)
-            os._exit(0)
-        time.sleep(moments.uniform(0.02, 0.5))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        kills += 1
-    weights, history = trained(tmp_path, resume=True)
-    assert torch.equal(weights, expected)
-    assert history.step_loss == unbroken.step_loss
+            run_module.Run.count_step = die_after(iter(range(steps)))
+            os._exit(train_in(broken))
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert load_checkpoint(broken / CHECKPOINT)["step"] == 20
+    assert train_in(broken) == train_in(unbroken) == 0
+    ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
+    torch.testing.assert_close(ends[0]["average"], ends[1]["average"], rtol=0, atol=0)
+    torch.testing.assert_close(ends[0]["model"], ends[1]["model"], rtol=0, atol=0)
+    assert ends[0]["history"]["step_loss"] == ends[1]["history"]["step_loss"]
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -81,11 +94,11 @@ def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module.Run, "count_step", interrupt_at_step_10)
-        _, first = trained(tmp_path)
-    assert first.interrupted
-    assert len(first.step_loss) == 10
+        with pytest.raises(
+            Stopped, match=r"after step 10 of 28: nothing is measured; go on with resume=True"
+        ):
+            trained(tmp_path)
     weights, second = trained(tmp_path, resume=True)
-    assert not second.interrupted
     assert torch.equal(weights, expected)
     assert second.train_loss == unbroken.train_loss
 
@@ -265,17 +278,10 @@ def test_unknown_optimizer_is_refused_with_the_known_ones():
         TrainConfig(optimizer="lion")
 
 
-LAUNCH = [
-    "--data=shapes10",
-    "--train=160",
-    "--test=40",
-    "--epochs=2",
-    "--batch-size=40",
-    "--recipe=mixed",
-    "--model=Nano/8",
-]
-
-
+LAUNCH = (
+    "--data=shapes10 --train=160 --test=40 --epochs=2 --batch-size=40 --recipe=mixed --model=Nano/8".split()
+)
+KILLED = LAUNCH + "--train=80 --batch-size=8 --epochs=4 --ema=0.9 --augment-ahead=3 --drop-path=0.2".split()
 SEVERAL = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 SEVERAL += ["-m", "vit_course", "train"]
 WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}
@@ -351,22 +357,27 @@ def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):
     bars = []
 
     def fail(run, *args):
-        bars.extend(run_module.Console.made)
+        bars.append(run.console.bar)
         raise FloatingPointError("no number")
 
-    class Recorded(run_module.Console):
-        made = []
-
-        def __init__(self, *args, **options):
-            super().__init__(*args, **options)
-            self.made.append(self)
-
-    monkeypatch.setattr(run_module, "Console", Recorded)
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
     monkeypatch.setattr(run_module.Run, "count_step", fail)
     with pytest.raises(FloatingPointError):
         trained(config=TrainConfig(**{**CONFIG.__dict__, "quiet": False}))
-    assert [console.bar.disable for console in bars] == [True]  # closed: its line has been wiped
+    assert [bar.disable for bar in bars] == [True]  # closed: its line has been wiped
     assert capsys.readouterr().err.endswith("\r")
+
+
+@pytest.mark.parametrize("looks", ["0", "1"])
+def test_a_quiet_training_in_a_notebook_shows_one_bar_with_its_estimate_to_who_looks(
+    looks, monkeypatch, capsys
+):
+    monkeypatch.setenv("VIT_COURSE_WIDGETS", looks)
+    monkeypatch.setattr(console, "kernel", object)
+    monkeypatch.setattr(console, "SHORT", 0)
+    trained()
+    shown = capsys.readouterr()
+    assert shown.out == "" and (" s:   0%" in shown.err) == (looks == "1")
 
 
 FOREIGN = {

@@ -199,6 +199,7 @@ def test_another_objective_is_minimised_and_scored(dataset):
     assert history.val_accuracy == [0.25] * 3
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize(
     "flags",
     [
@@ -213,20 +214,10 @@ def test_another_objective_is_minimised_and_scored(dataset):
     ids=" ".join,
 )
 def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path, capsys):
-    common = [
-        "--model",
-        "Nano/8",
-        "--recipe",
-        "smoothing",
-        "--data",
-        "shapes10",
-        "--train",
-        "100",
-        "--test",
-        "50",
-    ]
-    common += ["--epochs", "1", "--batch-size", "50", "--out", str(tmp_path)]
-    assert main([*common, *flags]) == 0
+    common = (
+        "--model=Nano/8 --recipe=smoothing --data=shapes10 --train=100 --test=50 --epochs=1 --batch-size=50"
+    )
+    assert main([*common.split(), f"--out={tmp_path}", *flags]) == 0
     record = json.loads((tmp_path / "record.json").read_text())
     assert 0 <= record["test_accuracy"] <= 1 and record["train_loss"][0] < 2.6
 

@@ -10,14 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.beyond.weights import convert_torchvision
 from vit_course.interpret import equivariance_gap
-from vit_course.vit import (
-    VIT_SIZES,
-    VisionTransformer,
-    create_vit,
-    init_head,
-    vit_flops,
-    vit_num_parameters,
-)
+from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit, init_head, vit_flops, vit_num_parameters
 
 POSITIONS = ["learned", "sincos", "none"]
 SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 2, "num_heads": 3}
@@ -182,7 +175,7 @@ def test_encoding_patch_tokens_is_what_the_model_does_before_it_pools(cls):
     images = torch.randn(2, 3, 16, 16)
     tokens = model.encode(model.patch_embed(images))
     assert tokens.shape == (2, 16 + cls, 24)
-    assert torch.equal(model.head(tokens[:, int(cls) :].mean(dim=1)), model(images))
+    torch.testing.assert_close(model.head(tokens[:, int(cls) :].mean(dim=1)), model(images))
 
 
 def test_non_square_grey_images_work():

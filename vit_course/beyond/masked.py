@@ -1,8 +1,8 @@
 """Masked patch prediction: hide patches and predict what was there, without labels (paper, section 4.6 and B.1.2).
 
-Lesson 13 builds the corruption, the loss, and `keep_visible` of a masked autoencoder, whose encoder reads only what is
-left. `MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; what is fine-tuned
-afterwards is `MaskedPatches.vit`.
+`MaskedPatches` wraps a `VisionTransformer`, and `train` pre-trains it with `masked_objective`; what is fine-tuned
+afterwards is `MaskedPatches.vit`. Lesson 13 builds its loss, and the two parts that make a masked autoencoder (He et
+al., 2022): `keep_visible`, for an encoder that reads only what is left, and `PixelDecoder`, which paints the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from einops import rearrange, reduce
 from torch import Tensor, nn
 
+from vit_course.encoder import Block
 from vit_course.patches import as_pair, grid_size, patchify
 from vit_course.vit import VisionTransformer, init_weights
 
@@ -89,9 +90,65 @@ def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
         raise ValueError(f"share {share:g} of {count} patches is {kept}: 1 to {count} can stay visible")
     order = torch.rand(batch, count, device=tokens.device).argsort(
         dim=1
-    )  # what stands at each place of the row
+    )  # the patch at each place of the row
     first = rearrange(order[:, :kept], "b k -> b k 1").expand(-1, -1, dim)
     return tokens.gather(1, first), order.argsort(dim=1)
+
+
+class PixelDecoder(nn.Module):
+    """The decoder of a masked autoencoder: a small Transformer that predicts every patch from the visible ones.
+
+    It is needed in pre-training alone, and thrown away afterwards.
+
+    Args:
+        dim: width D of the tokens that the encoder gives.
+        num_patches: number N of patches of a picture.
+        outputs: how many numbers are predicted of each patch, P·P·C for its pixels.
+        width: width W of the decoder's own tokens.
+        depth: number of its blocks.
+        num_heads: number of heads of a block.
+
+    Attributes:
+        embed: the linear layer from D to W.
+        mask_token: (1, 1, W), one learned vector that stands for every hidden patch.
+        pos_embed: (1, N, W), the decoder's own positions, patches in reading order.
+        blocks: the blocks, in their order.
+        norm: the final layer norm.
+        predict: the linear layer from W to `outputs`.
+    """
+
+    def __init__(
+        self, dim: int, num_patches: int, outputs: int, width: int = 64, depth: int = 2, num_heads: int = 2
+    ):
+        super().__init__()
+        self.embed = nn.Linear(dim, width)
+        self.mask_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
+        self.pos_embed = nn.Parameter(torch.randn(1, num_patches, width) * 0.02)
+        self.blocks = nn.ModuleList(Block(width, num_heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.predict = nn.Linear(width, outputs)
+
+    def forward(self, visible: Tensor, restore: Tensor) -> Tensor:
+        """Predict every patch.
+
+        `embed` brings the visible tokens to the width W. Behind them, N - K mask tokens fill the row; `restore` puts
+        all N back into reading order, as `keep_visible` says. Then positions are added, to every token, and blocks,
+        norm and `predict` follow.
+
+        Args:
+            visible: (B, K, D) results of the encoder for the visible patches, without CLS token.
+            restore: (B, N) int64, the place of each patch in the row.
+
+        Returns:
+            (B, N, outputs), patches in reading order.
+        """
+        row = self.embed(visible)  # (B, K, W)
+        hidden = restore.shape[1] - row.shape[1]
+        row = torch.cat([row, self.mask_token.expand(len(row), hidden, -1)], dim=1)  # (B, N, W)
+        tokens = row.gather(1, restore[..., None].expand_as(row)) + self.pos_embed
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.predict(self.norm(tokens))
 
 
 def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:

@@ -1,7 +1,7 @@
 """Take a trained ViT to another task: a new head, another resolution, frozen parts, slower layers (paper, 3.2).
 
 Works on models of `vit` and on data sets of `data`; the rates by layer are those of `optim`. Lesson 12 builds the first
-three functions.
+two functions.
 """
 
 import math
@@ -71,15 +71,20 @@ def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
     Raises:
         ValueError: if the model has no parameter in one of the named parts; then nothing is changed.
     """
-    named = dict(model.named_parameters())
-    for part in trainable:
-        if not any(f"{name}.".startswith(f"{part}.") for name in named):
-            parts = ", ".join(dict.fromkeys(name.split(".")[0] for name in named))
-            raise ValueError(f"no parameter belongs to {part!r}; the parts of this model: {parts}")
-    for name, parameter in named.items():
+    refuse_unknown_parts(model, trainable)  # given
+    for name, parameter in model.named_parameters():
         if not any(f"{name}.".startswith(f"{part}.") for part in trainable):
             parameter.requires_grad = False
     return model
+
+
+def refuse_unknown_parts(model: nn.Module, parts: Sequence[str]) -> None:
+    """Raise a ValueError if the model has no parameter in one of these parts; the message names those that it has."""
+    names = [name for name, _ in model.named_parameters()]
+    for part in parts:
+        if not any(f"{name}.".startswith(f"{part}.") for name in names):
+            there = ", ".join(dict.fromkeys(name.split(".")[0] for name in names))
+            raise ValueError(f"no parameter belongs to {part!r}; the parts of this model: {there}")
 
 
 def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int]) -> VisionTransformer:
@@ -105,8 +110,8 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
         ValueError: if the patches do not fill the new size, or if positions are "2d" or "relative", which have
             no table to interpolate; then nothing is changed.
     """
-    old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)  # given
-    if any(isinstance(module, LearnedPosition2d | RelativePosition) for module in model.modules()):  # given
+    old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
+    if any(isinstance(module, LearnedPosition2d | RelativePosition) for module in model.modules()):
         raise ValueError(
             "only one table of positions can be resized: use pos_embed 'learned', 'sincos' or 'none'"
         )

@@ -82,8 +82,7 @@ def read_requirements(text: str) -> dict[str, str]:
 
 
 def check_packages(
-    installed: Callable[[str], str] | None = None,
-    load: Callable[[str], ModuleType] = importlib.import_module,
+    installed: Callable[[str], str] | None = None, load: Callable[[str], ModuleType] = importlib.import_module
 ) -> Finding:
     """Every package of requirements.txt is installed, new enough, and can be imported where lessons do."""
     installed = installed or metadata.version
@@ -293,14 +292,20 @@ def check_files() -> Finding:
 
 
 def check_jupyter(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
-    """JupyterLab and its Python kernel are there; if this is a kernel, they are."""
-    if not in_notebook():
-        for name in ("jupyterlab", "ipykernel"):
-            try:
-                load(name)
-            except ImportError as error:
-                fix = command("pip", "install", "--force-reinstall", name)
-                return Finding("Jupyter", "fail", first_line(error), fix)
+    """JupyterLab is there, and a Python kernel starts and answers; if this is a kernel, all that is so."""
+    name = "jupyterlab"
+    try:
+        if not in_notebook():
+            load(name)
+            name = "ipykernel"
+            load(name)
+            manager, client = load("jupyter_client.manager").start_new_kernel(startup_timeout=60)
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+    except (ImportError, RuntimeError) as error:  # a kernel that dies says why on this screen itself
+        return Finding(
+            "Jupyter", "fail", first_line(error), command("pip", "install", "--force-reinstall", name)
+        )
     return Finding("Jupyter", "ok", "there is a Python kernel")
 
 
@@ -337,7 +342,7 @@ def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
 
 
 def report(findings: list[Finding]) -> None:
-    """Print findings as a table, each fix below its problem, in plain ASCII for consoles of every kind."""
+    """Print findings as a table, each fix below its problem; what the console cannot show is a question mark."""
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -349,7 +354,8 @@ def report(findings: list[Finding]) -> None:
     verdict = "The course can run here."
     if broken:
         verdict = f"{broken} of {len(findings)} checks failed. The commands are for the folder of the course."
-    print("\n".join([*lines, "", verdict]).encode("ascii", "replace").decode("ascii"))
+    encoding = sys.stdout.encoding or "ascii"
+    print("\n".join([*lines, "", verdict]).encode(encoding, "replace").decode(encoding))
 
 
 def main(arguments: list[str]) -> int:

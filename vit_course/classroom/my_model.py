@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from einops import rearrange
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from vit_course.attention import MultiHeadAttention
 from vit_course.augment import random_crop_flip
@@ -26,9 +25,11 @@ from vit_course.classroom.numbers import minutes, percent
 from vit_course.data import Dataset, normalize
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.config import TrainConfig
+from vit_course.machinery.console import progress_bar
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import answer_folders
 from vit_course.machinery.run_folder import model_settings
+from vit_course.machinery.stopping import Stopped
 from vit_course.optim import SCHEDULES, make_optimizers, set_rates
 from vit_course.recipes import RECIPES
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
@@ -118,7 +119,7 @@ class RecipeOptimizer:
         self.parameters, self.config = list(model.parameters()), config
         self.done, self.total = 0, round(config.epochs * steps_per_epoch)
         self.warmup = round(config.warmup_epochs * steps_per_epoch)
-        self.bar = tqdm(total=self.total, unit="step", leave=False, disable=not in_notebook())
+        self.bar = progress_bar(total=self.total, unit="step")
 
     def zero_grad(self) -> None:
         """Forget the gradients of the step before."""
@@ -220,8 +221,7 @@ def train_by_recipe(
             write(state, UNFINISHED)
             keep_model(model, dataset, score, (epoch + 1) * len(images))
     except KeyboardInterrupt:
-        print(f"STOPPED after {len(log)} of {epochs} epochs. The same call goes on from there.")
-        raise
+        raise Stopped(f"after {len(log)} of {epochs} epochs. The same call goes on from there.") from None
     finally:
         optimizer.bar.close()
     return log

@@ -1,19 +1,13 @@
-"""Is this a notebook, and does somebody look? Verdicts, figures, sliders and source are shown in another way there."""
+"""Is this a notebook, and what was run in it? Verdicts, figures, sliders and source are shown in another way there."""
 
 import ast
 import contextlib
 import inspect
-import os
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
-
-def kernel() -> Any:
-    """Return the IPython kernel that runs this, or None."""
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    return getattr(shell, "kernel", None)
+from vit_course.machinery.kernel import kernel
 
 
 def in_notebook() -> bool:
@@ -37,15 +31,6 @@ def cell_that_runs() -> str:
     """Return the text of the cell that runs now, as it stands in the notebook; "" outside IPython."""
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     return shell.history_manager.input_hist_raw[-1] if shell else ""
-
-
-def somebody_looks() -> bool:
-    """Tell whether controls are of use: a program that runs a notebook, such as nbclient, can answer no question.
-
-    VIT_COURSE_WIDGETS=0 or 1 decides it.
-    """
-    wanted = os.environ.get("VIT_COURSE_WIDGETS")
-    return wanted != "0" and (wanted == "1" or getattr(kernel(), "_allow_stdin", True))
 
 
 def show_source(*functions: Callable) -> None:

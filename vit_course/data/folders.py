@@ -17,10 +17,10 @@ from PIL import Image, ImageOps
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
 from vit_course.data.locate import PICTURES, folders_in, is_jpeg_copy
+from vit_course.machinery.console import progress_bar
 
 GREY = ("1", "L", "LA")  # Pillow's modes without colour
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")  # more than 8 bits: Pillow would clip them to white
@@ -116,7 +116,7 @@ def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> Tensor:
 
     starts = range(0, len(paths), DECODED_AT_ONCE)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = tqdm(pool.map(decode, starts), "Decoding pictures", len(starts), delay=2, leave=False)
+        done = progress_bar(pool.map(decode, starts), "Decoding pictures", len(starts), delay=2)
         all_grey = all(list(done))
     return torch.from_numpy(images[:, :1].copy() if all_grey else images)
 

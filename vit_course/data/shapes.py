@@ -4,7 +4,6 @@ The same seed gives the same bytes everywhere: floats meet only + - * /, sqrt, a
 arithmetic rounds alike on every machine (sin, cos, exp and normal noise differ in their last digit).
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
@@ -12,9 +11,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
+from vit_course.machinery.console import progress_bar
 
 CHUNK = 500  # pictures drawn at once, so that all their numbers fit into a CPU's cache
 PATIENCE = 2  # seconds after which a bar shows how far a drawing is
@@ -160,11 +159,8 @@ def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tu
     images = np.empty(
         (n, 3, height, width), np.uint8
     )  # filled in place: joining chunks would take twice the memory
-    unseen = os.environ.get("VIT_COURSE_WIDGETS") == "0"  # a slow machine would show what no other shows
     with _one_thread():
-        for start in tqdm(
-            range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE, leave=False, disable=unseen
-        ):
+        for start in progress_bar(range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE):
             part = slice(start, start + CHUNK)
             images[part] = _draw(labels[part], height, width, generator).numpy()
     return torch.from_numpy(images), labels

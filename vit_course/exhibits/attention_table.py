@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from vit_course.attention import scaled_dot_product_attention
-from vit_course.classroom.notebook import in_notebook, somebody_looks
+from vit_course.classroom.notebook import in_notebook
+from vit_course.machinery.kernel import somebody_looks
 
 if TYPE_CHECKING:
     from ipywidgets import VBox

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from vit_course.classroom import plots
-from vit_course.classroom.notebook import in_notebook, somebody_looks
+from vit_course.classroom.notebook import in_notebook
 from vit_course.data import normalize
 from vit_course.interpret import attention_rollout
+from vit_course.machinery.kernel import somebody_looks
 
 if TYPE_CHECKING:
     from ipywidgets import Button, Dropdown, GridBox, Image

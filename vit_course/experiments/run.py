@@ -39,7 +39,7 @@ from vit_course.experiments.studies import plan
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import DATA
 from vit_course.recipes import build_model, run_record
-from vit_course.train import History, TrainConfig, evaluate, train
+from vit_course.train import TrainConfig, evaluate, train
 
 KEPT = DATA / "pretrained"
 """Weights of pre-trainings, made once for each size and seed; they are no part of the course."""
@@ -68,7 +68,6 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
         resume=True,
         on_epoch=lambda history: keep_snapshot(experiment, model, folder, len(history.train_loss)),
     )
-    stop_if_interrupted(history)
     record = run_record(experiment.label, experiment.model, model, used, history)
     record |= {"size": experiment.size, "group": experiment.group, "step": experiment.name}
     record |= {"fraction": experiment.fraction, "options": experiment.options, "code": code, **about}
@@ -133,12 +132,6 @@ def versions_used(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return ", ".join(lines)
-
-
-def stop_if_interrupted(history: History) -> None:
-    """Turn the quiet end of a run that Ctrl-C stopped into the exception that ends the command."""
-    if history.interrupted:
-        raise KeyboardInterrupt
 
 
 def load_pretrained(model: nn.Module, experiment: Experiment, dataset: Dataset, own: Dataset) -> dict:
@@ -207,7 +200,6 @@ def pretrain(experiment: Experiment, dataset: Dataset) -> tuple[dict[str, torch.
         objective = masked_objective
     folder = queue_folder(f"pretrained/{pretraining_stem(experiment)}")
     history = train(learner, dataset, config, folder, resume=True, objective=objective)
-    stop_if_interrupted(history)
     about = {"name": start.name, "task": start.task, "data": history.provenance, "epochs": config.epochs}
     about |= {"pictures": len(dataset.train_images), "seconds": round(history.seconds, 1)}
     about |= {"test_accuracy": history.test_accuracy, "test_loss": history.test_loss}

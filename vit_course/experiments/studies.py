@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
-from vit_course.experiments.trials import ADAMW, QKV_3, SGD, milliseconds, trials
+from vit_course.experiments.trials import ADAMW, FULL, HALF, SGD, milliseconds, trials
 from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
@@ -189,17 +189,18 @@ def ladder(scale: Scale) -> Iterator[Experiment]:
     if scale.size != "cpu":
         return
     (model, options), last = MODELS["minutes"], RECIPES["minutes"]
+    muon = FULL, HALF
     sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
     for rung, recipe, changed, steps in (
         ("plain", "plain", sgd, SGD),
         ("crop-flip", "crop-flip", sgd, SGD),
         ("adamw", "adamw", sgd | adamw, ADAMW),
         ("smoothing", "smoothing", sgd | adamw, ADAMW),
-        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, QKV_3),
-        ("minutes", "minutes", {}, QKV_3),
+        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, muon),
+        ("minutes", "minutes", {}, muon),
     ):
         config = replace(RECIPES[recipe], **changed, quiet=True)
-        epochs = last.epochs * milliseconds(last, QKV_3) / milliseconds(config, steps)
+        epochs = last.epochs * milliseconds(last, muon) / milliseconds(config, steps)
         config = replace(config, epochs=round(epochs, 3))
         yield from scale.seeded(3, "ladder", rung, model, config, options=options)
 

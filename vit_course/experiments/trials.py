@@ -35,6 +35,8 @@ QUARTER, THREE_EIGHTHS = 165.0, 241.0
 ADAMW, QKV_3 = (497.0, 218.0), (548.0, 276.0)
 SGD = 484.0, 212.0
 """A step of SGD, timed in turn with one of AdamW; with half of the tokens it is taken to save the same share."""
+CHOSEN_FROM = ("base", "linear", "together")
+"""Arms with three seeds: the base, the best of the first ones, and several of them at once."""
 
 
 def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, float]]]:
@@ -93,14 +95,14 @@ def equal_epochs(config: TrainConfig, steps: tuple[float, float]) -> float:
 
 
 def trials(scale) -> Iterator[Experiment]:
-    """Lesson 16: the arms, one seed each."""
+    """Lesson 16: the arms, one seed each; three for those that the choice of a recipe is between."""
     if scale.size != "cpu":
         return
     for name, changed, options, steps in arms():
         config = replace(BASE, **changed)
         config = replace(config, epochs=equal_epochs(config, steps))
-        shape = {**SHAPE, **options}
-        yield Experiment("trials", name, scale.size, MODEL, config, options=shape, held_out=HELD_OUT)
+        more = {"options": {**SHAPE, **options}, "held_out": HELD_OUT}
+        yield from scale.seeded(3 if name in CHOSEN_FROM else 1, "trials", name, MODEL, config, **more)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Gain:
     Attributes:
         arm: its name.
         scores: accuracies on held-out pictures in percent, one for each seed.
-        core_minutes: mean processor time of its runs.
+        epochs: how many the cost of the base pays for.
         points: mean of the arm minus mean of the base.
         low: the least that it may be, `high` the most: by the course's rule where both have several seeds; with one
             seed two standard errors of what so many held-out pictures say, which leaves the luck of seeds out.
@@ -118,7 +120,7 @@ class Gain:
 
     arm: str
     scores: tuple[float, ...]
-    core_minutes: float
+    epochs: float
     points: float
     low: float
     high: float
@@ -129,11 +131,11 @@ class Gain:
         return "undecided" if undecided(self.low, self.high) else "better" if self.points > 0 else "worse"
 
     def row(self, name: str) -> list:
-        """Return a row of a table: name, seeds, accuracy, gain, its ends, verdict, core-minutes."""
+        """Return a row of a table: name, seeds, accuracy, gain, its ends, verdict, epochs."""
         score, gain = f"{fmean(self.scores):.1f}", signed(self.points)
         return [
             name, len(self.scores), score, gain, from_to(self.low, self.high), self.verdict,
-            round(self.core_minutes, 1),
+            f"{self.epochs:.1f}",
         ]  # fmt: skip
 
 
@@ -144,7 +146,7 @@ COLUMNS = [
     "gain in points",
     "from ... to",
     "so it is",
-    "core-minutes",
+    "epochs at equal cost",
 ]
 
 
@@ -162,6 +164,5 @@ def gains(records: Sequence[Mapping[str, Any]], base: str = "base") -> dict[str,
                 sum(fmean(scores[one]) * (100 - fmean(scores[one])) / HELD_OUT for one in (arm, base)) ** 0.5
             )
             low, high = points - 2 * error, points + 2 * error
-        cost = fmean(run["cpu_seconds"] for run in found) / 60
-        made.append(Gain(arm, tuple(scores[arm]), cost, points, low, high))
+        made.append(Gain(arm, tuple(scores[arm]), found[0]["config"]["epochs"], points, low, high))
     return {one.arm: one for one in sorted(made, key=lambda one: -one.points) if one.arm != base}

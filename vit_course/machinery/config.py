@@ -45,7 +45,7 @@ class TrainConfig:
             (`machinery.engine`).
         compile: compile the model with torch.compile; worth its minute on a GPU, in long runs.
         augment_ahead: batches that are augmented in one go, which keeps a GPU busy.
-        quiet: no progress bar and no printed lines.
+        quiet: no printed lines, and a progress bar only where somebody looks at a notebook.
 
     Raises:
         ValueError: if a value lies outside its range; the message names the field and the range.

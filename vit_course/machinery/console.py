@@ -7,10 +7,19 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from vit_course.machinery.kernel import kernel, somebody_looks
 from vit_course.machinery.profiles import get_profile
+from vit_course.machinery.stopping import Stopped
 
 WIDTH = 90
 """Longer lines break inside words on a notebook's page."""
+SHORT = 3 / 60
+"""Minutes that need no bar, where a run is to show nothing else."""
+
+
+def progress_bar(*given: Any, **options: Any) -> tqdm:
+    """Return a bar of tqdm that goes when it is full, and is not there for nobody."""
+    return tqdm(*given, **{"leave": False, "disable": not somebody_looks()} | options)
 
 
 def earlier_lines(log: Path, epochs: int) -> list[str]:
@@ -43,27 +52,33 @@ class Console:
     """Shows one run, and writes a JSON line an epoch to `log.jsonl`.
 
     Args:
-        step: steps that are done already.
         total_steps: steps of the whole run.
         folder: where the log is written; None writes none.
         epochs: epochs that are done already; later lines of an older log, of epochs that will run again, go.
-        quiet: show nothing.
+        quiet: print nothing; in a notebook somebody who waits still sees a bar.
     """
 
-    def __init__(self, step: int, total_steps: int, folder: Path | None, epochs: int, quiet: bool):
+    def __init__(self, total_steps: int, folder: Path | None, epochs: int, quiet: bool):
         self.folder, self.quiet, self.total_steps = folder, quiet, total_steps
         self.log = folder and folder / "log.jsonl"
         if self.log and self.log.exists():
             self.log.write_text("".join(earlier_lines(self.log, epochs)), encoding="utf-8")
-        self.bar = tqdm(total=total_steps, initial=step, disable=quiet, unit="step", leave=False)
+        self.bar = tqdm(disable=True)
 
-    def announce(self, parameters: int, pictures: int, epochs: float, device: str, minutes: float) -> None:
-        """Print what is about to run."""
-        time = f"{minutes:.1f} minutes" if minutes >= 1 else f"{max(1, round(60 * minutes))} s"
-        print(
-            f"Profile {get_profile().name}: {parameters:,} parameters, {pictures:,} pictures x {epochs:g} epochs on "
-            f"{device}, about {time}"
-        )
+    @property
+    def is_watched(self) -> bool:
+        """Whether this run shows anything before its end."""
+        return not self.quiet or bool(kernel() and somebody_looks())
+
+    def announce(self, what: str, minutes: float, step: int) -> None:
+        """Say what is about to run and how long that will take, and begin the bar below it, at a step."""
+        time = f"about {minutes:.1f} minutes" if minutes >= 1 else f"about {max(1, round(60 * minutes))} s"
+        options = {"total": self.total_steps, "initial": step, "unit": "step"}
+        if not self.quiet:
+            print(f"Profile {get_profile().name}: {what}, {time}")
+            self.bar = progress_bar(**options)
+        elif minutes > SHORT:
+            self.bar = progress_bar(desc=time, **options)
 
     def advance(self) -> None:
         """Move the bar by a step."""
@@ -82,12 +97,15 @@ class Console:
         self.bar.close()
 
     def conclude(self, history: Any, step: int, test_pictures: int) -> None:
-        """Say in a sentence how the run ended."""
-        if self.quiet:
-            return
+        """Say in a sentence how the run ended.
+
+        Raises:
+            Stopped: if it did not come to its end.
+        """
         if history.interrupted:
-            where = f"; go on with resume=True, folder={str(self.folder)!r}" if self.folder else ""
-            print(f"Stopped after step {step} of {self.total_steps}{where}.")
+            again = f"go on with resume=True, folder={str(self.folder)!r}" if self.folder else "run it again"
+            raise Stopped(f"after step {step} of {self.total_steps}: nothing is measured; {again}.")
+        if self.quiet:
             return
         print(
             f"{len(history.train_loss)} epochs in {history.seconds:.0f} s: training loss {history.train_loss[-1]:.3f}, "

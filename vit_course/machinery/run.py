@@ -140,8 +140,8 @@ class Run:
                 self.restore(state)
         quiet = self.config.quiet or not self.first_process
         folder = self.folder if self.first_process else None
-        self.console = Console(self.step, self.total_steps, folder, len(self.history.train_loss), quiet)
-        if not quiet and self.step < self.total_steps:
+        self.console = Console(self.total_steps, folder, len(self.history.train_loss), quiet)
+        if self.console.is_watched and self.step < self.total_steps:
             self.announce()
         self.forward = processes.wrap_ddp(
             torch.compile(self.model) if self.config.compile else self.model, self.device
@@ -176,8 +176,8 @@ class Run:
         else:
             seconds = 1.1 * (self.pass_seconds.get(self.engine) or self.time_a_pass(self.engine))
         size = sum(parameter.numel() for parameter in self.model.parameters())
-        minutes = seconds * (self.total_steps - self.step) / 60
-        self.console.announce(size, len(self.images), self.config.epochs, str(self.device), minutes)
+        what = f"{size:,} parameters, {len(self.images):,} pictures x {self.config.epochs:g} epochs on {self.device}"
+        self.console.announce(what, seconds * (self.total_steps - self.step) / 60, self.step)
 
     # -- its steps
 

@@ -10,6 +10,14 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 """Ctrl-C, the polite kill of a scheduler, a closed terminal; Windows has no SIGHUP."""
 
 
+class Stopped(KeyboardInterrupt):
+    """A training that somebody stopped: an error, so that no cell below takes what there is for a result."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows of it: what happened, and no lines of code."""
+        return [f"\x1b[1;31mSTOPPED\x1b[0m {self}"]
+
+
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Turn the first signal into a question that the loop asks between two steps; the second one acts at once.

@@ -270,10 +270,10 @@ def way_back(function: Callable, inputs: tuple, reference: Callable) -> dict[str
     }
 
 
-def demand_error(answer: Callable, case: tuple, why: str, kind: type[Exception] = Exception) -> None:
-    """Demand that an answer refuses a case, with an error of this kind; `why` says what is wrong with the case."""
+def demand_error(answer: Callable, case: tuple, why: str) -> None:
+    """Demand that an answer refuses a case with a ValueError; `why` says what is wrong with the case."""
     result = outcome(lambda function, *arguments: function(*arguments), answer, case)
-    if isinstance(result, kind):
+    if isinstance(result, ValueError):
         return
     failed = isinstance(result, Exception)
     returned = (

@@ -21,10 +21,7 @@ from vit_course.classroom.checks.words import error_text, students_line
 LONGEST = 4000
 """A message has at most about so many characters."""
 FINISHED = "right, for it is the course's finished version or calls it: your own one takes its place when you write it"
-TOO_SLOW = {
-    "computes": "a loop that never ends",
-    "waits": "`sleep`, `input` or another call that waits",
-}
+TOO_SLOW = {"computes": "a loop that never ends", "waits": "`sleep`, `input` or another call that waits"}
 NOT_FINISHED = (
     "not finished: the check was not over after {:g} seconds, because the computer was busy with something else. That "
     "says nothing about your answer: run the cell again"

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
-from vit_course.classroom.checks.words import difference, explain_error
+from vit_course.classroom.checks.outcome import Mistake, build, outcome
+from vit_course.classroom.checks.words import explain_error
 
 
 def counting(*shape: int) -> Tensor:
@@ -26,21 +26,6 @@ def check_keyword(answer: type, options: dict, x: Tensor) -> None:
         )
 
 
-def check_float64(answer: type, reference: type, options: dict, x: Tensor) -> None:
-    """With all weights and inputs in float64 the result should be that of the finished module, in float64."""
-    finished = spread_weights(reference(**options)).double().eval()
-    module = build(answer, **options).double().eval()
-    module.load_state_dict(finished.state_dict())
-    result, want = (outcome(lambda f, case: first_of(f(case)), f, (x.double(),)) for f in (module, finished))
-    if isinstance(want, Exception):  # a kept answer of another exercise may be part of the finished module
-        return
-    if wrong := difference(result, want):
-        raise Mistake(
-            f"right in float32, but with weights and inputs in float64: {wrong}. Leave out `.float()`, and give new "
-            "tensors the dtype of x"
-        )
-
-
 def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
     """Name the axis with most pairs of slices that never disagree, dropped here, kept there; "" if there are none."""
     shares = {}
@@ -52,10 +37,7 @@ def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
     return max(shares, key=shares.get) if max(shares.values()) > 1e-9 else ""
 
 
-def unchanged(
-    *names: str,
-    why: str = "whoever called it still needs the old one. Work on a copy, for example sorted(...)",
-) -> Callable:
+def unchanged(*names: str) -> Callable:
     """Return a way to run an answer on copies of its arguments which demands that lists and dicts stay as they are."""
 
     def run(function: Callable, *given: Any) -> Any:
@@ -63,7 +45,10 @@ def unchanged(
         result = function(*copies)
         for name, before, after in zip(names, given, copies, strict=False):
             if repr(before) != repr(after):  # the order of a dict counts too
-                raise Mistake(f"your code changes `{name}` itself: {why}")
+                raise Mistake(
+                    f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, "
+                    "for example sorted(...)"
+                )
         return result
 
     return run

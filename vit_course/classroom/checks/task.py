@@ -87,16 +87,15 @@ def results(cases: Callable[[], Sequence[tuple]], known: Known, **options: Any) 
     return made
 
 
-def refuses(case: tuple, why: str, *known: Any, kind: type[Exception] = ValueError) -> Demand:
-    """Demand that a function refuses a case with the error that its docstring promises.
+def refuses(case: tuple, why: str, *known: Any) -> Demand:
+    """Demand that a function refuses a case with the ValueError that its docstring promises.
 
     Args:
         case: arguments that do not fit.
         why: says what is wrong with them; the beginning of the message.
         known: answers that do not refuse them.
-        kind: class of the error.
     """
-    return Demand(lambda answer, reference: demand_error(answer, case, why, kind), {why: list(known)})
+    return Demand(lambda answer, reference: demand_error(answer, case, why), {why: list(known)})
 
 
 def demand(known: Known) -> Callable[[Callable[[Any], None]], Demand]:

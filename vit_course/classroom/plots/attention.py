@@ -36,7 +36,9 @@ def attention_maps(
         title: the finding.
         query: (row, column) of the patch that looks; it gets a frame in every picture.
     """
-    figure, axes = subplots(1, len(maps) + 1, figsize=(min(2.3 * (len(maps) + 1), 10), 2.9), squeeze=False)
+    columns = len(maps) + 1
+    size = min(2.6 * columns, 9.4)
+    figure, axes = subplots(1, columns, figsize=(size + 0.9, size / columns + 0.7), squeeze=False)
     picture = to_picture(image)
     grey = picture if picture.ndim == 2 else picture.mean(axis=-1)
     height, width = grey.shape
@@ -53,7 +55,8 @@ def attention_maps(
         if query is not None and maps:
             frame_patch(axis, query, (height / maps[0].shape[0], width / maps[0].shape[1]))
     if maps:
-        figure.colorbar(layer, ax=axes[0].tolist(), fraction=0.03, pad=0.01, label="weight / largest weight")
+        bar = axes[0, -1].inset_axes((1.04, 0, 0.06, 1))  # as high as the map beside it
+        figure.colorbar(layer, cax=bar, label="weight / largest weight")
     figure.suptitle(title)
     return figure
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from vit_course.classroom.notebook import in_notebook, somebody_looks
+from vit_course.classroom.notebook import in_notebook
 from vit_course.classroom.plots.style import PALETTE, course_style, enlarge_type, subplots
+from vit_course.machinery.kernel import somebody_looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -177,6 +177,7 @@ def other_function(given: list[Result]) -> str:
         ("each number is the sigmoid of what it should be", torch.sigmoid),
         ("each number is `tanh` of what it should be", torch.tanh),
         ("numbers below 0 have become 0", torch.relu),
+        ("all numbers are divided by the largest one", lambda x: x / x.amax()),
         ("the numbers are cut off to 0...1", lambda x: x.clamp(0, 1)),
         ("the numbers are rounded to whole ones", torch.round),
         ("what stands behind the point is cut off", torch.trunc),

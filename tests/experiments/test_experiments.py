@@ -911,7 +911,7 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
     rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
-    steps = 2 * [trials.SGD] + 2 * [trials.ADAMW] + 2 * [(trials.FULL, trials.HALF)]
+    steps = 2 * [(trials.SGD, trials.SGD)] + 2 * [trials.ADAMW] + 2 * [(trials.FULL, trials.HALF)]
     costs = dict(zip(rungs, steps, strict=True))
     spent = [one.config.epochs * trials.milliseconds(one.config, costs[name]) for name, one in rungs.items()]
     assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)

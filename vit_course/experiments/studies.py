@@ -192,8 +192,8 @@ def ladder(scale: Scale) -> Iterator[Experiment]:
     muon = FULL, HALF
     sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
     for rung, recipe, changed, steps in (
-        ("plain", "plain", sgd, SGD),
-        ("crop-flip", "crop-flip", sgd, SGD),
+        ("plain", "plain", sgd, (SGD, SGD)),
+        ("crop-flip", "crop-flip", sgd, (SGD, SGD)),
         ("adamw", "adamw", sgd | adamw, ADAMW),
         ("smoothing", "smoothing", sgd | adamw, ADAMW),
         ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, muon),

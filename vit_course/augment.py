@@ -62,9 +62,9 @@ def random_crop_flip(images: Tensor, padding: int = 4, flip: float = 0.5) -> Ten
     Returns:
         (B, C, H, W), same dtype and device; a new tensor.
     """
-    batch, _, height, width = images.shape
+    batch, _, height, width = images.shape  # given
+    padded = F.pad(images, [padding] * 4)  # given
     device = images.device
-    padded = F.pad(images, [padding] * 4)
     top, left = torch.randint(0, 2 * padding + 1, (2, batch, 1), device=device)
     rows = top + torch.arange(height, device=device)
     columns = torch.arange(width, device=device).expand(batch, -1)

@@ -1,7 +1,7 @@
 """Named recipes and models, and the command line of `python -m vit_course train`.
 
-A recipe is a `TrainConfig`, printed in full into the record of every run. The ladder's steps each add one thing
-to the step before (lesson 07).
+A recipe is a `TrainConfig`, printed in full into the record of every run. The first six each add one thing
+to the one before (lesson 07).
 """
 
 import argparse
@@ -79,7 +79,7 @@ RECIPES = {
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
     ),
 }
-"""The first six are the ladder of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
+"""The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
 "hours" for one that learns over night; "resnet" is the ResNets' own recipe."""
 MODELS = {
     "minutes": (

@@ -286,7 +286,7 @@ def recorded(group):
 
 def one_matrix(records):
     """Find what one matrix on raw pixels reaches on as many pictures, one accuracy for each seed."""
-    among = [run for group in ("pooling", "ladder") for run in load_records(group)]
+    among = [run for group in ("pooling", "few") for run in load_records(group)]
     return linear_classifier(records, among)
 
 
@@ -572,7 +572,7 @@ table(
 
 # %% tags=["nbval-ignore-output"]
 regularisers = recorded("regularisers")
-regularisers += [run | {"step": "base"} for run in load_records("ladder") if run["step"] == "adamw"]
+regularisers += [run | {"step": "base"} for run in load_records("few") if run["step"] == "adamw"]
 results = in_order(by_step(regularisers), ["base", "no-weight-decay", "dropout", "drop-path", "mixup"])
 seen = {step: [r["stored_accuracy"] for r in regularisers if r["step"] == step] for step in results}
 seen = {step: f"{100 * fmean(values):.1f}" for step, values in seen.items()}

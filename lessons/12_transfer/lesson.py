@@ -469,7 +469,7 @@ for stage, name in stages.items():
     read, columns = result_table(results, titles["interpolated"], notes)
     rows += [[name, *row] for row in read]
 print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
-if line := linear_classifier(resolution, load_records("ladder")):
+if line := linear_classifier(resolution, load_records("few")):
     print(f"one matrix on raw pixels, as many pictures: {fmean(line):.1f} %")
 compared = [row[-3] for row in rows if row[-3]]
 table(rows, ["", *columns]) if rows else None

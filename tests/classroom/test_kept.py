@@ -13,7 +13,7 @@ import pytest
 
 from vit_course import attention, patches
 from vit_course.classroom import answer_folder
-from vit_course.classroom.checks import check, kept, use_my_answers
+from vit_course.classroom.checks import EXERCISES, check, kept, my_answer, use_my_answers
 from vit_course.classroom.checks.kept import keep, keep_and_tell
 from vit_course.classroom.checks.source import CannotKeep, standing_alone
 from vit_course.exhibits import mini_vit
@@ -263,6 +263,17 @@ def test_a_kept_file_that_would_call_itself_for_ever_is_left_out_and_named(folde
 
 HIDDEN = RIGHT.replace("grid_size(", "globals()['hidden']; grid_size(") + "hidden = 1\n"
 """An answer that reads what nobody sees it read."""
+
+
+def test_one_kept_answer_is_handed_out_and_the_finished_version_where_none_is_right(folder, capsys):
+    assert my_answer("accuracy") is EXERCISES["accuracy"].reference
+    assert "no answer was kept" in capsys.readouterr().out
+    folder.mkdir()
+    (folder / "patchify.py").write_text(USED + RIGHT, encoding="utf-8")
+    assert my_answer("patchify").__module__ == "answers.patchify"
+    (folder / "patchify.py").write_text(STUB, encoding="utf-8")
+    assert my_answer("patchify") is EXERCISES["patchify"].reference
+    assert "patchify: the finished version (in a file of its own it is not right" in capsys.readouterr().out
 
 
 def test_what_cannot_be_kept_is_said_at_once(tmp_path, folder, capsys):

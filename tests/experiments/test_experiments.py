@@ -243,15 +243,10 @@ def test_the_two_sizes_share_no_file():
 @pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
-    groups = {"search", "ladder", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
-    groups |= {"positions", "pooling"}
-    groups |= {"marks", "patches", "regularisers", "transfer", "resolution", "masked", "shapes"}
-    groups |= {
-        "qk-norm",
-        "attention-pool",
-        "rope",
-        *(["trials", "trials-resnet", "fractions"] if size == "cpu" else []),
-    }
+    groups = {"search", "few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
+    groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
+    groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
+    groups |= {"trials", "trials-resnet", "fractions", "ladder"} if size == "cpu" else set()
     assert {e.group for e in listed} - {"headline"} == groups
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
     compared += [e for e in listed if e.group == "comparison-first" and size == "gpu"]
@@ -941,3 +936,13 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
     assert trials.gains(runs[3:]) == {}
+
+
+def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
+    rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
+    steps = 2 * [(trials.SGD, trials.SGD)] + 2 * [trials.ADAMW] + 2 * [(trials.FULL, trials.HALF)]
+    costs = dict(zip(rungs, steps, strict=True))
+    spent = [one.config.epochs * trials.mean_step(one.config, costs[name]) for name, one in rungs.items()]
+    assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)
+    assert rungs["minutes"].config == replace(RECIPES["minutes"], quiet=True)
+    assert {used_pictures(one) for one in rungs.values()} == {50_000}

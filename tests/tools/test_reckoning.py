@@ -15,10 +15,6 @@ from reckoning import Reckoning, all_minutes, core_minutes, core_of, main, plott
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
 CORE_MINUTES = 75
-NOT_YET = {
-    *("07", "08"),
-}
-"""Lessons whose core is still longer than a class period. The list only becomes shorter."""
 PLOTTING_SHARE = 0.2
 PRINTED_WIDTH = 95
 
@@ -43,14 +39,7 @@ def code(source, **metadata):
 
 @each_lesson
 def test_the_core_of_a_lesson_fits_into_a_class_period(lesson):
-    if lesson.number not in NOT_YET:
-        assert core_minutes(COURSE, lesson) <= CORE_MINUTES
-
-
-@pytest.mark.parametrize("number", sorted(NOT_YET))
-def test_a_lesson_that_is_said_to_be_longer_is_longer(number):
-    (lesson,) = COURSE.select([number])
-    assert core_minutes(COURSE, lesson) > CORE_MINUTES, "take it out of NOT_YET"
+    assert core_minutes(COURSE, lesson) <= CORE_MINUTES
 
 
 @each_lesson

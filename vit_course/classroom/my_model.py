@@ -103,9 +103,17 @@ class RecipeOptimizer:
         model: its parameters are shared out: with Muon, the matrices of the blocks to it, the rest to AdamW.
         config: names optimiser, rates, decay, warm-up and schedule.
         steps_per_epoch: how often an epoch calls `step`.
+        schedule: in the place of the recipe's, called as `learning_rate` is; for example a student's.
     """
 
-    def __init__(self, model: nn.Module, config: TrainConfig, steps_per_epoch: int):
+    def __init__(
+        self,
+        model: nn.Module,
+        config: TrainConfig,
+        steps_per_epoch: int,
+        schedule: Callable[[int, int, int, float], float] | None = None,
+    ):
+        self.schedule = schedule or SCHEDULES[config.schedule]
         muon = {"rest_lr": config.rest_lr, "qkv_matrices": config.qkv_matrices}
         self.parts = make_optimizers(model, config.optimizer, config.lr, config.weight_decay, **muon)
         self.parameters, self.config = list(model.parameters()), config
@@ -121,7 +129,7 @@ class RecipeOptimizer:
     def step(self) -> None:
         """Move every weight, at the rate of this step."""
         nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
-        set_rates(self.parts, SCHEDULES[self.config.schedule](self.done, self.total, self.warmup, 1.0))
+        set_rates(self.parts, float(self.schedule(self.done, self.total, self.warmup, 1.0)))
         for part in self.parts:
             part.step()
         self.done += 1

@@ -93,7 +93,7 @@ def read_curves() -> dict[str, int]:
     2. The learning rate is far too high.
     3. The learning rate is zero long before the end: the schedule was made for fewer steps.
     4. The weights start far too large: the model is sure of nonsense at step 0.
-    5. The model learns its few training pictures by heart.
+    5. The model memorises its few training pictures.
     6. The training pictures come sorted by class.
     7. The validation labels are in another order than the validation pictures.
     8. The pictures are not shown to the model: every picture is replaced by zeros.

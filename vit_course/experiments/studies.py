@@ -1,7 +1,7 @@
 """The experiments of lessons 07 to 15 in two regimes, each chosen by what a study has to show.
 
 *All pictures* (50,000, twenty epochs): what a model can learn, and the comparison with a ResNet. *Few pictures, many
-epochs* (5,000, eighty epochs): learning by heart, and what helps against it. In between, 20,000 pictures and fourteen
+epochs* (5,000, eighty epochs): memorising, and what helps against it. In between, 20,000 pictures and fourteen
 epochs for the many rows of lesson 10. Every seed draws other pictures where not all are used. A conclusion rests on
 three seeds; where there are two, a lesson shows dots. `run` runs and records them.
 """
@@ -12,11 +12,15 @@ from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
 from vit_course.experiments.trials import (
+    ADAMW,
+    FULL,
+    HALF,
     MINUTES,
     RESNET,
     RESNET_BASE,
     RESNET_CHOSEN,
     RESNET_STEP,
+    SGD,
     mean_step,
     resnet_trials,
     trials,
@@ -24,7 +28,7 @@ from vit_course.experiments.trials import (
 from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
-LADDER = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
+FEW_RUNGS = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
 MARKS = {"60": 1.5, "75": 5.0, "80": 9.0, "85": 30.0}
 """Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; the last one has a recipe of its own."""
 GPU_MARKS = {"90": 40.0, "94": 200.0}
@@ -133,7 +137,7 @@ def plan(size: str) -> list[Experiment]:
         search,
         headline,
         marks,
-        *(ladder, engine, comparison_first, fractions_first),
+        *(ladder, few, engine, comparison_first, fractions_first),
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
         *(qk_norm, attention_pool, rope),
@@ -194,19 +198,37 @@ def marks(scale: Scale) -> Iterator[Experiment]:
 
 
 def ladder(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 07: each rung adds to the one before, with few pictures; beside them one matrix; two rungs with all."""
-    few = {"pictures": FEW_PICTURES}
-    for rung in LADDER:
-        yield from scale.seeded(3, "ladder", rung, scale.vit, replace(RECIPES[rung], **scale.few), **few)
+    """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
+    if scale.size != "cpu":
+        return
+    (model, options), last = MODELS["minutes"], RECIPES["minutes"]
+    muon = FULL, HALF
+    sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
+    for rung, recipe, changed, steps in (
+        ("plain", "plain", sgd, (SGD, SGD)),
+        ("crop-flip", "crop-flip", sgd, (SGD, SGD)),
+        ("adamw", "adamw", sgd | adamw, ADAMW),
+        ("smoothing", "smoothing", sgd | adamw, ADAMW),
+        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, muon),
+        ("minutes", "minutes", {}, muon),
+    ):
+        config = replace(RECIPES[recipe], **changed, quiet=True)
+        epochs = last.epochs * mean_step(last, muon) / mean_step(config, steps)
+        config = replace(config, epochs=round(epochs, 3))
+        yield from scale.seeded(3, "ladder", rung, model, config, options=options)
+
+
+def few(scale: Scale) -> Iterator[Experiment]:
+    """Lessons 07, 10 and 12: memorising, and what helps against it; each rung adds to the one before."""
+    pictures = {"pictures": FEW_PICTURES}
+    for rung in FEW_RUNGS:
+        yield from scale.seeded(3, "few", rung, scale.vit, replace(RECIPES[rung], **scale.few), **pictures)
     linear = replace(scale.linear_recipe, epochs=scale.few["epochs"] // 4)
-    yield from scale.seeded(3, "ladder", "linear", "linear", linear, **few)
-    for rung in ("plain", "adamw"):
-        config = replace(RECIPES[rung], **scale.everything)
-        yield from scale.seeded(1, "ladder", f"{rung}-all", scale.vit, config)
+    yield from scale.seeded(3, "few", "linear", "linear", linear, **pictures)
 
 
 def engine(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 07: a rung of the ladder once more in float32, whatever is faster."""
+    """Lesson 07: a rung of `few` once more in float32, whatever is faster."""
     config = replace(RECIPES["adamw"], **scale.few, precision="float32")
     yield from scale.seeded(3, "engine", "float32", scale.vit, config, pictures=FEW_PICTURES)
 
@@ -329,7 +351,7 @@ def patches(scale: Scale) -> Iterator[Experiment]:
 
 
 def regularisers(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 10, few pictures: each changes one thing of the base, which is the rung "adamw" of `ladder`."""
+    """Lesson 10, few pictures: each changes one thing of the base, which is the rung "adamw" of `few`."""
     base = replace(RECIPES["adamw"], **scale.few)
     for name, changed, options in (
         ("dropout", {}, {"drop_rate": 0.1}),

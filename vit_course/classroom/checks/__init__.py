@@ -7,7 +7,7 @@ answers as `source`, and `my_answers` builds the model of lesson 06 of them.
 """
 
 from vit_course.classroom.checks.diagnosis import Verdict, diagnose
-from vit_course.classroom.checks.my_answers import parts_in_use, use_my_answers
+from vit_course.classroom.checks.my_answers import my_answer, parts_in_use, use_my_answers
 from vit_course.classroom.checks.registry import EXERCISES, lesson_part
 from vit_course.classroom.checks.verdict import CheckFailed, check
 
@@ -18,6 +18,7 @@ __all__ = [
     "check",
     "diagnose",
     "lesson_part",
+    "my_answer",
     "parts_in_use",
     "use_my_answers",
 ]

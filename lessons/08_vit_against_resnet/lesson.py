@@ -829,13 +829,6 @@ for kind, title, xlabel in [
 # ## Check yourself
 
 # %% [markdown] quiz
-# ViT and ResNet train for the same number of epochs. Is the budget equal?
-#
-# - [x] not necessarily :: Equal epochs are equal pictures. FLOPs and minutes for a picture differ.
-# - [ ] yes :: Only the number of pictures is equal. What one of them costs depends on the model.
-# - [ ] only if both have equally many parameters :: A convolution uses each weight at many places, so parameters say little about the cost.
-
-# %% [markdown] quiz
 # Which layer is equivariant to a shift by 6 pixels, away from the border?
 #
 # - [x] a convolution of stride 1 :: It does the same at every place, so every shift fits.

@@ -517,7 +517,9 @@ def labelled(record):
 
 
 transfer = load_records("transfer")
-scratch = [r for r in load_beside(transfer, "fractions-first") if re.fullmatch("(vit|linear)-(1|10)", r["step"])]
+scratch = [
+    r for r in load_beside(transfer, "fractions-first") if re.fullmatch("(vit|linear)-(1|10)", r["step"])
+]
 curves = {}
 for record in scratch + transfer:
     way = ways.get(record["step"].rpartition("-")[0], record["step"])

@@ -397,7 +397,7 @@ plots.show(figure, "Test accuracy of the three models over the shift, from 0 to 
 # ## 5. Is our own first comparison fair?
 #
 # The course made this comparison early on: all pictures of CIFAR-10, three seeds for each model, everything recorded. We
-# took settings that others use, and searched nothing. The linear classifier, one matrix on raw pixels, is the least that a
+# took settings from common practice and a few tries, without a search. The linear classifier, one matrix on raw pixels, is the least that a
 # model must beat. Who is ahead is decided by the rule of lesson 07: the 95 % interval of the difference over seeds.
 
 # %% fold
@@ -472,7 +472,7 @@ table(
 # - **Data, chance, choice: fair.** Same pictures and augmentation, three seeds, the last epoch, test pictures used once.
 #   (Seed s of one model shares its random numbers with seed s of the other. Our rule ignores such pairs.)
 # - **Budget: nearly fair.** Operations are equal and minutes nearly so. The ResNet sees each picture half as often.
-# - **Effort: not fair.** Each model got one rate, and nobody looked for a better one. Only the ResNet had label smoothing.
+# - **Effort: not fair.** Each model got one rate; no other one is recorded. Only the ResNet had label smoothing.
 #   And this ViT cuts a picture into 16 patches of 8x8 pixels, a poor choice for 32 pixels that nobody questioned.
 #
 # So the fifteen points mix two things: the models, and how well we happened to set them. The table cannot separate them.
@@ -827,13 +827,6 @@ for kind, title, xlabel in [
 
 # %% [markdown]
 # ## Check yourself
-
-# %% [markdown] quiz
-# ViT and ResNet train for the same number of epochs. Is the budget equal?
-#
-# - [x] not necessarily :: Equal epochs are equal pictures. FLOPs and minutes for a picture differ.
-# - [ ] yes :: Only the number of pictures is equal. What one of them costs depends on the model.
-# - [ ] only if both have equally many parameters :: A convolution uses each weight at many places, so parameters say little about the cost.
 
 # %% [markdown] quiz
 # Which layer is equivariant to a shift by 6 pixels, away from the border?

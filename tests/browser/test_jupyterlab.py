@@ -187,7 +187,7 @@ def test_the_last_lesson_of_the_first_part_ends_in_a_gallery_of_what_the_model_s
     for words in ("Twelve test pictures", "The photo with"):
         picture = desk.front.locator(f"img[alt^='{words}']")
         picture.scroll_into_view_if_needed()
-        assert picture.evaluate("image => image.complete && image.naturalWidth > 500")
+        assert picture.evaluate("image => image.complete && image.naturalWidth > 200")
     assert desk.errors() == []
     assert desk.wider_than_their_place(desk.front) == []
 

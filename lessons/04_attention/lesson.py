@@ -416,6 +416,7 @@ figure = plots.attention_maps(
     "A patch of the cheek asks three heads: who is like me?",
     query=spots["cheek"],
 )
+figure.set_size_inches(0.85 * figure.get_size_inches())
 plots.show(
     figure,
     "The portrait with a frame around a patch of the cheek, and three maps: the colour head lights up the face, the detail "

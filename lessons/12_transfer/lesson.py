@@ -546,7 +546,7 @@ for n in counts:
     print(f"{number(n)} labels, {against}")
 compared += [row[-1] for row in rows if row[-1] not in ("", "two seeds")]
 decided = len(compared) - compared.count("undecided")
-print(f"verdicts in sections 5 and 6: {len(compared)}, decided: {decided};", end=" ")
+print(f"verdicts in sections 5 and 6: {len(compared)}, decided: {decided}")
 print(f"if nothing differed, chance would decide about {0.05 * len(compared):.1f}")
 table(rows, ["labels", *columns]) if rows else None
 

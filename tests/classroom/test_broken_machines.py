@@ -14,6 +14,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from jupyter_client.launcher import launch_kernel
+from jupyter_client.provisioning import local_provisioner
 from PIL import Image
 
 from vit_course.classroom import doctor
@@ -305,6 +307,7 @@ def kernel_without_ipykernel(machine):
 def kernel_that_dies(machine):
     (machine.root / "ipykernel_launcher.py").write_text("raise SystemExit(1)")
     machine.patch.setenv("PYTHONPATH", str(machine.root))
+    machine.patch.setattr(local_provisioner, "launch_kernel", launch_kernel)  # no fork of another one
     return doctor.check_jupyter, lambda fix: machine.patch.delenv("PYTHONPATH")
 
 

@@ -233,8 +233,8 @@ def test_the_command_of_the_class_table_is_the_one_that_its_page_explains():
 
 
 def test_an_exercise_for_home_is_not_taken_apart_in_class():
-    with pytest.raises(LessonError, match="weight_decay_groups is for home"):
-        run_sheets.plan(LESSONS["07_train_cifar10"], "weight_decay_groups")
+    with pytest.raises(LessonError, match="read_curves is for home"):
+        run_sheets.plan(LESSONS["07_train_cifar10"], "read_curves")
 
 
 def test_a_lesson_without_a_prediction_has_no_run_sheet():

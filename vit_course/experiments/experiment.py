@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vit_course.data import Dataset, shapes10
@@ -144,6 +144,12 @@ def pictures_shown(config: TrainConfig, count: int) -> int:
     """Count how many pictures a run over `count` of them sees, repeats included: all its full batches."""
     steps = round(config.epochs * ((count - config.validation) // config.batch_size))
     return steps * config.batch_size
+
+
+def showing(config: TrainConfig, shown: int, count: int) -> TrainConfig:
+    """Change epochs, and the batch if it must be, so that `count` pictures are repeated until so many are shown."""
+    batch = min(config.batch_size, count)
+    return replace(config, epochs=round(shown / (count // batch * batch)), batch_size=batch)
 
 
 def seconds_a_picture(experiment: Experiment, side: int) -> float:

@@ -10,29 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown
-from vit_course.experiments.trials import (
-    ADAMW,
-    FULL,
-    HALF,
-    MINUTES,
-    RESNET,
-    RESNET_BASE,
-    RESNET_CHOSEN,
-    RESNET_STEP,
-    SGD,
-    mean_step,
-    resnet_trials,
-    trials,
-)
-from vit_course.recipes import MIXED, MODELS, RECIPES
+from vit_course.experiments.equal_cost import comparison, fractions, ladder, marks
+from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
+from vit_course.experiments.trials import resnet_trials, trials
+from vit_course.recipes import MIXED, RECIPES
 from vit_course.train import TrainConfig
 
 FEW_RUNGS = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
-MARKS = {"60": 1.5, "75": 5.0, "80": 9.0, "85": 30.0}
-"""Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; the last one has a recipe of its own."""
-GPU_MARKS = {"90": 40.0, "94": 200.0}
-"""The same for one minute and five of a GPU, by the operations that one of today does in them; not tried yet."""
 FEW_PICTURES = 5_000
 SOME_PICTURES = 20_000
 SMALLER = {"embed_dim": 48}
@@ -178,46 +162,6 @@ def headline(scale: Scale) -> Iterator[Experiment]:
             yield from scale.seeded(3, "headline", f"resnet-{equal}", scale.resnet, config, probes=True)
 
 
-def marks(scale: Scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
-    if scale.size == "gpu":
-        long = replace(RECIPES["hours"], **GPU_ALL)
-        for mark, epochs in GPU_MARKS.items():
-            yield from scale.seeded(3, "marks", mark, scale.fine, replace(long, epochs=epochs))
-        return
-    model, options = MODELS["minutes"]
-    for mark, epochs in MARKS.items():
-        augment = RECIPES["rand-augment" if epochs > 20 else "minutes"].augment
-        config = replace(RECIPES["minutes"], epochs=epochs, augment=augment, quiet=True)
-        yield from scale.seeded(3, "marks", mark, model, config, options=options)
-    (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
-    snapshots = (0, round(config.epochs) // 2)
-    yield from scale.seeded(
-        2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots
-    )
-
-
-def ladder(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
-    if scale.size != "cpu":
-        return
-    (model, options), last = MODELS["minutes"], RECIPES["minutes"]
-    muon = FULL, HALF
-    sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
-    for rung, recipe, changed, steps in (
-        ("plain", "plain", sgd, (SGD, SGD)),
-        ("crop-flip", "crop-flip", sgd, (SGD, SGD)),
-        ("adamw", "adamw", sgd | adamw, ADAMW),
-        ("smoothing", "smoothing", sgd | adamw, ADAMW),
-        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, muon),
-        ("minutes", "minutes", {}, muon),
-    ):
-        config = replace(RECIPES[recipe], **changed, quiet=True)
-        epochs = last.epochs * mean_step(last, muon) / mean_step(config, steps)
-        config = replace(config, epochs=round(epochs, 3))
-        yield from scale.seeded(3, "ladder", rung, model, config, options=options)
-
-
 def few(scale: Scale) -> Iterator[Experiment]:
     """Lessons 07, 10 and 12: memorising, and what helps against it; each rung adds to the one before."""
     pictures = {"pictures": FEW_PICTURES}
@@ -242,44 +186,6 @@ def comparison_first(scale: Scale) -> Iterator[Experiment]:
         yield from scale.seeded(3, "comparison-first", name, model, recipe, probes=True)
 
 
-def comparison(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 08: one matrix; on a CPU also ViT and ResNet after a search for each, in equally many core-minutes."""
-    for name, (model, options), config in searched(scale):
-        yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
-    yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
-
-
-def searched(scale: Scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
-    """Yield name, model with its options, and recipe of the ViT and of the ResNet, as `trials` found them.
-
-    The ResNet has as many epochs as fit into the processor time of the ViT.
-    """
-    if scale.size != "cpu":  # nothing is searched there
-        return
-    vit = replace(RECIPES["minutes"], quiet=True)
-    yield "vit", MODELS["minutes"], vit
-    resnet = replace(RESNET_BASE, **RESNET_CHOSEN)
-    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * mean_step(vit, MINUTES)
-    epochs = cost / RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
-    yield "resnet", (RESNET, {}), replace(resnet, epochs=round(epochs, 1))
-
-
-def fractions(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 08: 1, 10 and 100 percent of the pictures for the models of `searched`.
-
-    Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
-    """
-    for share in (0.01, 0.1, 1.0):
-        for name, (model, options), recipe in searched(scale):
-            count = round(ALL_PICTURES * share)
-            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count)
-            warmup = round(recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size))
-            config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
-            label = f"{name}-{round(100 * share)}"
-            more = {"fraction": share, "options": options}
-            yield from scale.seeded(3, "fractions", label, model, config, **more)
-
-
 def fractions_first(scale: Scale) -> Iterator[Experiment]:
     """Lessons 08 and 11 to 13: how much data each model of `comparison_first` needs; the ViT in two sizes.
 
@@ -301,12 +207,6 @@ def fractions_first(scale: Scale) -> Iterator[Experiment]:
             yield from scale.seeded(
                 3, "fractions-first", label, model, config, fraction=share, options=options
             )
-
-
-def showing(config: TrainConfig, shown: int, count: int) -> TrainConfig:
-    """Change epochs, and the batch if it must be, so that `count` pictures are repeated until so many are shown."""
-    batch = min(config.batch_size, count)
-    return replace(config, epochs=round(shown / (count // batch * batch)), batch_size=batch)
 
 
 def some(scale: Scale) -> tuple[TrainConfig, dict[str, Any]]:

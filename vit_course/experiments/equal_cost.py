@@ -1,0 +1,107 @@
+"""The studies of models at equal processor time, with the recipes that `trials` searched: marks, ladder, comparison.
+
+`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from vit_course.experiments.experiment import ALL_PICTURES, Experiment, pictures_shown, showing
+from vit_course.experiments.trials import (
+    ADAMW,
+    FULL,
+    HALF,
+    MINUTES,
+    RESNET,
+    RESNET_BASE,
+    RESNET_CHOSEN,
+    RESNET_STEP,
+    SGD,
+    mean_step,
+)
+from vit_course.recipes import MODELS, RECIPES
+from vit_course.train import TrainConfig
+
+MARKS = {"60": 1.5, "75": 5.0, "80": 9.0, "85": 30.0}
+"""Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; the last one has a recipe of its own."""
+GPU_MARKS = {"90": 40.0, "94": 200.0}
+"""The same for one minute and five of a GPU, by the operations that one of today does in them; not tried yet."""
+
+
+def marks(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
+    if scale.size == "gpu":
+        long = replace(RECIPES["hours"], **scale.everything)
+        for mark, epochs in GPU_MARKS.items():
+            yield from scale.seeded(3, "marks", mark, scale.fine, replace(long, epochs=epochs))
+        return
+    model, options = MODELS["minutes"]
+    for mark, epochs in MARKS.items():
+        augment = RECIPES["rand-augment" if epochs > 20 else "minutes"].augment
+        config = replace(RECIPES["minutes"], epochs=epochs, augment=augment, quiet=True)
+        yield from scale.seeded(3, "marks", mark, model, config, options=options)
+    (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
+    snapshots = (0, round(config.epochs) // 2)
+    yield from scale.seeded(
+        2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots
+    )
+
+
+def ladder(scale) -> Iterator[Experiment]:
+    """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
+    if scale.size != "cpu":
+        return
+    (model, options), last = MODELS["minutes"], RECIPES["minutes"]
+    muon = FULL, HALF
+    sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
+    for rung, recipe, changed, steps in (
+        ("plain", "plain", sgd, (SGD, SGD)),
+        ("crop-flip", "crop-flip", sgd, (SGD, SGD)),
+        ("adamw", "adamw", sgd | adamw, ADAMW),
+        ("smoothing", "smoothing", sgd | adamw, ADAMW),
+        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, muon),
+        ("minutes", "minutes", {}, muon),
+    ):
+        config = replace(RECIPES[recipe], **changed, quiet=True)
+        epochs = last.epochs * mean_step(last, muon) / mean_step(config, steps)
+        config = replace(config, epochs=round(epochs, 3))
+        yield from scale.seeded(3, "ladder", rung, model, config, options=options)
+
+
+def comparison(scale) -> Iterator[Experiment]:
+    """Lesson 08: one matrix; on a CPU also ViT and ResNet after a search for each, in equally many core-minutes."""
+    for name, (model, options), config in searched(scale):
+        yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
+    yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
+
+
+def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
+    """Yield name, model with its options, and recipe of the ViT and of the ResNet, as `trials` found them.
+
+    The ResNet has as many epochs as fit into the processor time of the ViT.
+    """
+    if scale.size != "cpu":  # nothing is searched there
+        return
+    vit = replace(RECIPES["minutes"], quiet=True)
+    yield "vit", MODELS["minutes"], vit
+    resnet = replace(RESNET_BASE, **RESNET_CHOSEN)
+    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * mean_step(vit, MINUTES)
+    epochs = cost / RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
+    yield "resnet", (RESNET, {}), replace(resnet, epochs=round(epochs, 1))
+
+
+def fractions(scale) -> Iterator[Experiment]:
+    """Lesson 08: 1, 10 and 100 percent of the pictures for the models of `searched`.
+
+    Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
+    """
+    for share in (0.01, 0.1, 1.0):
+        for name, (model, options), recipe in searched(scale):
+            count = round(ALL_PICTURES * share)
+            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count)
+            warmup = round(recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size))
+            config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
+            label = f"{name}-{round(100 * share)}"
+            more = {"fraction": share, "options": options}
+            yield from scale.seeded(3, "fractions", label, model, config, **more)

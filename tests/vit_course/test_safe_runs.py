@@ -51,25 +51,40 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_command_killed_three_times_ends_with_exactly_the_weights_of_the_unbroken_one(tmp_path):
+def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroken_one(tmp_path):
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
 
     def train_in(folder):
         resume = ["--resume"] * (folder / CHECKPOINT).exists()
         return main([*KILLED, "--device=cpu", f"--out={folder}", *resume])
 
+    def die(*args):
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def die_after(steps, original=run_module.Run.count_step):
         def count_step(run, *args):
-            if next(steps, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            original(run, *args)
+            (original if next(steps, None) is not None else die)(run, *args)
 
         return count_step
 
-    for steps in (4, 14, 13):  # before the first checkpoint, after it, after the second
+    for steps in (
+        0,
+        4,
+        None,
+        9,
+        14,
+        0,
+        None,
+        9,
+        13,
+        6,
+    ):  # None: as a checkpoint, already written, takes its place
         child = os.fork()
         if child == 0:
-            run_module.Run.count_step = die_after(iter(range(steps)))
+            if steps is None:
+                os.replace = die
+            else:
+                run_module.Run.count_step = die_after(iter(range(steps)))
             os._exit(train_in(broken))
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert load_checkpoint(broken / CHECKPOINT)["step"] == 20

@@ -111,6 +111,7 @@ attended = results(
             attend(lambda q, k, v: 1 / int(q.shape[-1] ** 0.5)),
             attend(lambda q, k, v: q.shape[-1] ** 0.5),
             attend(lambda q, k, v: k.shape[-2] ** -0.5),
+            attend(lambda q, k, v: q.shape[-2] ** -0.5),
             attend(lambda q, k, v: v.shape[-1] ** -0.5),
         ],
         "queries and keys are brought to length 1, so your scores are cosines: take the dot products as they are, "

@@ -15,7 +15,7 @@
 # %% [markdown]
 # ## 1. What can a ViT learn while you wait?
 #
-# The longest run of lesson 07 took almost four hours. You have a lesson. The model has hardly changed since 2021; *training*
+# The longest run of lesson 07 took hours. You have a lesson. The model has hardly changed since 2021; *training*
 # has. This lesson builds three of the changes, asks of each what it brings, and ends with a race.
 #
 # To ask that, you need a price. The clock is a bad one: your laptop has eight cores and your neighbour's has four. We count
@@ -386,9 +386,9 @@ TOLD = {
     "mimetic": "attention starts as in trained models (2305.09828)",
     "silent": "every branch starts at zero",
     "linear": "a straight line as schedule",
-    "together": "a straight line, whitening, q, k and v one by one",
-    "together-longer": "these, and half of the tokens for longer",
-    "together-faster": "these, at one and a half times the rate",
+    "together": "all three: the line, whitening, q, k and v",
+    "together-longer": "all three, and half of the tokens for longer",
+    "together-faster": "all three, at one and a half times the rate",
     "ema": "averaged weights",
     "no-smoothing": "no label smoothing",
 }

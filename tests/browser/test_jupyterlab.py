@@ -123,10 +123,8 @@ def test_a_slider_draws_at_both_of_its_ends(desk):
 @small_screen
 def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_screen(desk):
     desk.open("notebooks/09_look_inside.ipynb")
-    explorer = desk.cell("explore(trained")
-    desk.run_all_before(explorer)
-    desk.run(explorer)
-    shown = explorer.locator(".jp-OutputArea")
+    desk.run_all_before(desk.cell("Where does it come from, through all layers?"))  # its cell is folded
+    shown = desk.front.locator(".jp-OutputArea", has=desk.front.locator("button[title^='ask patch']"))
     patches = shown.locator("button[title^='ask patch']")
     patches.first.wait_for()
     columns = {}
@@ -149,8 +147,8 @@ def test_the_first_lesson_runs_whole_with_nothing_written(desk):
     for name in ("image_grid", "normalize"):
         verdict = desk.cell(f"{name} = check({name})").locator(".jp-OutputArea")
         expect(verdict).to_contain_text("✎ not written yet")
-    last = desk.cell("photographs = load_dataset()").locator(".jp-OutputArea")
-    expect(last).to_contain_text("No CIFAR-10 here")
+    last = desk.cell("print(load_dataset().provenance)").locator(".jp-OutputArea")
+    expect(last).to_contain_text("Shapes-10")
     assert desk.errors() == []
     assert desk.wider_than_their_place(desk.front) == []
 
@@ -159,9 +157,9 @@ def test_the_first_lesson_runs_whole_with_nothing_written(desk):
 def test_a_training_that_is_stopped_says_so_and_no_cell_below_runs(desk):
     """A quiet one, which shows its estimate and a bar while it runs; the bar stays where it was stopped."""
     desk.open("notebooks/07_train_cifar10.ipynb")
-    training = desk.cell("by_heart = TrainConfig(")
+    training = desk.cell("repeated = TrainConfig(")
     desk.run_all_before(training)
-    desk.write(training, "pick(smoke=2, cpu=30, gpu=30)", "pick(smoke=3000, cpu=3000, gpu=3000)")
+    desk.write(training, "pick(smoke=2, cpu=60, gpu=60)", "pick(smoke=3000, cpu=3000, gpu=3000)")
     shown = training.locator(".jp-OutputArea")
     desk.begin("notebook:run-all-below")
     expect(shown).to_contain_text("about")

@@ -1,6 +1,7 @@
 """The repository keeps its own rules: its files, its one list of dependencies, its documents, its tests."""
 
 import ast
+import json
 import re
 import shutil
 import socket
@@ -93,6 +94,15 @@ def test_no_file_in_git_is_over_one_mebibyte_but_trained_weights():
 
 def test_every_text_file_ends_its_lines_with_lf_alone():
     assert [name for name, text in text_files().items() if "\r" in text] == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("[ns]o*/*.ipynb")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_a_notebook_holds_no_number_that_jupyterlab_would_write_in_another_way(path):
+    numbers = []
+    json.loads(path.read_text(encoding="utf-8"), parse_float=numbers.append)
+    assert [number for number in numbers if float(number).is_integer()] == []
 
 
 @pytest.mark.parametrize(

@@ -230,11 +230,12 @@ def is_claim(cell: NotebookNode) -> bool:
     return CLAIM_TAG in cell.metadata.get("tags", [])
 
 
-def seconds(cell: NotebookNode) -> float:
+def seconds(cell: NotebookNode) -> int | float:
     """Return how long a cell ran, by the clock of its kernel's messages, in tenths of a second."""
     times = cell.metadata["execution"]
     begin, end = (datetime.fromisoformat(times[f"iopub.status.{state}"]) for state in ("busy", "idle"))
-    return round((end - begin).total_seconds(), 1)
+    spent = round((end - begin).total_seconds(), 1)
+    return int(spent) if spent.is_integer() else spent  # as JupyterLab writes it: 3, and not 3.0
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -124,7 +124,7 @@ def test_a_slider_draws_at_both_of_its_ends(desk):
 def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_screen(desk):
     desk.open("notebooks/09_look_inside.ipynb")
     desk.run_all_before(desk.cell("Where does it come from, through all layers?"))  # its cell is folded
-    shown = desk.front.locator(".jp-OutputArea", has=desk.front.locator("button[title^='ask patch']"))
+    shown = desk.front.locator(".jp-OutputArea", has=desk.page.locator("button[title^='ask patch']"))
     patches = shown.locator("button[title^='ask patch']")
     patches.first.wait_for()
     columns = {}
@@ -145,7 +145,7 @@ def test_the_first_lesson_runs_whole_with_nothing_written(desk):
     desk.command("notebook:run-all-cells")
     desk.wait_until_whole()
     for name in ("image_grid", "normalize"):
-        verdict = desk.cell(f"{name} = check({name})").locator(".jp-OutputArea")
+        verdict = desk.cell(f"def {name}(").locator(".jp-OutputArea")
         expect(verdict).to_contain_text("✎ not written yet")
     last = desk.cell("print(load_dataset().provenance)").locator(".jp-OutputArea")
     expect(last).to_contain_text("Shapes-10")

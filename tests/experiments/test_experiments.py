@@ -535,6 +535,33 @@ def test_what_is_recorded_is_not_run_again(tiny_list, monkeypatch):
     assert not list(tiny_list.rglob("*.part"))
 
 
+def test_a_run_of_two_studies_is_trained_once(tiny_list, monkeypatch):
+    linear = tiny()[0]
+    twin = replace(linear, group="ladder", name="last", probes=False)
+    longer = replace(twin, name="longer", config=replace(linear.config, epochs=2))
+    monkeypatch.setattr(experiments, "plan", lambda size: [linear, twin, longer])
+    ran = []
+
+    def fake(experiment, dataset):
+        ran.append(experiment.name)
+        about = {"group": experiment.group, "step": experiment.name, "name": experiment.label}
+        return about | {"test_accuracy": 0.5, "cpu_seconds": 1.0}
+
+    monkeypatch.setattr(experiments, "run_experiment", fake)
+    assert main(["--size", "cpu"]) == 0
+    assert ran == ["linear", "longer"]
+    same, _ = load_records("ladder")
+    named = {"group": "ladder", "step": "last", "name": "ladder/last", "same_run_as": linear.stem}
+    assert same == {"test_accuracy": 0.5, "cpu_seconds": 1.0} | named
+
+
+@pytest.mark.parametrize("label", ["ladder/minutes", "comparison/vit", "fractions/vit-100"])
+def test_the_recipe_of_minutes_is_trained_once_for_all_studies(label, runs):
+    write(runs, "cpu/marks/75-seed1", test_accuracy=0.5)
+    (one,) = (e for e in plan("cpu") if e.label == label and e.config.seed == 1)
+    assert experiments.recorded_elsewhere(one)["same_run_as"] == "cpu/marks/75-seed1"
+
+
 def test_fraction_takes_that_share_of_the_pictures(dataset):
     record = run_experiment(tiny()[1], shapes10(train=200, test=50))
     assert record["fraction"] == 0.5

@@ -40,7 +40,8 @@ def marks(scale) -> Iterator[Experiment]:
     for mark, epochs in MARKS.items():
         augment = RECIPES["rand-augment" if epochs > 20 else "minutes"].augment
         config = replace(RECIPES["minutes"], epochs=epochs, augment=augment, quiet=True)
-        yield from scale.seeded(3, "marks", mark, model, config, options=options)
+        probes = config.epochs == RECIPES["minutes"].epochs  # then it is a run of `ladder` and of `comparison`, too
+        yield from scale.seeded(3, "marks", mark, model, config, options=options, probes=probes)
     (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
     snapshots = (0, round(config.epochs) // 2)
     yield from scale.seeded(
@@ -100,7 +101,7 @@ def fractions(scale) -> Iterator[Experiment]:
         for name, (model, options), recipe in searched(scale):
             count = round(ALL_PICTURES * share)
             config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count)
-            warmup = round(recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size))
+            warmup = recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size)
             config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
             label = f"{name}-{round(100 * share)}"
             more = {"fraction": share, "options": options}

@@ -5,8 +5,8 @@
     python -m vit_course experiments headline/vit --release
     python -m vit_course experiments broken-runs mini-vit
 
-A run that is recorded in `data/runs/` is skipped, and one that was cut off goes on after its last epoch, so the command
-can be stopped and called again.
+A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not
+trained again, and one that was cut off goes on after its last epoch: the command can be stopped and called again.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from vit_course.experiments.records import (
     as_json,
     code_version,
     different_fields,
+    read_record,
     record_path,
     write_record,
 )
@@ -290,6 +291,17 @@ def record_alone(name: str, data: str) -> None:
         mini_vit.record(load_dataset(data))
 
 
+def recorded_elsewhere(experiment: Experiment) -> dict | None:
+    """Return the record of a run that two studies share, if the other one has it: under this name, and saying so."""
+    for other in plan(experiment.size):
+        same = replace(other, group=experiment.group, name=experiment.name, probes=experiment.probes)
+        path = record_path(other)
+        if same == experiment and other.probes >= experiment.probes and path.exists():
+            named = {"name": experiment.label, "group": experiment.group, "step": experiment.name}
+            return {**read_record(path), **named, "same_run_as": other.stem}
+    return None
+
+
 def run_all(experiments: Sequence[Experiment], dataset: Dataset, minutes: float | None = None) -> None:
     """Run the experiments that are not recorded, and record each; start none when so many minutes are over."""
     start = time.perf_counter()
@@ -300,7 +312,7 @@ def run_all(experiments: Sequence[Experiment], dataset: Dataset, minutes: float 
         if minutes and time.perf_counter() - start > 60 * minutes:
             print("out of time; call again to go on")
             return
-        record = run_experiment(experiment, dataset)
+        record = recorded_elsewhere(experiment) or run_experiment(experiment, dataset)
         write_record(path, record)
         (queue_folder(experiment.stem) / "checkpoint.pt").unlink(missing_ok=True)
         kind = "held_out" if experiment.held_out else "test"

@@ -48,8 +48,9 @@ def results_text(root: Path) -> str:
     every = [run for some in shown.values() for run in some]
     machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in every})
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
+    held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
     notes = (
-        f"Data: {' / '.join(data)}. No model has seen other pictures, and of each the last epoch counts. "
+        f"Data: {' / '.join(data)}.{held} No model has seen other pictures, and of each the last epoch counts. "
         f"Machine: {'; '.join(machines)}. Minutes are those of the clock; other work ran beside some runs, so the "
         "quickest counts. Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was "
         "made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with "
@@ -62,7 +63,7 @@ def row(name: str, runs: list[dict]) -> str:
     """Return one row: what all seeds of a model share, the mean of their accuracies, and the quickest time."""
     first, scores = runs[0], [100 * run["test_accuracy"] for run in runs]
     spread = f" ± {stdev(scores):.1f} ({len(scores)} seeds)" if len(scores) > 1 else " (1 seed)"
-    size = "" if first["model"] == "linear" else f" ({first['model']})"
+    size = "" if first["model"] == "linear" else f" ({', '.join([first['model'], *changes(first)])})"
     cells = (
         f"{name}{size}",
         f"{first['parameters']:,}",
@@ -73,6 +74,17 @@ def row(name: str, runs: list[dict]) -> str:
         f"{mean(scores):.1f} %{spread}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def changes(run: dict) -> list[str]:
+    """List what a run's model has otherwise than its name says."""
+    return [f"{name} {value}" for name, value in run["options"].items()]
+
+
+def held_out(run: dict) -> str:
+    """Say how many of its training pictures a run held out, or nothing."""
+    count = run["config"]["validation"]
+    return f": {count:,} of the training pictures were held out" if count else ""
 
 
 def with_results(text: str, root: Path) -> str:
@@ -86,13 +98,12 @@ def with_weights(text: str, root: Path) -> str:
     for path in sorted((root / CARD).parent.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
             info = json.loads(file.metadata()["about"])
-        options = ", ".join(f"{name} {value}" for name, value in info["options"].items())
         epochs, data = info["config"]["epochs"], re.sub(r"(, seed \d+|; subset .*)", "", info["data"])
         cells = (
             f"`{path.stem}`",
-            info["model"] + (f" ({options})" if options else ""),
+            info["model"] + (f" ({', '.join(changes(info))})" if info["options"] else ""),
             f"{info['parameters']:,}",
-            data,
+            data + held_out(info),
             f"{info['epoch']} of {epochs:g}" if "epoch" in info else f"{epochs:g}",
             f"{info['test_accuracy']:.1%}".replace("%", " %"),
         )

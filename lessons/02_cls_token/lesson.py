@@ -369,8 +369,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Before training the four colours are mixed. After it they begin to separate, but after so short a training some still
-# overlap, and two of 64 directions do not show all. So let us ask all 64 numbers: how similar are two images of the
+# Before training the four colours are mixed. After it they begin to separate. Some may still overlap: the training was
+# short, and two of 64 directions do not show all. So let us ask all 64 numbers: how similar are two images of the
 # same class, and how similar is an image of this class to all others?
 
 # %% tags=["nbval-ignore-output"]
@@ -383,8 +383,8 @@ table(rows, ["class", "to its own class", "to the others", "difference"])
 print(f"The model names {percent(history.test_accuracy)} of the test pictures; guessing gets 25 %.")
 
 # %% [markdown] claim=["all(row[3] > 0 for row in rows)", "history.test_accuracy > 0.4"]
-# Each class agrees with itself more than with the others, but not all of them to the same degree. The class with the
-# smallest difference is the one that the model confuses most. Here is each pair of images. They are sorted by class, so a
+# Each class agrees with itself more than with the others, but not all of them to the same degree. A class with a small
+# difference is hard to tell from the others. Here is each pair of images. They are sorted by class, so a
 # class that agrees with itself shows as a bright square on the diagonal.
 
 # %% fold tags=["nbval-ignore-output"]

@@ -420,10 +420,10 @@ for name, names in repairs.items():
 table(rows, ["repaired", "test accuracy", "points gained"])
 
 # %% [markdown] claim="courses['+ attention'].accuracy < 0.3 and courses['+ training: all healthy'].accuracy > 0.6"
-# The first three repairs leave the model near guessing; the last two bring nearly everything. Were the first three useless? No:
-# one bug further on can stop the flow of information by itself, and then mending another shows *nothing*. (Here it is attention
-# over the batch: CLS never meets a patch of its own picture.) So "I changed it and the
-# accuracy did not move" does not mean that the line was right before. This is why we measured each part by itself.
+# The first three repairs help little or not at all; the last two bring nearly everything. Were the first three useless? No:
+# one bug further on can stop the flow of information by itself, and then mending another shows *nothing*. (Here it is
+# attention over the batch: CLS never meets a patch of its own picture.) So "I changed it and the accuracy did not move"
+# does not mean that the line was right before. This is why we measured each part by itself.
 #
 # Small steps are one seed each, and may be chance (lesson 07).
 #

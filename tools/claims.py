@@ -25,7 +25,6 @@ STRONG = re.compile(
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z0-9`*$(\"])")
-QUOTED = 300
 
 
 def claims_of(metadata: dict) -> list[str]:
@@ -52,8 +51,7 @@ def of_training(book: NotebookNode) -> list[str]:
 
 def questions(cell: NotebookNode, does: str = "show") -> Iterator[str]:
     """Yield the code by which a kernel examines each claim of a cell: it shows what is wrong, or stops there."""
-    sentence = " ".join(re.sub(r"<[^>]+>", " ", cell.source).split())
-    sentence = sentence if len(sentence) <= QUOTED else f"{sentence[:QUOTED]} ..."
+    sentence = " ".join(re.sub(r"<[^>]+>", " ", cell.source.partition("\n## ")[0]).split())
     for claim in claims_of(cell.metadata):
         yield f"{EVIDENCE}[{does!r}]({claim!r}, {sentence!r}, globals())"
 

@@ -54,7 +54,7 @@ def values(part: ast.expr, names: dict) -> list[str]:
     short.maxother = short.maxstring = LONGEST
     for node in ast.walk(part):
         inside_a_loop = used(node) & stored(part) - stored(node)
-        silent = inside_a_loop or isinstance(node, ast.Constant | ast.GeneratorExp) or node is part
+        silent = inside_a_loop or not used(node) or isinstance(node, ast.GeneratorExp) or node is part
         if (
             isinstance(node, ast.expr)
             and not silent

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from test_build import TinyCourse
 
 import build as builder
-from claims import main, shift_seeds, unclaimed
+from claims import main, questions, shift_seeds, unclaimed
 from course import LessonError, read_course
 from evidence import examine
 from outputs import FalseClaims
@@ -147,6 +148,7 @@ def test_a_claim_that_cannot_be_read_is_reported_with_file_and_line(course, cell
         ("xs[0] < 2", []),
         ("xs[0] > 1", ["  false: xs[0] > 1", "    xs[0] = 1", "    xs = [1, 2]"]),
         ("any(x > 2 for x in xs)", ["  false: any((x > 2 for x in xs))", "    xs = [1, 2]"]),
+        ("xs == [1, 3]", ["  false: xs == [1, 3]", "    xs = [1, 2]"]),
         ("y > 1", ["  cannot be evaluated: y > 1: NameError: name 'y' is not defined"]),
         ("not twice(xs)", ["  false: not twice(xs)", "    twice(xs) = [1, 2, 1, 2]", "    xs = [1, 2]"]),
     ],
@@ -155,6 +157,14 @@ def test_a_message_says_which_part_is_false_and_what_stands_in_it(claim, lines):
     names = {"xs": [1, 2], "x": 7, "twice": lambda xs: xs + xs}
     said = examine(claim, "A sentence.", names).splitlines()
     assert said == ([*['"A sentence."', f"  claims: {claim}"], *lines] if lines else [])
+
+
+def test_a_message_quotes_all_the_text_before_the_next_heading():
+    cell = nbformat.v4.new_markdown_cell(
+        "Long. " * 300 + "It is less.\n\n## 2. Next", metadata={"claim": "1 > 2"}
+    )
+    (code,) = questions(cell)
+    assert "It is less." in code and "Next" not in code
 
 
 # -- other seeds

@@ -494,9 +494,10 @@ if longer := by_model(load_records("headline")).get("ViT"):
 #
 # ## 6. What does an equal search change?
 #
-# So again, with one rule for both sides. Each model may try changes of its recipe, *one at a time*: other rates, schedules,
-# batches, sizes. Each trial costs as many core-minutes as any other. 5,000 held-out training pictures choose; no test
-# picture is touched. Then the two chosen recipes run for equal core-minutes, with three seeds.
+# So again, with one rule for both sides. Each model may try changes of its recipe, *one at a time*, then some together: other
+# rates, schedules, batches, sizes. Each trial gets as many core-minutes as any other, by one timing of its steps. 5,000
+# held-out training pictures choose; no test picture is touched. Then the two chosen recipes run for equal core-minutes, with
+# three seeds.
 #
 # > **Predict.** Which of the two will gain more from a search? And will the order change?
 

@@ -391,7 +391,7 @@ figure = plots.seed_curves(
 )
 plots.show(figure, "Test accuracy of the three models over the shift, from 0 to 8 pixels.")
 
-# %% [markdown]
+# %% [markdown] claim="{recipe.augment.crop_padding for _, recipe, _ in contest.values()} == {4}" always
 # Training used random crops, which move the pictures by up to 4 pixels. So all three have *practised* small shifts.
 # Augmentation teaches what is not built in; that is one reason why a ViT needs more of it.
 #

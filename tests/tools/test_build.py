@@ -1127,7 +1127,8 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
         "versions": {"torch": "2.9"},
         "size": "cpu",
     }
-    record["config"] = {"epochs": 2, "optimizer": "muon"}
+    record["config"] = {"epochs": 2, "optimizer": "muon", "validation": 1000}
+    record["options"] = {"depth": 6}
     for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
         content = json.dumps({**record, "step": "vit", "test_accuracy": accuracy})
         course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", content)
@@ -1137,8 +1138,11 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
     course.write("README.md", marks)
     course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
-    assert "| ViT (Nano/8) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
-    assert "some pictures" in text and "old" not in text
+    assert "| ViT (Nano/8, depth 6) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
+    assert (
+        "Data: some pictures. ViT: 1,000 of the training pictures were held out." in text
+        and "old" not in text
+    )
     course.write(
         "data/runs/cpu/comparison/vit-seed0.json", json.dumps({**record, "step": "vit", "test_accuracy": 0.9})
     )

@@ -191,7 +191,7 @@ def is_a_table_that_learns(answer):
         )
     shape, wanted = tuple(table.shape), (1, 200, 48)
     words = {
-        (200, 48): "there is no batch axis in front, of size 1",
+        (200, 48): "the batch axis of size 1 in front is missing",
         (1, 201, 48): "the vector of CLS is counted already in T",
         (1, 1, 48): "all tokens would get the same vector",
         (1, 48, 200): "the number of tokens and the width are swapped",

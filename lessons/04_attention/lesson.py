@@ -17,7 +17,7 @@
 # ## 1. How can one patch know about another?
 #
 # An eye is an eye because there is a nose beside it. But a token holds one patch, and a linear layer works on each token
-# by itself. Test it: change token 3 of five tokens, and look which outputs change.
+# by itself. Test it: change token 3 of five tokens, and see which outputs change.
 
 # %%
 import torch

@@ -160,7 +160,7 @@ def with_seed(num_tokens, dim, std):
     {
         "a plain tensor": [drawn, lambda *case: drawn(*case).requires_grad_()],
         "never be trained": lambda *case: nn.Parameter(drawn(*case), requires_grad=False),
-        "no batch axis in front": learned(lambda t, d, std: std * torch.randn(t, d)),
+        "the batch axis of size 1 in front is missing": learned(lambda t, d, std: std * torch.randn(t, d)),
         "the vector of CLS is counted already": learned(lambda t, d, std: drawn(t + 1, d, std)),
         "all tokens would get the same vector": [
             learned(lambda t, d, std: std * torch.randn(1, 1, d)),

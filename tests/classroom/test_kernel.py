@@ -138,7 +138,7 @@ EXPECTED = {
     "split_heads, read-only": r"right.*\nKept in .*vit-course-answers, because the folder of the course cannot be wri",
     "lesson 06, read-only": r"Your own parts: split_heads\.\nThe course's: count_patches, .*\ntorch",
     "lesson 06": r"Your own parts: count_patches, patchify, PatchEmbed, merge_heads, scaled_dot_product_attention\.\n"
-    r"The course's: unpatchify, .*, Block\.\ntorch.Size\(\[1, 2, 2, 2\]\)",
+    r"The course's: unpatchify, .*, Mlp\.\ntorch.Size\(\[1, 2, 2, 2\]\)",
 }
 
 

@@ -246,7 +246,7 @@ exercise(
     add_position,
     results(
         lambda: [
-            (torch.ones(2, 3, 2), torch.tensor([[[10.0, 20], [30, 40], [50, 60]]])),
+            (torch.ones(1, 3, 2), torch.tensor([[[10.0, 20], [30, 40], [50, 60]]])),
             (torch.randn(3, 5, 4), torch.randn(1, 5, 4)),
             (torch.randn(4, 4, 4), torch.randn(1, 4, 4)),
         ],
@@ -262,9 +262,10 @@ exercise(
             ),
             "you multiply: equation 1 adds the positions": lambda tokens, pos: tokens * pos,
             "you subtract: equation 1 adds the positions": placed(Tensor.neg),
-            "you put the positions beside the tokens: equation 1 adds them, and the width D stays": (
-                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1)
-            ),
+            "you put the positions beside the tokens: equation 1 adds them, and the width D stays": [
+                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1),
+                lambda tokens, pos: torch.cat([tokens, pos], dim=-1),
+            ],
             "you put the positions behind the tokens, as more tokens: equation 1 adds them": (
                 lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=1)
             ),

@@ -169,7 +169,7 @@ plots.show(
 # and *middle*. Places all around the border are alike, those in the middle differ from them. Drawings leave the border mostly
 # empty, which may be why.
 #
-# Untrained, each vector is alike to itself alone.
+# Untrained, each vector is similar only to itself.
 
 # %% [markdown] curious
 # ## 4. What happens to a token on its way?

@@ -446,7 +446,7 @@ plots.show(
 )
 
 # %% [markdown]
-# Untrained heads lie near the dotted line, as they look everywhere nearly alike. A trained head left of it prefers near
+# Untrained heads lie near the dotted line, since they look almost equally everywhere. A trained head left of it prefers near
 # patches, a head right of it far ones. Are the ViT's first-layer heads further to the left than the hybrid's?
 #
 # Be careful with the comparison. The distance is measured between *tokens*. A token of the hybrid has seen its

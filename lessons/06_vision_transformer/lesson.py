@@ -19,8 +19,9 @@
 # At the end of this lesson a model that you wrote, trained by a loop that you wrote, names pictures that it has never seen.
 # You have built every part of it but the last.
 #
-# Draw the model on paper, from the picture to the scores: a box for each part, an arrow from box to box. Write the shape on
-# each arrow, for B pictures of 3x32x32 pixels, patches of 8x8 pixels, D = 96, L = 3 blocks and ten classes. Then compare.
+# Take three minutes and draw the model on paper, from the picture to the scores: a box for each part, an arrow from box to
+# box. Write the shape on each arrow, for B pictures of 3x32x32 pixels, patches of 8x8 pixels, D = 96, L = 3 blocks and ten
+# classes. Then compare.
 
 # %%
 import math

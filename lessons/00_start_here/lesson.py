@@ -23,7 +23,7 @@
 #
 # Three sentences say what it does. It cuts the image into **patches** and turns each into a **token**, a list of numbers.
 # In **attention** the tokens look at each other, again and again. At the end one token goes to the **head**, which gives
-# one score for each class. These words need no learning now: each of them is an exercise.
+# one score for each class. You need not learn these words now: each of them becomes an exercise.
 #
 # | part | lesson | what you write |
 # |---|---|---|
@@ -74,7 +74,7 @@ doctor.report(doctor.run())
 # - **not right yet**: the check says *what* is wrong, and the lesson goes on with the finished version.
 #
 # Change the cell and run it as often as you like. Above each exercise you find its difficulty, the minutes it may take,
-# two hints behind folds, and a link to the solution. Try for these minutes before you unfold.
+# two hints behind folds, and a link to the solution. Try for that long before you open a hint.
 #
 # This is what a check says. Here is a wrong answer to an exercise of lesson 01, on purpose. (How it works does not matter
 # yet.) `diagnose` finds the verdict and `say` shows it; in an exercise, `check` does both and notes the verdict.
@@ -196,8 +196,8 @@ plots.show(
 # shapes, in any colour, at any place, with textures and noise. It needs no file.
 #
 # **Do you want real pictures?** Change `False` to `True` in the next cell and run it. It downloads CIFAR-10, 170 MB, once, and
-# all lessons find it from then on. `python -m vit_course data` does the same in a terminal. Nothing is downloaded without
-# your asking, and without a network Shapes-10 serves. `load_dataset()` takes what is there, and says what it took:
+# all lessons find it from then on. `python -m vit_course data` does the same in a terminal. Nothing is downloaded unless
+# you ask, and without a network the course uses Shapes-10. `load_dataset()` takes what is there, and says what it took:
 
 # %% tags=["nbval-ignore-output"]
 download = False
@@ -270,7 +270,7 @@ plots.show(
 #
 # Now we run the whole thing once. You know no line of this model yet; by the end of lesson 06 you will have written it.
 # With real pictures it trains on all 50,000 of CIFAR-10, by a recipe made for a few minutes (lesson 16 shows what is in it).
-# Without, it trains on the 8,000 drawn ones of Shapes-10. There "Nano/8" is enough: three blocks, tokens of 96 numbers
+# Without them, it trains on the 8,000 drawings of Shapes-10, where "Nano/8" is enough: three blocks, tokens of 96 numbers
 # (that is "Nano"), and patches of 8x8 pixels.
 #
 # How much is trained depends on the **profile**: `smoke` (seconds, for automatic tests), `cpu` or `gpu`. It is

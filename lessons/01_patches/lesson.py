@@ -205,8 +205,8 @@ plots.show(
 # If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. You will need it again in
 # lesson 13, where a model paints missing patches.
 #
-# **Your task.** Write `unpatchify`. The list of patches does not know the shape of its grid, 12 patches may be 3 x 4 or
-# 2 x 6: so it is told. The number of channels is not given: it follows from the length of a patch. What refuses wrong sizes
+# **Your task.** Write `unpatchify`. A list of 12 patches may come from a grid of 3 x 4 or of
+# 2 x 6, so you are told the grid. The number of channels follows from the length of a patch. What refuses wrong sizes
 # is given.
 
 # %% exercise="vit_course.patches:unpatchify" difficulty=2 minutes=8 hint="Write the einops pattern of `patchify` from right to left: what was the result is now the input." hint2="The left side is `b (h w) (p1 p2 c)`. A bracket can be split when all its letters but one are known: give einops h and w (`rows` and `columns`), p1 and p2, and it computes c by itself."
@@ -239,7 +239,7 @@ plots.show(figure, "Left the portrait, right the same 49 patches in random order
 #
 # A patch is a row of P·P·C numbers: 48 for P = 4 and three channels. The Transformer works with tokens of width D, and D
 # is our choice (192 in many models of this course, 768 in the smallest model of the paper). One matrix E, the same for
-# every patch, takes the one to the other. This is the first half of equation 1 of the paper:
+# every patch, turns the one into the other. This is the first half of equation 1 of the paper:
 #
 # $$[\,x_p^1 E;\; x_p^2 E;\; \cdots;\; x_p^N E\,], \qquad E \in \mathbb{R}^{(P^2 C) \times D}$$
 #

@@ -437,7 +437,7 @@ plots.show(
 
 # %% [markdown]
 # Eight maps may be luck. Let us count over all test images. In these pictures the shape is bright, so we take the four
-# brightest of the 16 patches of each image. How much of its attention does CLS give them? Looking everywhere alike
+# brightest of the 16 patches of each image. How much of its attention does CLS give them? Looking everywhere equally
 # gives them 4/16 = 25 %.
 #
 # > **Predict.** What share will the untrained model give them, and what share the trained one?
@@ -459,7 +459,7 @@ share_before, share = share_on_bright(untrained), share_on_bright(model)
 print(f"untrained: {percent(share_before)}, trained: {percent(share)}")
 
 # %% [markdown] claim=["abs(share_before - 0.25) < 0.03", "share > share_before + 0.05"]
-# The untrained CLS token looks everywhere alike. The trained one gives more to the brightest patches, and that is where
+# The untrained CLS token looks at all patches equally. The trained one gives more to the brightest patches, and that is where
 # the shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be
 # careful with such maps, though. They show one layer of two, and in the first layer the patches have already read each
 # other. Lesson 09 does it with more care.
@@ -527,7 +527,7 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 #
 # They write that the difference is "fully explained" by the learning rate. With the right one, both are as good. Some
 # texts conclude: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
-# step is not a faster arrival. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
+# step need not get you there sooner. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
 #
 # This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
 
@@ -541,7 +541,7 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").
 # - **Generalised mean** (GeM; Radenović et al., 2018): the p-th root of the mean of p-th powers, for numbers above 0.
 #   p = 1 is the mean, and a large p is close to the maximum. p can be learned.
-# - **Weighted layers**: a learned mixture of the CLS tokens of *all* layers, not of the last alone (for text: Peters et
+# - **Weighted layers**: a learned mixture of the CLS tokens of *all* layers, not only of the last (for text: Peters et
 #   al., 2018).
 
 # %% [markdown]

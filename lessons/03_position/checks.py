@@ -160,7 +160,7 @@ def with_seed(num_tokens, dim, std):
     {
         "a plain tensor": [drawn, lambda *case: drawn(*case).requires_grad_()],
         "never be trained": lambda *case: nn.Parameter(drawn(*case), requires_grad=False),
-        "no batch axis in front": learned(lambda t, d, std: std * torch.randn(t, d)),
+        "the batch axis of size 1 in front is missing": learned(lambda t, d, std: std * torch.randn(t, d)),
         "the vector of CLS is counted already": learned(lambda t, d, std: drawn(t + 1, d, std)),
         "all tokens would get the same vector": [
             learned(lambda t, d, std: std * torch.randn(1, 1, d)),
@@ -191,7 +191,7 @@ def is_a_table_that_learns(answer):
         )
     shape, wanted = tuple(table.shape), (1, 200, 48)
     words = {
-        (200, 48): "there is no batch axis in front, of size 1",
+        (200, 48): "the batch axis of size 1 in front is missing",
         (1, 201, 48): "the vector of CLS is counted already in T",
         (1, 1, 48): "all tokens would get the same vector",
         (1, 48, 200): "the number of tokens and the width are swapped",
@@ -246,7 +246,7 @@ exercise(
     add_position,
     results(
         lambda: [
-            (torch.ones(2, 3, 2), torch.tensor([[[10.0, 20], [30, 40], [50, 60]]])),
+            (torch.ones(1, 3, 2), torch.tensor([[[10.0, 20], [30, 40], [50, 60]]])),
             (torch.randn(3, 5, 4), torch.randn(1, 5, 4)),
             (torch.randn(4, 4, 4), torch.randn(1, 4, 4)),
         ],
@@ -262,9 +262,10 @@ exercise(
             ),
             "you multiply: equation 1 adds the positions": lambda tokens, pos: tokens * pos,
             "you subtract: equation 1 adds the positions": placed(Tensor.neg),
-            "you put the positions beside the tokens: equation 1 adds them, and the width D stays": (
-                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1)
-            ),
+            "you put the positions beside the tokens: equation 1 adds them, and the width D stays": [
+                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1),
+                lambda tokens, pos: torch.cat([tokens, pos], dim=-1),
+            ],
             "you put the positions behind the tokens, as more tokens: equation 1 adds them": (
                 lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=1)
             ),

@@ -44,10 +44,10 @@ plots.show(figure, "Left a portrait, right the same 49 square patches in random 
 # We ask an **encoder**, the stack of Transformer layers that you will build in lessons 04 and 05. Today it is a closed box:
 # tokens (B, T, D) go in, tokens (B, T, D) come out. T is the number of tokens: N patches and one CLS token (lesson 02).
 #
-# Both pictures go through the same box, and we read the CLS token at the end. The numbers are float64, so that rounding
-# cannot hide or fake a difference.
+# Both pictures go through the same box, and we read the CLS token at the end, 96 numbers. They are float64, so that
+# rounding cannot hide or fake a difference.
 #
-# > **Predict.** 96 numbers come out for the portrait, 96 for the puzzle. How many of them agree: all, about half, none?
+# > **Predict.** How many of the 96 agree for the portrait and the puzzle: all, about half, none?
 
 # %%
 torch.manual_seed(0)
@@ -247,9 +247,9 @@ accuracy = {name: history.test_accuracy for name, history in histories.items()}
 table([[name, percent(value)] for name, value in accuracy.items()], ["model", "right on new pictures"])
 
 # %% [markdown] claim=["abs(accuracy['without positions'] - 0.25) < 0.01", "accuracy['with positions'] > 0.9"]
-# Without positions the model is left guessing, and with them it names nearly every corner. The first number is no bad luck:
-# a shape in the four corners makes four pictures of the *same patches*, so the model gives four times the same answer,
-# and one of the four is right. No training can change this.
+# Without positions the model is left guessing, and with them it names nearly every corner. (The profile `smoke` stops too
+# early.) The 25 % are not bad luck: a shape in the four corners makes four pictures of the *same patches*, so the model gives
+# the same answer four times, and one of the four is right. No training can change this.
 
 # %% fold tags=["nbval-ignore-output"]
 losses = {name: (list(range(len(h.step_loss))), h.step_loss) for name, h in histories.items()}
@@ -346,7 +346,7 @@ plots.show(figure, "Three sine waves over rows 0 to 7: about one period, about h
 # The fast wave tells a row from the next; the slow one tells the top from the bottom.
 #
 # **Your task.** Write `sincos_2d`. The result has one row for each patch, in reading order, without CLS. Test your code in
-# your head on a grid of 2 rows and 3 columns. Raise a `ValueError` if D is not a multiple of 4.
+# your head on a grid of 2 rows and 3 columns. The line that refuses a D that 4 does not divide is given.
 
 # %% exercise="vit_course.embeddings:sincos_2d" difficulty=3 minutes=18 hint="Make two lists of N numbers: the row of each patch and the column of each patch, in reading order. For 2 rows and 3 columns they are 0 0 0 1 1 1 and 0 1 2 0 1 2. Then every number meets every frequency: (N, 1) * (D/4,) is (N, D/4)." hint2="`frequencies = temperature ** (-torch.arange(dim // 4) / (dim // 4))`. `torch.arange(rows).repeat_interleave(columns)` gives 0 0 0 1 1 1, `torch.arange(columns).repeat(rows)` gives 0 1 2 0 1 2. Join the four quarters with `torch.cat(..., dim=1)`."
 from vit_course.embeddings import sincos_2d
@@ -515,7 +515,7 @@ plots.show(
 # | what | shape | 32x32 colour, P = 4, D = 192 |
 # |---|---|---|
 # | tokens with CLS | (B, N + 1, D) | (B, 65, 192) |
-# | learned 1-D positions | (1, N + 1, D) | (1, 65, 192) |
+# | learned positions | (1, N + 1, D) | (1, 65, 192) |
 # | what enters the encoder | (B, N + 1, D) | (B, 65, 192) |
 #
 # - Without positions the encoder reads a bag of patches: shuffle them, and CLS stays the same.

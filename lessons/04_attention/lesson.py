@@ -17,7 +17,7 @@
 # ## 1. How can one patch know about another?
 #
 # An eye is an eye because there is a nose beside it. But a token holds one patch, and a linear layer works on each token
-# by itself. Test it: change token 3 of five tokens, and look which outputs change.
+# by itself. Test it: change token 3 of five tokens, and see which outputs change.
 
 # %%
 import torch
@@ -178,7 +178,7 @@ table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *nam
 # variance 1, and the sum of d products has variance d. With d = 64 the scores have a standard deviation of 8, and two
 # scores that differ by 8 give weights that differ by a factor $e^8$, about 3,000.
 #
-# We give random queries 65 random keys. How large is the largest weight of a query? If it looked at all keys alike, each
+# We give random queries 65 random keys. How large is the largest weight of a query? If it looked at all keys equally, each
 # weight would be 1.5 %. A popular mistake is the root of D, the width of the whole token, in place of d. We try it too, with
 # D = 12·d, as in the paper's model Base (Table 1: D = 768, 12 heads, so d = 64).
 #
@@ -481,7 +481,7 @@ table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "quadratic share"], capti
 #
 # - the **variance** of the scores;
 # - the **entropy** of a row of weights, $-\sum_j A_{ij} \ln A_{ij}$. It says how widely a query looks: ln 65 = 4.17 if it
-#   looks at all keys alike, 0 if it sees a single one. (The unit is called nat.)
+#   looks at all keys equally, 0 if it sees a single one. (The unit is called nat.)
 # - the **gradient** that reaches the scores through the softmax, for a typical query (the median).
 
 # %%

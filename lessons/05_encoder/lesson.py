@@ -19,10 +19,10 @@
 # network, the **MLP** (multi-layer perceptron), works on each token by itself. Then gather again, think again. The
 # paper repeats this pair L = 12 to 32 times. The stack is the **encoder**.
 #
-# Let us try the first idea that comes to mind: one layer behind the other, nothing else. We send 64 different pictures
+# Let us try the first idea that comes to mind: one layer after the other, nothing else. We send 64 different pictures
 # through it and ask after each layer how different they still are. So we subtract the mean of all pictures: what is left, as
 # a share of the whole, is what the pictures have of their own. 0 % means that all pictures have become the same. We do
-# likewise for the tokens inside a picture.
+# the same for the tokens inside a picture.
 #
 # > **Predict.** Twelve layers of attention and MLP, with random weights. How different are the pictures at the end: more
 # > than at the start, as much, or less?
@@ -143,8 +143,8 @@ plots.show(
 #
 # **Your task.** Write `layer_norm` for tokens of shape (..., D). The equation above is the full description.
 #
-# > **Trap.** Three details cause trouble: where ε stands; by what the variance is divided, D or D - 1; and the axis that a
-# > mean takes away. `x.mean(dim=-1, keepdim=True)` keeps it, so that (B, T, 1) fits to (B, T, D).
+# > **Trap.** Three details cause trouble: where ε stands; whether the variance is divided by D or by D - 1; and the axis
+# > that a mean takes away. `x.mean(dim=-1, keepdim=True)` keeps it, so that (B, T, 1) fits to (B, T, D).
 
 # %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`x.var(dim=-1, unbiased=False, keepdim=True)` is the variance that divides by D. Add eps to it *before* you take the root. Weight and bias have shape (D,), so `*` and `+` fit them to every token."
 from vit_course.encoder import layer_norm
@@ -238,7 +238,7 @@ table([[name, size] for name, size in sizes.items()], ["part of a block", "param
 # ## 4. How does the gradient reach the first layer?
 #
 # The norm keeps the size of the numbers. Is that enough? Let us put norms in front of attention and MLP, still one
-# behind the other.
+# after the other.
 
 
 # %%
@@ -357,7 +357,7 @@ figure = plots.curves(
 plots.show(figure, "The loss over the steps. Only the stack with residuals falls, almost to 0.")
 
 # %% [markdown] claim=["losses['norm and residual'][-1] < 0.3", "min(losses['norm, no residual'][-1], losses['no norm, no residual'][-1]) > 1.7"]
-# The block memorises its pictures, and both stacks without residuals hardly get below guessing. (The profile `smoke` takes
+# The block memorises its pictures, and both stacks without residuals hardly do better than guessing. (The profile `smoke` takes
 # too few steps to show it; the solved notebook has the full run.)
 #
 # > **Key idea.** The norm keeps the size of the numbers, the residual keeps their content and carries the gradient. A block
@@ -422,7 +422,7 @@ plots.show(
 #
 # ## 6. What is the encoder?
 #
-# L blocks, one behind the other. Nothing is new except a loop:
+# L blocks, one after the other. Nothing is new except a loop:
 
 # %% tolerance=0
 stack = encoder.Encoder(depth=12, dim=192, num_heads=3)
@@ -587,7 +587,7 @@ figure = plots.curves(
 plots.show(figure, "Loss over training steps for pre-norm and post-norm: pre-norm falls faster.")
 
 # %% [markdown] claim="deep['pre-norm'][-1] < 0.5 * deep['post-norm'][-1]"
-# With 24 layers pre-norm memorises faster. Post-norm lags behind, and it is not hopeless: with six layers, with a smaller
+# With 24 layers pre-norm memorises faster. Post-norm lags behind, but it is not hopeless: with six layers, with a smaller
 # learning rate or with a slow start (warm-up, lesson 07) it learns these pictures too: try it. The size of the effect also
 # depends on the initial weights. Pre-norm asks for less care, and the ViT uses it.
 
@@ -691,7 +691,7 @@ table(found, ["activation", *(f"seed {seed}" for seed in range(seeds))])
 # - [ ] this is post-norm :: Post-norm is LN(MSA(z) + z).
 
 # %% [markdown] quiz
-# Dropout, p = 0.25, in training. By what is a number multiplied that stays?
+# Dropout with p = 0.25, in training. What are the numbers that stay multiplied by?
 #
 # - [ ] 0.75 :: Then it would shrink twice.
 # - [ ] 1 :: Without the scale the sums would be larger in evaluation, when nothing is dropped.

@@ -557,7 +557,7 @@ def shows_every_picture_once(answer):
         raise Mistake(f"your code stopped with {explain_error(error)}{pointer}")
     if not all(call.training for call in calls):
         raise Mistake(
-            "your model trains in evaluation mode: call `model.train()` before the first batch. Whoever measured "
+            "your model trains in evaluation mode: call `model.train()` before the first batch. Measuring "
             "it has left it in the other mode"
         )
     shown = torch.tensor([row for call in calls for row in call.rows])
@@ -796,7 +796,7 @@ def total(losses: list, sizes: list) -> float:
 
 
 OTHER_MEANS = {
-    "each batch counts alike in your mean, the small last one as much as the others: weigh the loss of a batch by its "
+    "your mean counts all batches equally, the small last one too: weigh the loss of a batch by its "
     "pictures, and divide by N": lambda losses, sizes: sum(losses) / len(losses),
     "you add the losses of the batches and do not divide: the mean over the pictures was asked for": (
         lambda losses, sizes: sum(losses)

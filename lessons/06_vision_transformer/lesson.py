@@ -19,8 +19,9 @@
 # At the end of this lesson a model that you wrote, trained by a loop that you wrote, names pictures that it has never seen.
 # You have built every part of it but the last.
 #
-# Draw the model on paper, from the picture to the scores: a box for each part, an arrow from box to box. Write the shape on
-# each arrow, for B pictures of 3x32x32 pixels, patches of 8x8 pixels, D = 96, L = 3 blocks and ten classes. Then compare.
+# Take three minutes and draw the model on paper, from the picture to the scores: a box for each part, an arrow from box to
+# box. Write the shape on each arrow, for B pictures of 3x32x32 pixels, patches of 8x8 pixels, D = 96, L = 3 blocks and ten
+# classes. Then compare.
 
 # %%
 import math
@@ -79,8 +80,7 @@ my_parts = use_my_answers()
 # > **Trap.** The LN of equation 4 is a layer norm of its own, the *final* norm. People forget it.
 #
 # **Your task.** Write `MiniViT`, the whole class: `__init__` makes the parts, the first of them is there; `forward` runs
-# them. The docstring fixes the names. Two things are new: an `nn.Parameter` is a tensor that learns, and the head starts at
-# zero, weight and bias.
+# them. The docstring fixes the names. One thing is new: the head starts at zero, weight and bias.
 
 # %% exercise="vit_course.exhibits.mini_vit:MiniViT" difficulty=3 minutes=14 hint="Go through the list of the docstring: one line of `__init__` for each part. `self.patch_embed` is there, its `num_patches` is N. Then `forward` has one line for each equation, and one for the head." hint2="`nn.Parameter(torch.zeros(1, 1, embed_dim))` is the CLS token; positions are `0.02 * torch.randn(1, N + 1, embed_dim)` in an `nn.Parameter`. `Encoder(depth, embed_dim, num_heads)` is the stack. `nn.init.zeros_(self.head.weight)` sets a weight to zero. In `forward`: `prepend_cls_token(tokens, self.cls_token)`, add `self.pos_embed`, blocks, norm, `pool(z, 'token')`, head."
 from vit_course.exhibits.mini_vit import MiniViT
@@ -109,15 +109,15 @@ for num_classes in (2, 10, 1000):
 # > cheapest test of a new model.
 #
 # Why zeros? The gradient reaches the body *through* the weight of the head. At zero, a new head that knows nothing cannot
-# push a trained body around in the first step. The head itself gets a gradient, so from the second step on both learn. The
-# reason is ours. The authors write that zeros for the last layer were "a little more robust" when a trained model gets a
-# new task (B.1.1). In pre-training their head has a hidden layer with a tanh, D numbers wide, say the authors.
+# push a trained body around in the first step. The head itself gets a gradient, so from the second step on both learn. This
+# reason is ours: the authors only write that zeros for the last layer were "a little more robust" when a trained model gets
+# a new task (B.1.1). In pre-training, they say, their head has a hidden layer with a tanh, D numbers wide.
 #
 # ## 3. Is it really the Vision Transformer?
 #
 # `torchvision` has a ViT written by other people. We give it random weights, copy them into *your* model, and show both the
-# same pictures. If the logits are equal, the two compute the same function. `convert_torchvision` only renames: their
-# `encoder.ln` is our `norm`.
+# same pictures. If the logits are equal, the two compute the same function. `convert_torchvision` only renames (their
+# `encoder.ln` is our `norm`), and `fitted` gives E the shape that your `PatchEmbed` stores.
 
 # %%
 from torchvision.models import VisionTransformer as TorchvisionViT
@@ -153,7 +153,7 @@ print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() 
 # 4. *Step*: `optimizer.step()` moves every weight a little, against its gradient.
 #
 # The **optimiser** knows how far. Ours is AdamW (lesson 07). An **epoch** shows each picture once, in an order that is drawn
-# anew each time: a data set is often sorted, and a run of one class would pull the model to that class.
+# anew each time: a data set is often sorted, and a long run of one class would pull the model towards it.
 #
 # A model has two **modes**. In training mode, `model.train()`, dropout and drop path are at work; in evaluation mode,
 # `model.eval()`, they are not. The mode stays until somebody changes it.
@@ -211,9 +211,9 @@ print("guessing:                       ", percent(1 / 10))
 #
 # > **Predict.** How much of the test set will each name right? Guessing gives 10 %.
 #
-# On Shapes-10 your loop runs with AdamW for a minute or two. Real pictures need more help: `train_by_recipe` gives your loop
-# **Muon** together with AdamW, a rate that rises and falls, and pictures moved anew in each epoch, and the first epochs
-# compute half of the tokens (lessons 07 and 16).
+# On Shapes-10 your loop runs with AdamW for a minute or two. Real pictures need more help: `train_by_recipe` runs your loop
+# with **Muon** beside AdamW, a learning rate that rises and falls, pictures shifted anew in each epoch, and half of the
+# tokens at first (lessons 07 and 16). A bar shows how long it takes.
 
 # %% tags=["nbval-ignore-output"]
 profile, device = get_profile(), get_device()
@@ -322,7 +322,7 @@ for name, chosen in (("right", right), ("wrong", ~right)):
 
 # %% [markdown] claim=["sure[right].mean() > sure[~right].mean()", "(sure[~right] > 0.9).any()"]
 # Wrong answers are less sure than right ones, on average. But some are wrong and sure: the chance that a model gives is no
-# promise.
+# promise. In how many of the six wrong ones did it look at the right place?
 #
 # Which classes does it confuse? The rows of the next table are the true classes, the columns are the answers. A perfect
 # model has numbers on the diagonal alone.
@@ -336,7 +336,7 @@ was, said = divmod(int(counts.argmax()), classes)
 print(f"most frequent mistake: {part.classes[was]} called {part.classes[said]}, {counts.max()} times")
 
 # %% [markdown]
-# Look at the most frequent mistake. Would you make it too?
+# Would you make the most frequent mistake too?
 #
 # ## 7. What does it say about your photo?
 #
@@ -454,7 +454,7 @@ print("gradient of the head is above 0:  ", fresh.head.weight.grad.abs().max().i
 #
 # The next cell draws all linear layers of the body with one std, and the head either with the same std or as zeros. It
 # measures two things on pictures: the first loss, and how *decided* the attention of the first block is. A largest weight
-# of 1/17 = .06 means that each token looks at all 17 tokens alike. A largest weight of 1 means that it sees a single one.
+# of 1/17 = .06 means that each token looks at all 17 tokens equally. A largest weight of 1 means that it sees a single one.
 
 
 # %%

@@ -135,8 +135,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Stronger recipes go on. **RandAugment** applies two random operations from a list of fourteen (turn, shear, brighter, fewer
-# colours ...). **Random erasing** covers a rectangle. **CutMix** pastes a rectangle of *another* picture.
+# Stronger recipes go further. **RandAugment** applies two random operations from a list of fourteen (turn, shear, brighter,
+# fewer colours ...). **Random erasing** covers a rectangle. **CutMix** pastes a rectangle of *another* picture.
 
 # %% fold
 kinds = {
@@ -145,15 +145,15 @@ kinds = {
     "CutMix": AugmentConfig(cutmix=1.0),
 }
 mean, std = (s.view(-1, 1, 1) for s in stats)
-sheets = [plots.image_grid(dataset.train_images[:8].float() / 255, columns=4)]
+sheets = [plots.image_grid(dataset.train_images[:4].float() / 255, columns=2)]
 for config in kinds.values():
     torch.manual_seed(3)
-    changed, _ = augment(dataset.train_images[:8], dataset.train_labels[:8], stats, classes, config)
-    sheets.append(plots.image_grid(changed * std + mean, columns=4))
-figure = plots.image_row(sheets, ["as stored", *kinds], "The same eight pictures under stronger changes")
+    changed, _ = augment(dataset.train_images[:4], dataset.train_labels[:4], stats, classes, config)
+    sheets.append(plots.image_grid(changed * std + mean, columns=2))
+figure = plots.image_row(sheets, ["as stored", *kinds], "The same four pictures under stronger changes")
 plots.show(
     figure,
-    "Four sheets of eight pictures: untouched; turned or recoloured; with a hole; with a foreign rectangle.",
+    "Four sheets of four pictures: untouched; turned or recoloured; with a hole; with a foreign rectangle.",
 )
 
 # %% [markdown]
@@ -165,21 +165,20 @@ varied = train_on_few(replace(repeated, augment=AugmentConfig(crop_padding=4, fl
 table([row("as stored", alone), row("crop and flip", varied)], columns)
 
 # %% [markdown] claim=["varied.train_accuracy[-1] < alone.train_accuracy[-1] - 0.1", "varied.train_accuracy[-1] - varied.val_accuracy[-1] < alone.train_accuracy[-1] - alone.val_accuracy[-1] - 0.1"]
-# In as many steps the model knows far fewer of the pictures that it is shown: they seldom come twice, so it cannot
-# memorise them. The gap shrinks. Augmentation makes the *training* harder, and a harder training needs more steps.
-# Look at the new pictures: did they gain, in these few?
+# After the same number of steps the model knows far fewer of the pictures that it is shown: they seldom come twice, so it
+# cannot memorise them. The gap shrinks. Augmentation makes the *training* harder, and a harder training needs more steps.
+# Look at the new pictures: did the model gain there, in so few?
 #
 # ## 3. How large should a step be, and when?
 #
 # **SGD** (stochastic gradient descent) moves all weights by the same multiple of their gradient. In a Transformer the
 # gradients of different layers differ a lot in size. **AdamW** divides each gradient by its own recent size, so every weight
 # gets a step of about the same length, the **learning rate**. It also lets weights shrink a little in each step: **weight
-# decay** (section 4). Nearly everybody trains ViTs with it. **Muon**, which is younger, is for the matrices of the blocks
-# (lesson 16).
+# decay** (section 4). **Muon**, which is younger, is for the matrices of the blocks (lesson 16).
 #
-# The rate should change during the run. At first the model is random and AdamW's averages are empty: start small, and let it
-# rise (**warm-up**). At the end, small steps let the weights settle: go down to zero. With w warm-up steps, n steps after
-# them, and peak rate η:
+# The rate should change during the run. At first the model is random, and AdamW has seen too few gradients to know their
+# size: start small, and let it rise (**warm-up**). At the end, small steps let the weights settle: go down to zero. With w
+# warm-up steps, n steps after them, and peak rate η:
 #
 # $$\eta_s = \eta \, \frac{s + 1}{w} \;\; (s < w) \qquad\qquad \eta_s = \frac{\eta}{2}\left(1 + \cos\frac{\pi k}{n}\right), \quad k = s + 1 - w = 1 \ldots n$$
 #
@@ -249,7 +248,7 @@ sizes = [(group["weight_decay"], list(group["params"])) for group in groups]
 table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["decay", "tensors", "numbers"])
 
 # %% [markdown]
-# ## 5. May a picture be 30 % ship?
+# ## 5. Can a picture be 30 % ship?
 #
 # Cross-entropy with a hard label is minimised only when the model says "100 % ship". So the scores grow without end. Two
 # cures change the *target*. y is the target of one picture, (K,), a share for each class:
@@ -266,8 +265,8 @@ table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["de
 # flip. Blends never come twice. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
 # lose in short runs, as in this lesson; the good long recipes of section 12 have it.
 #
-# > **Trap.** Blending uint8 pictures loses fractions, or fails. And targets mixed with another partner than the pictures teach
-# > nonsense.
+# > **Trap.** Blending uint8 pictures loses fractions, or fails. And a target mixed with another partner than its picture
+# > teaches nonsense.
 #
 # **Your task.** Write `mixup`. λ and the partners are given, so the result is not random.
 
@@ -404,9 +403,10 @@ say(today)
 #
 # ## 7. Your own run
 #
-# Now everything is yours: the model and the loop of lesson 06, your crop and flip, your MixUp, your schedule. Of the course
-# comes only `RecipeOptimizer`: Muon for the matrices of the blocks and AdamW for the rest, behind one `step()`, which asks
-# your `learning_rate` for the rate. Label smoothing is the line that makes `targets`.
+# Now put your own work together: `MiniViT` and the loop of lesson 06, your crop and flip, your MixUp, your schedule. Only
+# `RecipeOptimizer` is the course's: Muon for the matrices of the blocks and AdamW for the rest, behind one `step()`, which asks
+# your `learning_rate` for the rate. Label smoothing is the line that makes `targets`, a share for each class;
+# `F.cross_entropy` takes those too.
 
 # %% tags=["nbval-ignore-output"]
 MiniViT, train_one_epoch, accuracy = map(my_answer, ("MiniViT", "train_one_epoch", "accuracy"))
@@ -462,6 +462,7 @@ figure = plots.curves(
     "epoch",
     "test accuracy in %",
 )
+figure.axes[0].locator_params(axis="x", integer=True)
 plots.show(figure, "Test accuracy by epoch of two runs, with and without MixUp.")
 lead = 100 * (mine["with MixUp"][-1] - mine["crop and flip"][-1])
 print(f"With MixUp against without: {lead:+.1f} points, one seed, {recipe.epochs} epochs.")
@@ -470,15 +471,15 @@ print(f"With MixUp against without: {lead:+.1f} points, one seed, {recipe.epochs
 # Both are above guessing after a few epochs. The *losses* cannot be compared: a blend has no single right answer, so its
 # loss stays high even in a good model. And one seed decides nothing.
 #
-# The better model is kept, if no longer training was kept before. Lessons 09 and 12 can go on from it.
+# The better model is kept, unless a longer training was kept before. Lessons 09 and 12 can go on from it.
 
 # %% tags=["nbval-ignore-output"]
 better = max(mine, key=lambda name: mine[name][-1])
 print("your model is", keep_model(models[better], part, mine[better][-1], recipe.epochs * len(pictures)))
 
 # %% [markdown]
-# From now on the course trains with `train`. It is no black box: it is your loop, and what you wrote in this lesson stands in
-# it. Find forward, loss, backward and step; then the lines that yours has not.
+# From now on the course trains with `train`. It is your loop, with what you wrote in this lesson. Find forward, loss,
+# backward and step; then the lines that yours does not have.
 
 # %% tags=["nbval-ignore-output"]
 show_source(train)

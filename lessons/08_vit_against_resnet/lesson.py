@@ -728,7 +728,7 @@ table(rows, ["task", *(name.replace(" (ResNet152x4)", "").split(" (Eff")[0] for 
 # two means, with deviations s and t, has the **standard error** $\sqrt{(s^2 + t^2)/3}$.
 #
 # **Your task.** Write `gain_and_cost`, which answers all three for any two models of such a table. What is missing in the
-# table stays `None`, and the cost is a quotient. `COST` is the name of the row with the cost.
+# table stays `None`, and the cost is a ratio. `COST` is the name of the row with the cost.
 
 # %% exercise="vit_course.experiments.probes:gain_and_cost" difficulty=2 minutes=10 hint="`table[first][task]` is a pair, or None. Give names to the two means, the two deviations and the two costs first. Then one line for each of the three results." hint2="`(a, s) = table[first][task] or (None, None)` also works where nothing was measured. The gain is a - b, unless a or b `is None`. The error is `((s**2 + t**2) / 3) ** 0.5`, unless s or t is None. (`if s:` would take a deviation of 0 for missing.) The cost is known in every case."
 from vit_course.experiments.probes import gain_and_cost
@@ -736,7 +736,7 @@ from vit_course.experiments.probes import gain_and_cost
 gain_and_cost = check(gain_and_cost)
 
 # %% [markdown]
-# An interval of the rule of lesson 07 reaches some of these errors to both sides. To compute it we need three numbers with the
+# The interval of lesson 07 reaches several of these errors to either side. To compute it we need three numbers with the
 # mean and the deviation that the paper gives: m - s, m and m + s have them.
 #
 # > **Predict.** ViT-L/16 on JFT is .22 points above BiT-L on ImageNet, and .01 below it on VTAB. What does the rule say?

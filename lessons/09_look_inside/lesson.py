@@ -169,7 +169,7 @@ plots.show(
 # and *middle*. Places all around the border are alike, those in the middle differ from them. Drawings leave the border mostly
 # empty, which may be why.
 #
-# Untrained, each vector is alike to itself alone.
+# Untrained, each vector is similar only to itself.
 
 # %% [markdown] curious
 # ## 4. What happens to a token on its way?
@@ -300,7 +300,7 @@ explore(opened, seen[:8], names, torch.tensor(about["mean"]), torch.tensor(about
 #
 # $\bar A_\ell$, (T, T), is the mean of the h tables of layer ℓ for one picture, I the identity, and R, (T, T), the
 # rollout. Why this order? Row i of $\tilde A_2 \tilde A_1$ is the sum over t of "token i takes from t in layer 2" times
-# "t takes from j in layer 1". So the last layer stands left. After dropout rows of weights do not sum to 1: divide each row of
+# "t takes from j in layer 1". So the last layer is on the left. After dropout rows of weights do not sum to 1: divide each row of
 # $\tilde A_\ell$ by its sum before you use it.
 #
 # **Your task.** Write `attention_rollout`, for a whole batch.
@@ -352,7 +352,7 @@ from vit_course.interpret import mean_attention_distance
 mean_attention_distance = check(mean_attention_distance)
 
 # %% [markdown]
-# > **Trap.** A small distance can mean two things: the head looks nearby, or it looks at CLS, and *nobody makes up for that*. So
+# > **Trap.** A small distance can mean two things: the head looks nearby, or it looks at CLS, and *nothing corrects for that*. So
 # > print what goes to CLS.
 #
 # ## 8. Is this the paper's Figure 7?
@@ -363,7 +363,7 @@ mean_attention_distance = check(mean_attention_distance)
 # - In the *lowest* layers heads differ most: some stay local, **some attend to most of the picture already**.
 # - The distance **grows** with depth. In the upper half most heads look far.
 #
-# You will meet the summary "low layers are global, high layers local". It turns the figure round. "Low layers are local" is not
+# You will meet the summary "low layers are global, high layers local". That is the figure upside down. "Low layers are local" is not
 # right either: they are *both*.
 #
 # > **Predict.** Here is the photo model, far smaller than the paper's. Which of the two will you see?
@@ -442,7 +442,7 @@ from vit_course.interpret import hide_patches
 hide_patches = check(hide_patches)
 
 # %% [markdown]
-# > **Predict.** In which order hurts hiding most: highest rollout first, highest in the last layer, random, lowest rollout? And if
+# > **Predict.** Which order of hiding hurts most: highest rollout first, highest in the last layer, random, lowest rollout? And if
 # > what decides sits in *one* place, how many answers are still right when all but the best patch are hidden?
 
 

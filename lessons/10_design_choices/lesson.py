@@ -93,7 +93,7 @@ print(f"{best} lies {fmean(equal[best]) - fmean(equal[worst]):.1f} points above 
 # What is t? If s were known exactly, 1.96 would do: 95 % of a bell curve lie that close to its middle. But s is only
 # an estimate, and from three seeds it is often far too small, by luck. So t must be larger; how much larger depends on
 # the **degrees of freedom**, roughly the number of seeds beyond the first of each setting. `t_quantile(0.95, degrees)`
-# is given. The formula for the degrees is Welch's. It does not suppose that both settings scatter alike.
+# is given. The formula for the degrees is Welch's. It does not assume that both settings vary equally.
 #
 # With one seed there is no spread to see: it is *unknown*, which is not the same as 0. Then the interval has no ends. Those
 # lines are given.
@@ -222,7 +222,7 @@ table(
 #
 # ## 4. Which positions, and where?
 #
-# Lesson 03 ended with the paper's Table 8: four kinds of positions, and three places to add them.
+# The paper's Table 8 compares four kinds of positions, and three places to add them.
 #
 # - **1-D**: one vector of width D for each token. **2-D**: half of the vector belongs to the row, half to the column.
 # - **Relative**: each offset i - j of query i and key j has a vector, which changes the attention score (lesson 04).
@@ -565,7 +565,7 @@ table(
 # brought least. Smaller patches helped too, without a single parameter more. There the number of parameters grows; here
 # it is fixed. So a table of our own would answer another question, and need not agree. None is recorded.
 #
-# Who makes one has to mind three things. Each shape may want its own learning rate: section 5 again. The width of a head
+# If you make one, mind three things. Each shape may want its own learning rate: section 5 again. The width of a head
 # changes along with D. And a deep model may need more epochs.
 
 # %% [markdown] curious
@@ -716,7 +716,7 @@ else:
 #
 # **Your next step.** Pick the row that surprised you most. Which other explanation does your verdict leave open? Let
 # `at_equal_time` compare two settings that tell the two apart. Fix the seeds and the budget *before* you look.
-# A question of your own is a [project](../docs/projects.md): there stands what counts.
+# A question of your own is a [project](../docs/projects.md), which says what counts.
 #
 # ## Further reading
 #

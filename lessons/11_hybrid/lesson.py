@@ -82,7 +82,7 @@ plots.show(
 )
 
 # %% [markdown]
-# The paper's section 4.1 knows two ways to end the backbone:
+# The paper's section 4.1 names two ways to end the backbone:
 #
 # - take the output of **stage 4**;
 # - leave stage 4 out, and put its blocks into stage 3. This **lengthened stage 3** has as many blocks, but one
@@ -317,7 +317,7 @@ table(rows, ["model", "parameters, convolutions", "parameters, rest", "MFLOP, co
 
 # %% [markdown] always claim="abs(rows[1][2] / rows[0][2] - 1) < 0.03 and float(rows[1][3]) > 2 * float(rows[1][4])"
 # Compare `R-Nano/8` with `Nano/8`. The Transformer has hardly changed, and most operations now happen *in front* of
-# it. So a hybrid is no free gift. When we compare it with a ViT, the price must stand beside the result.
+# it. So a hybrid is not free. When we compare it with a ViT, the price must be shown beside the result.
 #
 # The longer sequence of `R-Nano/4` has its price too: attention grows with the square of the tokens (lesson 04).
 #
@@ -446,7 +446,7 @@ plots.show(
 )
 
 # %% [markdown]
-# Untrained heads lie near the dotted line, as they look everywhere nearly alike. A trained head left of it prefers near
+# Untrained heads lie near the dotted line, since they look almost equally everywhere. A trained head left of it prefers near
 # patches, a head right of it far ones. Are the ViT's first-layer heads further to the left than the hybrid's?
 #
 # Be careful with the comparison. The distance is measured between *tokens*. A token of the hybrid has seen its
@@ -623,7 +623,7 @@ plots.show(
 #
 # A curve can be read in two ways. **Up and down**: at the same amount of data, how many points is one model ahead?
 # **Left and right**: for the same accuracy, how much more data does the other need? The second is often the more useful
-# answer, for a factor of data has a price.
+# answer, since data has a price.
 #
 # Reading to the right has a snag. The paper's ViT-B/16 costs more than L/32 (224 exaFLOPs against 196) and is worse
 # (84.15 against 84.37). Such a point is **dominated**: nobody would choose it, and a line through it makes the model

@@ -437,7 +437,7 @@ table(rows, ["", "before the first step", "after training"], f"test accuracy; gu
 # The interpolated model has never seen a large picture, so a lower score before the first step is no surprise: each patch now
 # covers a smaller part of the object and looks unfamiliar. Fine-tuning has to mend that.
 #
-# How far interpolated and random positions are apart tells how much *this* model uses its positions (think of the shuffled
+# The gap between interpolated and random positions tells how much *this* model uses its positions (think of the shuffled
 # patches of lesson 08). One run does not settle it. The recorded runs ask the same question; their caption names the data.
 # All of them used AdamW.
 

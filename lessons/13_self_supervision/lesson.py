@@ -79,7 +79,7 @@ plots.show(figure, "The portrait, and the same portrait with a random half of it
 #
 # `[mask]` is *one* learned vector of D numbers, the same for all patches and pictures. Why not use it always?
 #
-# - No mask token ever comes in step 2. A model that has learned "think hard at a mask, sleep elsewhere" is of little use then.
+# - No mask token ever appears in step 2. A model that has learned "think hard at a mask, sleep elsewhere" is of little use then.
 # - With 10 % **other** patches, no visible token can be trusted. The model has to check each one against its neighbours.
 # - With 10 % **left as they are**, it also pays to believe a token that fits.
 #
@@ -575,7 +575,7 @@ plots.show(
 # have become a usual choice for tasks without labels.
 #
 # And on CIFAR-10? Gani et al. report 96.41 % for a plain ViT of 2.8 million parameters that first learns without labels
-# *on CIFAR-10 itself*, by another method. From scratch it reaches 93.58 %. So small data are no obstacle in principle.
+# *on CIFAR-10 itself*, by another method. From scratch it reaches 93.58 %. So a small data set is no obstacle in principle.
 #
 # You need not pay for such a pre-training: lesson 17 takes a model that somebody else has trained, and uses it on your pictures.
 #

@@ -485,14 +485,14 @@ table(ward_book(), ["function", "difference", "kind", "the patient's line", "the
 # ## 10. Your project: a bug for a friend's clinic
 #
 # Plant *one* bug of your own in a healthy patient, so that a friend can find it. Ideas from published code: an `assert` that is
-# turned round, a picture that is resized where the positions should be, `MSA(LN(z) + z)`, a scheduler that is never stepped, labels that
+# reversed, a picture that is resized where the positions should be, `MSA(LN(z) + z)`, a scheduler that is never stepped, labels that
 # are shuffled without their pictures.
 #
 # 1. Write the bug as data: the healthy line, and the sick one in its place.
 # 2. Make sure that it raises no error, and measure what it costs, with three seeds.
 # 3. Write the law that finds it in a second, without training. Try it on the healthy and on the sick function.
 # 4. Give your friend the sick function and the *name* of the law, no more: `print(bugs.planted_source(my_bug.function, [my_bug]))`.
-# 5. Swap. Who needs the fewer questions?
+# 5. Swap. Who needs fewer questions?
 #
 # The next cell does steps 1 and 2 for a bug that you know. Put yours in its place.
 

@@ -20,10 +20,10 @@
 #
 # No. Trained on ImageNet alone, the paper's ViT-B/16 has 77.9 % (its Table 5, pictures of 384 pixels). DeiT III of 2022 has
 # 83.8 % with nearly the same model, a better recipe and only 224 pixels. ViT-5 of 2026 (arXiv 2602.08071), which renewed most
-# of the small parts, has 84.2 %, also at 224. The large step is the recipe; the step of the parts is small. No clean split:
+# of the small parts, has 84.2 %, also at 224. The large step is the recipe; the step of the parts is small. The split is not clean:
 # the sizes of the pictures differ, and DeiT III has one of the new parts already, LayerScale.
 #
-# > **Key idea.** A current model still is patches, attention, MLP and residuals. Most of the gain since 2021 came from recipes
+# > **Key idea.** A current model is still patches, attention, MLP and residuals. Most of the gain since 2021 came from recipes
 # > and data. The newer parts buy other things: training that does not blow up, pictures of any size, speed.
 #
 # So we ask of each part: which trouble is it for, and **can we see that trouble at our size?** If not, we say so.
@@ -442,8 +442,8 @@ plots.show(figure, "Four drawings, and below each the weights of the query over 
 # | size | 1 | 3 | 1 | 2 | 1 | 1 |
 #
 # Sources 2 and 4 both point where target 3 points, so both go into it. The new token at place 3 stands for 3 + 1 + 2 = 6
-# patches: the mean of the three, *weighted with their sizes*. Place 6 stays. Two into one: an assignment by a list of places
-# keeps only one of them.
+# patches: the mean of the three, *weighted with their sizes*. Place 6 stays. Beware: where two go into one, an assignment by
+# a list of places keeps only one of them.
 #
 # **Your task.** Write `merge_tokens`.
 

@@ -188,8 +188,8 @@ plots.show(figure, "Loss over 100 steps, log scale: three falling lines; that of
 
 # %% [markdown] claim="ends[2] < 0.5 * min(ends[:2]) and all(0.01 < rate < 3 for rate in rates.values())"
 # With momentum one rate has to serve all directions: at a rate that the weak ones need, the strong ones swing wildly.
-# Adam makes the step of every *number* of W alike, but directions are mixtures of numbers. The orthogonal step makes the
-# directions alike, and ends lowest.
+# Adam makes the step of every *number* of W equally large, but directions are mixtures of numbers. The orthogonal step makes
+# the directions equal, and ends lowest.
 #
 # The whole of Muon, for every weight matrix W (m, n) inside the blocks, at learning rate η with decay λ:
 #
@@ -529,7 +529,7 @@ display(*race.boards())
 # the lines of the class on one board.
 #
 # The clock was equal for all, the machines were not: compare runs with about as many core-seconds. And nobody has run a
-# second seed. Who wins by one point has not won yet.
+# second seed. A lead of one point is not a win yet.
 
 # %% [markdown]
 # ## Check yourself

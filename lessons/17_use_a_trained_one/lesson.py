@@ -78,7 +78,7 @@ print("what the head reads, y:", tuple(backbone.read(tokens).shape))
 # of the patches side by side, 2D numbers.
 #
 # > **Trap.** Normalisation goes with the weights. A model trained on pixels from -1 to 1 and fed with ImageNet's mean and
-# > deviation does not complain; it is only worse. So does a wrong size. `Backbone` keeps weights, mean, deviation and size
+# > deviation does not complain; it is only worse. The same goes for a wrong size. `Backbone` keeps weights, mean, deviation and size
 # > together, takes raw pictures (uint8) alone, and refuses another size.
 
 # %% tags=["nbval-ignore-output"]
@@ -150,14 +150,14 @@ print("neighbours:", share(right(votes), len(answers)), " guessing: 10 %")
 # %% [markdown]
 # ## 3. Does it know more than it shows?
 #
-# Neighbours use all numbers of a feature alike. Perhaps shape is in there, in directions that other things drown. A **linear
+# Neighbours use all numbers of a feature equally. Perhaps shape is in there, in directions that other things drown. A **linear
 # probe** finds them: one linear layer, trained on features that stay as they are.
 #
 # Its scores are $f W^\top + b$ with features (B, 2D) and W (K, 2D). It trains in a second, because the features are computed
 # **once**. Three things go wrong in practice:
 #
 # - *Training mode.* With dropout on, each feature is noise. Call `eval()`, and leave the model as you found it.
-# - *Features anew in each step.* It costs hours.
+# - *Computing features anew in each step.* That costs hours.
 # - *Peeking.* Features are **standardised**: subtract the mean, divide by the deviation. Both come from the *training* pictures.
 #
 # **Your task.** Write `probe`. The linear layer is fitted for you, by `fit`.
@@ -273,8 +273,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Turned pictures stand upright, CMYK and transparency have become RGB, the huge one was shrunk, and of the panorama the middle
-# is left. What cannot be read is refused by its name, not skipped: a missing picture would make your counts wrong.
+# Turned pictures stand upright, CMYK and transparency have become RGB, the huge one was shrunk, and only the middle of the
+# panorama is left. What cannot be read is refused by its name, not skipped: a missing picture would make your counts wrong.
 
 # %% tags=["nbval-ignore-output"]
 first = sorted((folder / "train" / KINDS[0]).iterdir())[0]
@@ -494,7 +494,7 @@ table(
 # have learned words, and put them together. The light is nearly always right; it is the shape that fails, as in the probe.
 #
 # But arrows were in the training, and red was. A word that the text tower has never met has no vector. CLIP has seen 400 million pairs,
-# so there hardly is such a word, and whether "zero-shot" means *never seen* is hard to tell.
+# so there is hardly such a word, and whether "zero-shot" means *never seen* is hard to tell.
 
 # %% [markdown] curious
 # ## 8. How do I load a public model?

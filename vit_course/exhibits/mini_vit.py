@@ -65,7 +65,7 @@ class MiniViT(nn.Module):
             Logits (B, K): the scores as the head gives them. The CLS token alone is read.
 
         Raises:
-            ValueError: if the images have other axes, channels or sizes than the model was built for.
+            ValueError: by `PatchEmbed`, if the images have other axes, channels or sizes than the model was built for.
         """
         z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed  # equation 1
         z = self.blocks(z)  # equations 2 and 3, L times

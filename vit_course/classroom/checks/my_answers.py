@@ -27,7 +27,7 @@ def use_my_answers() -> list[str]:
     the model is made of is replaced: a `VisionTransformer` built afterwards consists of the student's own parts.
 
     Returns:
-        The names of the answers now in use, also printed, with those left out and why.
+        The names of the answers now in use, also printed, with the course's own parts and why an answer is left out.
     """
     files, foreign = kept_files()
     left_out = {path.stem: "the file belongs to another user" for path in foreign if path.stem not in files}
@@ -45,7 +45,10 @@ def use_my_answers() -> list[str]:
             left_out[name] = str(why)
     found = "right by itself" if left_out else "found"
     finished = f"no kept answer was {found}, so every part is the finished version"
-    print(f"Your own parts in this model: {', '.join(used)}." if used else f"Your own parts: {finished}.")
+    print(f"Your own parts: {', '.join(used) or finished}.")
+    others = sorted(filter(is_of_the_model, EXERCISES.keys() - set(used)), key=build_order)
+    if used and others:
+        print(f"The course's: {', '.join(others)}.")
     for name, why in left_out.items():
         print(f"Left out: {name}: {textwrap.shorten(why, 300)}")
     return used

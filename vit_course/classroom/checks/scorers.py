@@ -164,7 +164,7 @@ def measures_without_training(answer):
     if any(training for _, training, _ in model.calls):
         raise Mistake(
             "your model is measured in training mode, where dropout is at work: call `model.eval()` first, which tells "
-            "all layers inside. Whoever trained it has left it in the other mode"
+            "all layers inside. Training has left it in the other mode"
         )
     if not model.factor.requires_grad:
         raise Mistake(
@@ -193,8 +193,7 @@ def measures_without_training(answer):
 
 
 MISCOUNTS = {
-    "each batch counts alike in your mean, the small last one as much as the others: count the hits, and "
-    "divide by N": counted(
+    "your mean counts all batches equally, the small last one too: count the hits, and divide by N": counted(
         lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True)) / len(sizes)
     ),
     "the last batch is lost: it has fewer pictures, and they count too": [
@@ -210,7 +209,7 @@ MISCOUNTS = {
     "you return the share of the last batch alone": counted(lambda hits, sizes: hits[-1] / sizes[-1]),
     "you return the share of the first batch alone": counted(lambda hits, sizes: hits[0] / sizes[0]),
     "these are percent; a share lies in 0..1": counted(lambda hits, sizes: 100 * right_share(hits, sizes)),
-    "you average the shares of the classes: each *picture* counts alike, whatever its class": class_by_class,
+    "you average the shares of the classes: each *picture* counts equally, whatever its class": class_by_class,
     "you return the number of hits: divide it by the number of pictures": counted(
         lambda hits, sizes: float(sum(hits))
     ),

@@ -3,41 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 
 from vit_course.embeddings import add_position, pool, prepend_cls_token, resample_pos_embed, sincos_2d
-
-
-def test_cls_token_stands_in_front_of_every_sequence_and_is_learned():
-    cls_token = torch.randn(1, 1, 6, requires_grad=True)
-    patches = torch.randn(4, 5, 6)
-    tokens = prepend_cls_token(patches, cls_token)
-    assert torch.equal(tokens[:, 0], cls_token[0].expand(4, 6))
-    assert torch.equal(tokens[:, 1:], patches)
-    tokens.sum().backward()
-    assert torch.equal(cls_token.grad, torch.full((1, 1, 6), 4.0))
-
-
-def test_token_pooling_reads_the_first_token_and_average_leaves_it_out():
-    tokens = torch.randn(2, 7, 4)
-    assert torch.equal(pool(tokens, "token"), tokens[:, 0])
-    torch.testing.assert_close(pool(tokens, "avg"), tokens[:, 1:].mean(1))
-    torch.testing.assert_close(pool(tokens, "avg", num_prefix_tokens=0), tokens.mean(1))
-
-
-def test_sincos_rows_of_one_grid_row_share_their_first_half_and_norms_are_equal():
-    table = sincos_2d((3, 5), 32)
-    grid = table.reshape(3, 5, 32)
-    assert table.shape == (15, 32)
-    assert torch.equal(grid[:, 0, :16], grid[:, 4, :16])
-    assert torch.equal(grid[0, :, 16:], grid[2, :, 16:])
-    torch.testing.assert_close(table.norm(dim=1), torch.full((15,), 4.0))
-    assert len(table.unique(dim=0)) == 15
-
-
-def test_sincos_similarity_depends_on_the_offset_alone():
-    grid = sincos_2d((6, 6), 64).reshape(6, 6, 64)
-    torch.testing.assert_close(grid[1, 1] @ grid[3, 2], grid[2, 3] @ grid[4, 4])
 
 
 def test_resampling_to_the_same_grid_changes_nothing():
@@ -82,8 +49,3 @@ def test_wrong_input_raises_a_value_error_that_names_the_numbers(call, words):
     with pytest.raises(ValueError) as caught:
         call()
     assert words in str(caught.value)
-
-
-def test_average_pooling_reads_every_patch_once():
-    tokens = rearrange(torch.eye(6), "n d -> 1 n d")
-    assert torch.equal(pool(tokens, "avg")[0] > 0, torch.tensor([False] + [True] * 5))

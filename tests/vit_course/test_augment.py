@@ -208,76 +208,7 @@ def test_rand_augment_without_operations_returns_the_pictures():
 # -- crop and flip
 
 
-@pytest.mark.parametrize("shape", [(64, 3, 8, 8), (64, 1, 6, 10)])
-def test_random_crop_flip_cuts_a_window_of_every_padded_picture_at_a_place_of_its_own(shape):
-    images = noise(*shape)
-    height, width = shape[2:]
-    padded = F.pad(images, [2] * 4)
-    windows = [
-        window if not mirrored else window.flip(3)
-        for top in range(5)
-        for left in range(5)
-        for mirrored in (False, True)
-        for window in [padded[:, :, top : top + height, left : left + width]]
-    ]
-    matches = (torch.stack(windows) == random_crop_flip(images, 2, 0.5)).flatten(2).all(dim=2)
-    assert matches.any(dim=0).all()
-    assert len(matches.int().argmax(dim=0).unique()) > 10
-
-
-def places(images, padding, **options):
-    """Where the one white pixel in the middle of each picture has gone: (B, 2)."""
-    spot = random_crop_flip(images, padding, **options)[:, 0].flatten(1).argmax(1)
-    return torch.stack([spot // images.shape[3], spot % images.shape[3]], dim=1)
-
-
-def white_dots(count):
-    images = torch.zeros(count, 3, 9, 9, dtype=torch.uint8)
-    images[:, :, 4, 4] = 255
-    return images
-
-
-def test_random_crop_flip_reaches_every_offset_about_equally_often():
-    found, counts = places(white_dots(25 * 400), 2, flip=0.0).unique(dim=0, return_counts=True)
-    assert found.tolist() == [[y, x] for y in range(2, 7) for x in range(2, 7)]
-    assert 300 < counts.min() and counts.max() < 500
-
-
-def test_random_crop_flip_mirrors_the_share_asked_for():
-    images = torch.zeros(4000, 1, 1, 2, dtype=torch.uint8)
-    images[..., 1] = 1
-    mirrored = random_crop_flip(images, 0, 0.25)[..., 0].float().mean()
-    assert 0.2 < mirrored < 0.3
-
-
-@pytest.mark.parametrize("flip", [0.0, 1.0])
-def test_random_crop_flip_with_certain_flip_and_no_padding_is_exact(flip):
-    images = noise(7, 3, 5, 6)
-    assert torch.equal(random_crop_flip(images, 0, flip), images.flip(3) if flip else images)
-
-
-def test_random_crop_flip_treats_all_channels_alike():
-    images = noise(50, 1, 8, 8).expand(-1, 3, -1, -1)
-    result = random_crop_flip(images, 4, 0.5)
-    assert torch.equal(result, result[:, :1].expand(-1, 3, -1, -1))
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64, torch.int64])
-def test_random_crop_flip_keeps_the_dtype(dtype):
-    assert random_crop_flip(noise(2, 3, 8, 8).to(dtype)).dtype == dtype
-
-
 # -- MixUp and CutMix
-
-
-def test_mixup_equals_a_loop():
-    images, targets, lam = numbered(4), one_hot(4), torch.tensor([1.0, 0.0, 0.25, 0.6])
-    permutation = torch.tensor([2, 0, 3, 1])
-    mixed, labels = mixup(images, targets, lam, permutation)
-    for i, share in enumerate(lam.tolist()):
-        partner = permutation[i]
-        torch.testing.assert_close(mixed[i], share * images[i] + (1 - share) * images[partner])
-        torch.testing.assert_close(labels[i], share * targets[i] + (1 - share) * targets[partner])
 
 
 BOXES = torch.tensor([[1, 2, 4, 5], [-3, -2, 2, 1], [4, 3, 99, 99], [2, 2, 2, 4], [-9, -9, 99, 99]])

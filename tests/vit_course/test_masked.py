@@ -11,13 +11,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from vit_course.beyond.masked import (
     MaskedPatches,
-    PixelDecoder,
     class_colours,
     colour_classes,
     corrupt,
     corrupt_repeatably,
     keep_visible,
-    masked_loss,
     masked_objective,
     neighbour_guess,
     raw_pixels,
@@ -116,73 +114,11 @@ def test_repeatable_corruption_repeats_and_leaves_the_random_state_alone():
     assert not torch.equal(first[1], corrupt_repeatably(tokens, mask_token, seed=5)[1])
 
 
-@pytest.mark.parametrize(("count", "share", "kept"), [(64, 0.25, 16), (7, 0.25, 2), (9, 0.5, 4), (5, 1.0, 5)])
-def test_so_many_tokens_of_each_picture_stay_visible_and_none_comes_twice(count, share, kept):
-    tokens = numbered(5, count)
-    visible, restore = keep_visible(tokens, share)
-    assert visible.shape == (5, kept, 3)
-    assert (restore.sort(dim=1).values == torch.arange(count)).all()
-    assert torch.equal(visible[..., 1], tokens[:, :kept, 1])  # from their own picture
-    assert all(len(set(places.tolist())) == kept for places in visible[..., 0])
-
-
-def test_visible_and_mask_tokens_go_back_to_their_places():
-    tokens, mask_token = torch.randn(4, 12, 6), torch.full((4, 9, 6), 7.0)
-    visible, restore = keep_visible(tokens)
-    row = torch.cat([visible, mask_token], dim=1)
-    back = row.gather(1, restore[..., None].expand_as(row))
-    seen = restore < visible.shape[1]
-    assert torch.equal(back[seen], tokens[seen])
-    assert (back[~seen] == 7).all()
-
-
-def test_every_patch_is_visible_equally_often_and_pictures_differ():
-    torch.manual_seed(0)
-    _, restore = keep_visible(torch.zeros(4000, 8, 1))
-    seen = (restore < 2).double()
-    assert (seen.mean(dim=0) - 0.25).abs().max() < 0.03
-    pairs = seen.T @ seen / 4000 - torch.diag(seen.mean(dim=0))
-    assert (pairs[~torch.eye(8, dtype=torch.bool)] - 2 / 8 / 7).abs().max() < 0.015
-
-
-def test_gradients_reach_visible_tokens_and_no_hidden_one():
-    tokens = torch.randn(3, 8, 2, requires_grad=True)
-    visible, restore = keep_visible(tokens, 0.5)
-    visible.sum().backward()
-    assert torch.equal(tokens.grad, (restore < 4).float()[..., None].expand_as(tokens))
-
-
 def test_an_encoder_gives_visible_tokens_the_same_in_any_order_because_positions_are_added_before():
     vit = tiny().eval()
     visible, _ = keep_visible(vit.patch_embed(normalize(pictures(), *STATS)) + vit.pos_embed[:, 1:], 0.5)
     turned = vit.blocks(visible.flip(1)).flip(1)
     assert torch.allclose(vit.blocks(visible), turned, atol=1e-5)
-
-
-def test_a_decoder_gives_each_patch_the_same_in_whichever_order_the_visible_ones_come():
-    torch.manual_seed(0)
-    decoder = PixelDecoder(dim=6, num_patches=8, outputs=12, width=8)
-    visible, restore = keep_visible(torch.randn(3, 8, 6), 0.5)
-    turned = torch.where(restore < 4, 3 - restore, restore)
-    found = decoder(visible, restore)
-    assert found.shape == (3, 8, 12)
-    assert torch.allclose(found, decoder(visible.flip(1), turned), atol=1e-5)
-
-
-def test_a_decoder_paints_hidden_patches_by_their_positions_alone():
-    torch.manual_seed(0)
-    decoder = PixelDecoder(dim=6, num_patches=8, outputs=12, width=8)
-    visible, restore = keep_visible(torch.randn(1, 8, 6), 0.5)
-    with torch.no_grad():
-        differ = decoder(visible, restore)[restore >= 4].var(dim=0).max()
-        decoder.pos_embed.zero_()
-        assert decoder(visible, restore)[restore >= 4].var(dim=0).max() < 1e-9 < differ
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05, 1.2, -0.5])
-def test_a_share_that_leaves_no_patch_or_more_than_all_is_refused(share):
-    with pytest.raises(ValueError, match="of 8 patches"):
-        keep_visible(torch.zeros(2, 8, 3), share)
 
 
 @pytest.mark.parametrize(("size", "patch_size"), [((16, 16), 4), ((12, 20), (3, 5)), ((9, 6), 3)])
@@ -226,16 +162,6 @@ def test_class_colours_take_any_axes_and_channels():
 def test_colour_classes_refuse_patches_that_do_not_fit():
     with pytest.raises(ValueError, match="not divisible"):
         colour_classes(pictures(1, 3, (16, 18)), 4)
-
-
-def test_loss_is_the_cross_entropy_of_the_chosen_patches_alone():
-    logits, classes = torch.randn(3, 8, 5), torch.randint(0, 5, (3, 8))
-    chosen = torch.zeros(3, 8, dtype=torch.bool)
-    chosen[0, :6], chosen[1, 2] = True, True
-    expected = F.cross_entropy(logits[chosen], classes[chosen])
-    assert masked_loss(logits, classes, chosen).item() == pytest.approx(expected.item(), rel=1e-5)
-    logits[~chosen] = float("inf")
-    assert masked_loss(logits, classes, chosen).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_raw_pixels_are_the_pixels_before_normalisation():

@@ -14,9 +14,6 @@ from vit_course.beyond.use import (
     contrast,
     fit_linear,
     fit_towers,
-    nearest_neighbours,
-    patch_similarity,
-    probe,
     share_interval,
     zero_shot,
 )
@@ -32,15 +29,6 @@ from vit_course.exhibits.sample_photos import (
 from vit_course.vit import VisionTransformer
 
 
-def test_neighbours_vote_as_in_the_example_of_the_lesson():
-    features = (
-        torch.tensor([[0.9, 0.19**0.5], [0.8, 0.6], [0.8, -0.6], [-1.0, 0.0]]) * torch.arange(1.0, 5)[:, None]
-    )
-    rows, votes = nearest_neighbours(features, torch.tensor([0, 1, 1, 2]), torch.tensor([[2.0, 0.0]]), 3, 0.1)
-    assert rows[0, 0] == 0 and set(rows[0].tolist()) == {0, 1, 2}
-    torch.testing.assert_close(votes, torch.tensor([[0.576, 0.424, 0.0]]), atol=1e-3, rtol=0)
-
-
 def test_a_linear_fit_has_no_slope_left():
     generator = torch.Generator().manual_seed(0)
     features, labels = torch.randn(60, 5, generator=generator), torch.arange(60) % 3
@@ -48,34 +36,6 @@ def test_a_linear_fit_has_no_slope_left():
     loss = nn.functional.cross_entropy(layer(features), labels) + 0.1 * layer.weight.square().sum()
     slopes = torch.autograd.grad(loss, list(layer.parameters()))
     assert max(slope.abs().max() for slope in slopes) < 1e-3
-
-
-def test_a_probe_separates_what_a_line_separates_and_leaves_the_encoder_as_it_was():
-    torch.manual_seed(0)
-    images, labels = torch.randn(80, 4), torch.arange(80) % 2
-    images[:, 2] += 6 * labels - 3
-    encoder = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
-    scores = probe(encoder, images[:40], labels[:40], images[40:])
-    assert (scores.argmax(dim=1) == labels[40:]).double().mean() > 0.95
-    assert encoder.training and not scores.requires_grad
-
-
-def test_texts_of_equal_meaning_make_equal_classes_whatever_their_length():
-    torch.manual_seed(0)
-    texts = torch.randn(4, 1, 8)
-    several = torch.cat([texts, 3 * texts], dim=1)
-    images = torch.randn(5, 8)
-    torch.testing.assert_close(zero_shot(images, several), zero_shot(images, texts))
-    assert zero_shot(texts[:, 0], several).argmax(dim=1).tolist() == [0, 1, 2, 3]
-
-
-def test_the_chosen_patch_resembles_itself_whatever_stands_in_front():
-    torch.manual_seed(0)
-    tokens = torch.randn(5 + 12, 6)
-    similarity, mask = patch_similarity(tokens, (3, 4), 2, 1)
-    assert similarity.flatten().argmax() == 9 and mask[2, 1]
-    assert similarity[2, 1].item() == pytest.approx(1)
-    torch.testing.assert_close(similarity, patch_similarity(tokens[5:], (3, 4), 2, 1)[0])
 
 
 def test_a_reader_gives_what_the_head_reads_and_the_mean_of_the_patches():

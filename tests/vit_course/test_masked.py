@@ -6,7 +6,6 @@ import itertools
 import pytest
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from vit_course.beyond.masked import (
@@ -145,12 +144,6 @@ def test_decoding_and_encoding_every_class_gives_the_class():
     classes = torch.arange(512).reshape(1, 512)
     images = class_colours(classes).permute(0, 2, 1)[..., None]
     assert torch.equal(colour_classes(images, 1), classes)
-
-
-def test_decoded_colour_is_at_most_16_grey_values_from_the_mean():
-    images = pictures(4)
-    means = F.avg_pool2d(images.float(), 4).flatten(2).transpose(1, 2)
-    assert (class_colours(colour_classes(images, 4)).float() - means).abs().max() <= 16
 
 
 def test_class_colours_take_any_axes_and_channels():
@@ -313,9 +306,3 @@ def test_neighbour_guess_is_the_class_of_the_mean_of_uncorrupted_neighbours():
     assert guess[2, 0] == 120 // 32  # no neighbour is left: the mean of the picture's uncorrupted patches
     assert guess[1, 0] == 40 // 32
     assert guess[0, 2] == 200 // 32
-
-
-def test_neighbours_are_always_right_where_a_picture_has_one_colour():
-    images = torch.tensor([200, 100, 30]).reshape(1, 3, 1, 1).expand(2, 3, 32, 16).byte()
-    chosen = torch.rand(2, 32) < 0.5
-    assert torch.equal(neighbour_guess(images, 4, chosen), colour_classes(images, 4))

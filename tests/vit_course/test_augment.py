@@ -11,7 +11,6 @@ from torchvision.transforms import functional as TF
 from vit_course.augment import (
     AugmentConfig,
     augment,
-    box_mask,
     cutmix,
     mix,
     mixup,
@@ -98,14 +97,6 @@ def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_pillow_p
         assert largest_difference(got, torch.stack(expected)) <= 1, magnitude
 
 
-@pytest.mark.parametrize("name", COLOUR_OPERATIONS)
-def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_tensors(name):
-    images = pictures()
-    for strength in (0.3, -0.3):  # magnitude 9, that of the recipes
-        got = every_operation(images, strength)[NAMES.index(name)]
-        assert largest_difference(got, COLOUR_OPERATIONS[name](images, strength)) <= 1
-
-
 @pytest.mark.parametrize("name", ["translate x", "translate y", "rotate"])
 def test_a_move_is_torchvisions_with_the_opposite_sign(name):
     images = noise(6, 3, 32, 32)
@@ -189,11 +180,6 @@ def test_rand_augment_can_give_every_operation_to_a_picture_that_is_alone():
     assert {int(operations_dealt(1)) for _ in range(250)} == set(range(14))
 
 
-def test_rand_augment_gives_the_same_picture_different_operations():
-    same = pictures()[:1].expand(70, -1, -1, -1).contiguous()
-    assert len(rand_augment(same, 1).flatten(1).unique(dim=0)) >= 14
-
-
 def test_rand_augment_applies_operations_in_a_row():
     images = noise(140, 3, 16, 16)
     alone = [rand_augment(images, n).ne(images).flatten(1).any(1).float().mean() for n in (1, 4)]
@@ -264,13 +250,6 @@ def test_mixup_shares_have_the_mean_and_spread_of_the_beta_distribution():
     kept = labels.diagonal()
     assert kept.mean() == pytest.approx(0.5, abs=0.03)
     assert kept.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), abs=0.01)
-
-
-def test_box_mask_equals_a_loop():
-    mask = box_mask(BOXES, (6, 5))
-    for i, (top, left, bottom, right) in enumerate(BOXES.tolist()):
-        expected = [[float(top <= y < bottom and left <= x < right) for x in range(5)] for y in range(6)]
-        assert mask[i].tolist() == expected
 
 
 # -- erasing
@@ -345,21 +324,12 @@ def test_random_erasing_leaves_float_pictures_unchanged():
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_same_seed_gives_the_same_result(step):
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(step):
     results = []
-    for _ in range(2):
-        torch.manual_seed(5)
+    for seed in (5, 5, 6):
+        torch.manual_seed(seed)
         results.append(STEPS[step](pictures()))
-    assert torch.equal(*results)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_another_seed_gives_another_result(step):
-    results = []
-    for number in range(2):
-        torch.manual_seed(number)
-        results.append(STEPS[step](pictures()))
-    assert not torch.equal(*results)
+    assert torch.equal(*results[:2]) and not torch.equal(*results[1:])
 
 
 def test_labels_stay_with_their_pictures_through_rand_augment():

@@ -287,7 +287,9 @@ BREAKS = {
     "no jupyter": imported("jupyterlab", ImportError(f"{NO_MODULE}'jupyterlab'"), JUPYTER),
     "no ipykernel": imported("ipykernel", ImportError(f"{NO_MODULE}'ipykernel'"), JUPYTER),
     "kernel that dies": (kernel_that_dies, "Kernel died before", f"{PIP} --force-reinstall ipykernel"),
-    "unknown profile": setting("VIT_COURSE_PROFILE", "huge", doctor.check_profile, "'huge'"),
+    "unknown profile": setting(
+        "VIT_COURSE_PROFILE", "huge", doctor.check_profile, "'huge': use smoke, cpu, gpu"
+    ),
     "unknown device": setting("VIT_COURSE_DEVICE", "cuda:99", doctor.check_device, "'cuda:99' is not here"),
     "little memory": (little_memory, "1.0 GiB: little", "close other notebooks"),
     "full disk": (full_disk, "0.0 GiB free", "pip cache purge"),

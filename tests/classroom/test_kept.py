@@ -261,17 +261,6 @@ def test_one_kept_answer_is_handed_out_and_the_finished_version_where_none_is_ri
     assert "patchify: the finished version (in a file of its own it is not right" in capsys.readouterr().out
 
 
-def test_what_cannot_be_kept_is_said_at_once(tmp_path, folder, capsys):
-    answer = cell(tmp_path, USED + HIDDEN)
-    assert check(answer) is answer
-    out = capsys.readouterr().out
-    assert (
-        "[right] patchify" in out
-        and "Not kept for later lessons: in a file of its own it is not right" in out
-    )
-    assert not list(folder.glob("*.py"))
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -268,13 +268,6 @@ def test_a_class_exercise_makes_a_stub_of_every_method_and_keeps_decorators_and_
     assert "sides are equal" not in source
 
 
-def test_a_later_exercise_uses_what_the_student_wrote_before(course):
-    later = EXERCISE.replace("root", "roots")
-    course.lesson(EXERCISE, later)
-    _, source = exercise_cells(course.built("notebooks"))
-    assert source.startswith("from collections.abc import Sequence\nfrom vit_course.maths import LIMIT\n\n\n")
-
-
 def test_every_exercise_cell_runs_by_itself(course):
     for exercise in (EXERCISE, EXERCISE.replace("root", "roots"), of_square(EXERCISE)):
         course.lesson(exercise)
@@ -482,15 +475,6 @@ def test_the_first_cell_has_title_promise_minutes_colab_goals_and_the_way(course
     )
     assert course.read("notebooks").cells[-1].source == "**Next:** [02 · Cubes](02_cubes.ipynb)"
     assert course.read("notebooks", "02_cubes").cells[-1].source == "This is the last lesson so far."
-
-
-def test_a_course_without_an_address_has_no_link_to_colab_and_no_badge(course):
-    course.write("pyproject.toml", "[project.urls]\n# Repository = 'https://github.com/OWNER/NAME'\n")
-    course.write("README.md", "<!-- lessons:begin -->\n<!-- lessons:end -->\n")
-    course.build()
-    for name in ("README.md", "notebooks/01_roots.ipynb", "solutions/01_roots.ipynb"):
-        text = (course.root / name).read_text(encoding="utf-8")
-        assert "olab" not in text and "github" not in text
 
 
 @pytest.fixture
@@ -860,31 +844,6 @@ def test_a_course_without_lessons_is_no_error(course):
 
 
 # -- the results in the README
-
-
-def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
-    record = {
-        "model": "Nano/8",
-        "parameters": 1000,
-        "forward_flops": 2e6,
-        "training_flops": 3e12,
-        "step": "vit",
-    }
-    record |= {"seconds": 90, "data": "some pictures", "machine": "cpu", "threads": 1, "size": "cpu"}
-    record |= {"versions": {"torch": "2.9"}, "config": {"epochs": 2, "optimizer": "muon"}}
-    for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
-        content = json.dumps({**record, "test_accuracy": accuracy})
-        course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", content)
-    marks = (
-        "<!-- lessons:begin -->\n<!-- lessons:end -->\n<!-- results:begin -->\nold\n<!-- results:end -->\n"
-    )
-    course.write("README.md", marks)
-    course.build()
-    text = (course.root / "README.md").read_text(encoding="utf-8")
-    assert "| ViT (Nano/8) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
-    assert "some pictures" in text and "old" not in text
-    course.write("data/runs/cpu/comparison/vit-seed0.json", json.dumps({**record, "test_accuracy": 0.9}))
-    assert any(message.startswith("README.md is stale") for message in course.check())
 
 
 def test_without_records_the_readme_says_so(tmp_path):

@@ -256,14 +256,6 @@ def scored(x):
     ("weigh", "words"),
     [
         (
-            lambda x: (scored(x) * x.shape[2] ** -0.5).softmax(-1),
-            "before the softmax your scores are 1/sqrt(D) times what they should be",
-        ),
-        (
-            lambda x: (2 * scored(x)).softmax(-1),
-            "before the softmax your scores are twice what they should be",
-        ),
-        (
             lambda x: scored(x).index_fill(2, torch.tensor([0]), -math.inf).softmax(-1),
             "some of your weights are 0, and the others are right but for their sum: nothing is to be left out",
         ),

@@ -53,25 +53,17 @@ class Machine:
             raise metadata.PackageNotFoundError(name)
         return self.versions.get(name, "99.0")
 
-    def pictures(self, half, name, count=1):
-        """Put pictures of a class into the data folder."""
-        folder = self.root / "data" / "pets" / half / name
-        folder.mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            Image.new("RGB", (8, 8)).save(folder / f"{number}.png")
-        return folder
+    def pictures(self, *places):
+        """Put a picture of each class into the data folder."""
+        for place in places:
+            folder = self.root / "data" / "pets" / place
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8)).save(folder / "1.png")
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     return Machine(tmp_path, monkeypatch)
-
-
-def run_mend(machine, fix):
-    """Run a mend that is a command, as it is printed, in the folder of the repository."""
-    subprocess.run(
-        shlex.split(fix), cwd=paths.LESSONS.parent, check=True, timeout=120, stdout=subprocess.DEVNULL
-    )
 
 
 def fetch(machine, fix):
@@ -92,60 +84,49 @@ def official(machine):
     machine.patch.setattr(cifar10.download_cifar10, "__kwdefaults__", known)
 
 
-# -- ways to break it; each returns the check that should notice, and the mend
-
-
-def old_python(machine):
-    return partial(doctor.check_python, (3, 9, 1)), lambda fix: partial(doctor.check_python, (3, 13, 0))
+# -- ways to break it; each returns the check that should notice, and the mend. Where several breaks are alike, a
+# function makes the whole row: the way, words of what is found, words of the mend.
 
 
 def packages(machine):
     return partial(doctor.check_packages, machine.version, machine.load)
 
 
-def missing_package(machine):
-    machine.versions["einops"] = None
-    return packages(machine), lambda fix: machine.versions.clear()
+def version(name, number, words):
+    """Let a package have another version; None: it is missing."""
+
+    def way(machine):
+        machine.versions[name] = number
+        return packages(machine), lambda fix: machine.versions.clear()
+
+    return way, words, f"{PIP} -r requirements.txt"
 
 
-def missing_tool(machine):
-    machine.versions["ruff"] = None
-    return packages(machine), lambda fix: machine.versions.clear()
+def imported(name, error, check=None, install=""):
+    """Let the import of a package stop with an error."""
+    install = install or name
+
+    def way(machine):
+        machine.hidden[name] = error
+        found = partial(check, machine.load) if check else packages(machine)
+        return found, lambda fix: machine.hidden.clear()
+
+    words = str(error).partition("\n")[0] if check else f"{install} cannot be imported ({error}"
+    return way, words, f"--force-reinstall {install}"
 
 
-def old_package(machine):
-    machine.versions["numpy"] = "1.20"
-    return packages(machine), lambda fix: machine.versions.clear()
+def setting(name, value, check, words):
+    """Set a variable to what cannot be."""
+
+    def way(machine):
+        machine.patch.setenv(name, value)
+        return check, lambda fix: machine.patch.delenv(name)
+
+    return way, words, f"unset {name}"
 
 
-def package_without_its_files(machine):
-    machine.hidden["einops"] = ImportError("cannot import name 'rearrange' from 'einops'")
-    return packages(machine), lambda fix: machine.hidden.clear()
-
-
-def library_for_another_system(machine):
-    machine.hidden["PIL"] = OSError("wrong ELF class")
-    return packages(machine), lambda fix: machine.hidden.clear()
-
-
-def torch_is_missing(machine):
-    machine.hidden["torch"] = ModuleNotFoundError("No module named 'torch'")
-    return partial(doctor.check_torch, machine.load), lambda fix: machine.hidden.clear()
-
-
-def torchvision_of_another_torch(machine):
-    machine.hidden["torchvision"] = RuntimeError("operator torchvision::nms does not exist\nmore")
-    return partial(doctor.check_torch, machine.load), lambda fix: machine.hidden.clear()
-
-
-def unknown_profile(machine):
-    machine.patch.setenv("VIT_COURSE_PROFILE", "huge")
-    return doctor.check_profile, lambda fix: machine.patch.delenv("VIT_COURSE_PROFILE")
-
-
-def unknown_device(machine):
-    machine.patch.setenv("VIT_COURSE_DEVICE", "cuda:99")
-    return doctor.check_device, lambda fix: machine.patch.delenv("VIT_COURSE_DEVICE")
+def old_python(machine):
+    return partial(doctor.check_python, (3, 9, 1)), lambda fix: partial(doctor.check_python, (3, 10, 0))
 
 
 def little_memory(machine):
@@ -201,7 +182,7 @@ def cut_archive(machine):
     return data(machine), partial(fetch, machine)
 
 
-def cut_archive_in_a_folder_that_the_variable_names(machine):
+def cut_archive_in_a_chosen_folder(machine):
     official(machine)
     (machine.root / "mine").mkdir()
     (machine.root / "mine" / "cifar-10-python.tar.gz").write_bytes(OFFICIAL[:7])
@@ -216,37 +197,30 @@ def damaged_unpacked_files(machine):
     return data(machine), partial(fetch, machine)
 
 
-def data_that_are_not_where_the_variable_says(machine):
+def no_data_in_a_chosen_folder(machine):
     machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "nowhere"))
 
     def name_another(fix):
-        machine.pictures("train", "cat"), machine.pictures("train", "dog")
-        machine.pictures("test", "cat"), machine.pictures("test", "dog")
+        machine.pictures("train/cat", "train/dog", "test/cat", "test/dog")
         machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "data" / "pets"))
 
     return data(machine), name_another
 
 
 def class_without_pictures(machine):
-    for half, name, count in (
-        ("train", "cat", 1),
-        ("train", "dog", 0),
-        ("test", "cat", 1),
-        ("test", "dog", 1),
-    ):
-        machine.pictures(half, name, count)
-    return data(machine), lambda fix: machine.pictures("train", "dog")
+    machine.pictures("train/cat", "test/cat", "test/dog")
+    (machine.root / "data/pets/train/dog").mkdir()
+    return data(machine), lambda fix: machine.pictures("train/dog")
 
 
 def class_in_one_half_alone(machine):
-    for half, name in (("train", "cat"), ("train", "dog"), ("test", "cat")):
-        machine.pictures(half, name)
-    return data(machine), lambda fix: machine.pictures("test", "dog")
+    machine.pictures("train/cat", "train/dog", "test/cat")
+    return data(machine), lambda fix: machine.pictures("test/dog")
 
 
 def one_class_alone(machine):
-    machine.pictures("train", "cat"), machine.pictures("test", "cat")
-    return data(machine), lambda fix: (machine.pictures("train", "dog"), machine.pictures("test", "dog"))
+    machine.pictures("train/cat", "test/cat")
+    return data(machine), lambda fix: machine.pictures("train/dog", "test/dog")
 
 
 def own_files(machine):
@@ -265,43 +239,24 @@ def own_files(machine):
     return there, lambda fix: git(shlex.split(fix))
 
 
-def flipped_byte_in_weights(machine):
-    there, mend = own_files(machine)
-    path = there["CHECKPOINTS"] / "shapes-vit.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1000] ^= 1
-    path.write_bytes(content)
-    return doctor.check_files, mend
+def damaged(pattern, damage, words):
+    """Damage one of the files that come with the course."""
+
+    def way(machine):
+        there, mend = own_files(machine)
+        path = next(path for folder in there.values() for path in folder.glob(pattern))
+        damage(path, path.read_bytes())
+        return doctor.check_files, mend
+
+    return way, words, "git checkout -- data/checkpoints data/runs"
 
 
-def cut_weights(machine):
-    there, mend = own_files(machine)
-    path = there["CHECKPOINTS"] / "cifar-vit.safetensors"
-    path.write_bytes(path.read_bytes()[:5000])
-    return doctor.check_files, mend
+def flip_a_byte(path, content):
+    path.write_bytes(content[:-1000] + bytes([content[-1000] ^ 1]) + content[-999:])
 
 
-def missing_weights(machine):
-    there, mend = own_files(machine)
-    (there["CHECKPOINTS"] / "cifar-vit.safetensors").unlink()
-    return doctor.check_files, mend
-
-
-def cut_record(machine):
-    there, mend = own_files(machine)
-    path = next(there["RUNS"].glob("*.json"))
-    path.write_text(path.read_text()[:100])
-    return doctor.check_files, mend
-
-
-def jupyter_is_missing(machine):
-    machine.hidden["jupyterlab"] = ImportError("No module named 'jupyterlab'")
-    return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
-
-
-def kernel_without_ipykernel(machine):
-    machine.hidden["ipykernel"] = ImportError("No module named 'ipykernel'")
-    return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
+def cut(path, content):
+    path.write_bytes(content[:100])
 
 
 def kernel_that_dies(machine):
@@ -311,50 +266,58 @@ def kernel_that_dies(machine):
     return doctor.check_jupyter, lambda fix: machine.patch.delenv("PYTHONPATH")
 
 
-BREAKS = [
-    (old_python, "3.9.1 (needs 3.10)", "install Python 3.10"),
-    (missing_package, "einops is missing", f"{PIP} -r requirements.txt"),
-    (missing_tool, "ruff is missing", f"{PIP} -r requirements.txt"),
-    (old_package, "numpy 1.20 (needs", f"{PIP} -r requirements.txt"),
-    (package_without_its_files, "einops cannot be imported", f"{PIP} --force-reinstall einops"),
-    (library_for_another_system, "pillow cannot be imported (wrong ELF", f"{PIP} --force-reinstall pillow"),
-    (torch_is_missing, "No module named 'torch'", "--force-reinstall torch torchvision"),
-    (torchvision_of_another_torch, "nms does not exist", "--force-reinstall torch torchvision"),
-    (unknown_profile, "'huge'", "unset VIT_COURSE_PROFILE"),
-    (unknown_device, "'cuda:99' is not here", "unset VIT_COURSE_DEVICE"),
-    (little_memory, "1.0 GiB: little", "close other notebooks"),
-    (full_disk, "0.0 GiB free", "pip cache purge"),
-    (file_where_answers_go, "answers is a file; right answers are kept in ~/vit-course-answers", "delete it"),
-    (read_only_course, "the course is read-only; right answers are kept in ~/vit-course-answers", "copy "),
-    (no_folder_for_answers, "file is a file", "set VIT_COURSE_ANSWERS to a folder"),
-    (no_data, "lessons use Shapes-10", "-m vit_course data"),
-    (cut_archive, "has 7 bytes", "-m vit_course data"),
-    (cut_archive_in_a_folder_that_the_variable_names, "has 7 bytes", "-m vit_course data --root "),
-    (damaged_unpacked_files, "data_batch_1 of ", "-m vit_course data"),
-    (
-        data_that_are_not_where_the_variable_says,
+GET, PICTURES, HOME = (
+    "-m vit_course data",
+    "give every class pictures",
+    "right answers are kept in ~/vit-course-",
+)
+NO_MODULE = "No module named "
+TORCH, JUPYTER = doctor.check_torch, doctor.check_jupyter
+BREAKS = {
+    "old python": (old_python, "3.9.1 (needs 3.10)", "install Python 3.10"),
+    "no package": version("einops", None, "einops is missing"),
+    "no tool": version("ruff", None, "ruff is missing"),
+    "old package": version("numpy", "1.20", "numpy 1.20 (needs"),
+    "package without its files": imported(
+        "einops", ImportError("cannot import name 'rearrange' from 'einops'")
+    ),
+    "library for another system": imported("PIL", OSError("wrong ELF class"), None, "pillow"),
+    "no torch": imported("torch", ModuleNotFoundError(f"{NO_MODULE}'torch'"), TORCH, "torch torchvision"),
+    "other torch": imported("torchvision", RuntimeError("no nms\nmore"), TORCH, "torch torchvision"),
+    "no jupyter": imported("jupyterlab", ImportError(f"{NO_MODULE}'jupyterlab'"), JUPYTER),
+    "no ipykernel": imported("ipykernel", ImportError(f"{NO_MODULE}'ipykernel'"), JUPYTER),
+    "kernel that dies": (kernel_that_dies, "Kernel died before", f"{PIP} --force-reinstall ipykernel"),
+    "unknown profile": setting(
+        "VIT_COURSE_PROFILE", "huge", doctor.check_profile, "'huge': use smoke, cpu, gpu"
+    ),
+    "unknown device": setting("VIT_COURSE_DEVICE", "cuda:99", doctor.check_device, "'cuda:99' is not here"),
+    "little memory": (little_memory, "1.0 GiB: little", "close other notebooks"),
+    "full disk": (full_disk, "0.0 GiB free", "pip cache purge"),
+    "file where answers go": (file_where_answers_go, f"answers is a file; {HOME}answers", "delete it"),
+    "read-only course": (read_only_course, f"the course is read-only; {HOME}answers", "copy "),
+    "no folder for answers": (no_folder_for_answers, "file is a file", "set VIT_COURSE_ANSWERS to a folder"),
+    "no data": (no_data, "lessons use Shapes-10", GET),
+    "cut archive": (cut_archive, "has 7 bytes", GET),
+    "cut archive elsewhere": (cut_archive_in_a_chosen_folder, "has 7 bytes", f"{GET} --root "),
+    "damaged unpacked files": (damaged_unpacked_files, "data_batch_1 of ", GET),
+    "no data elsewhere": (
+        no_data_in_a_chosen_folder,
         "where there are no data",
-        "set it to a folder with pictures",
+        "set it to a folder with pic",
     ),
-    (class_without_pictures, "dog holds no pictures", "give every class pictures"),
-    (class_in_one_half_alone, "class dog is in train/ or in test/ alone", "give every class pictures"),
-    (one_class_alone, "there is one class alone, cat", "give every class pictures"),
-    (
-        flipped_byte_in_weights,
-        "shapes-vit.safetensors is damaged",
-        "git checkout -- data/checkpoints data/runs",
-    ),
-    (cut_weights, "cifar-vit.safetensors is damaged", "git checkout -- data/checkpoints data/runs"),
-    (missing_weights, "cifar-vit missing", "git checkout -- data/checkpoints data/runs"),
-    (cut_record, ".json is damaged", "git checkout -- data/checkpoints data/runs"),
-    (jupyter_is_missing, "No module named 'jupyterlab'", f"{PIP} --force-reinstall jupyterlab"),
-    (kernel_without_ipykernel, "No module named 'ipykernel'", f"{PIP} --force-reinstall ipykernel"),
-    (kernel_that_dies, "Kernel died before replying", f"{PIP} --force-reinstall ipykernel"),
-]
+    "class without pictures": (class_without_pictures, "dog holds no pictures", PICTURES),
+    "class in one half": (class_in_one_half_alone, "class dog is in train/ or in test/ alone", PICTURES),
+    "one class": (one_class_alone, "there is one class alone, cat", PICTURES),
+    "flipped byte": damaged("shapes-vit.*", flip_a_byte, "shapes-vit.safetensors is damaged"),
+    "cut weights": damaged("cifar-vit.*", cut, "cifar-vit.safetensors is damaged"),
+    "no weights": damaged("cifar-vit.*", lambda path, _: path.unlink(), "cifar-vit missing"),
+    "cut record": damaged("*.json", cut, ".json is damaged"),
+}
 
 
-@pytest.mark.parametrize(("way", "words", "mend"), BREAKS, ids=[row[0].__name__ for row in BREAKS])
-def test_the_doctor_names_what_is_broken_and_its_mend_works(way, words, mend, machine, capsys):
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_doctor_names_what_is_broken_and_its_mend_works(name, machine, capsys):
+    way, words, mend = BREAKS[name]
     check, do = way(machine)
     (finding,) = doctor.run((check,)) if hasattr(check, "__name__") else [check()]
     assert finding.status in ("warn", "fail") and words in finding.detail and mend in finding.fix, finding

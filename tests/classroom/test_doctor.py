@@ -24,16 +24,10 @@ def broken_import(message):
     return load
 
 
-def test_nothing_is_broken_here():
-    findings = doctor.run()
-    assert [finding for finding in findings if finding.status == "fail"] == []
-    assert len(findings) == len(doctor.CHECKS)
-
-
 def test_the_command_prints_the_table_and_succeeds(capsys):
     assert door.main(["doctor"]) == 0
     told = capsys.readouterr().out
-    assert "PyTorch" in told
+    assert sum(line.startswith(("ok ", "warn ")) for line in told.splitlines()) == len(doctor.CHECKS)
     assert "The course can run here." in told
 
 
@@ -43,18 +37,6 @@ def test_a_wrong_profile_fails_the_command(monkeypatch, capsys):
     told = capsys.readouterr().out
     assert "'huge'" in told
     assert "unset VIT_COURSE_PROFILE" in told
-
-
-def test_a_python_that_is_too_old_is_named_with_the_one_needed():
-    finding = doctor.check_python((3, 9, 18))
-    assert (finding.status, finding.detail) == ("fail", "3.9.18 (needs 3.10)")
-    assert "3.10" in finding.fix
-    assert doctor.check_python((3, 10, 0)).status == "ok"
-
-
-def test_a_package_below_its_bound_fails_with_both_versions():
-    finding = doctor.check_packages(lambda name: "2.5.1+cu124" if name == "torch" else "99.0")
-    assert (finding.status, finding.detail) == ("fail", "torch 2.5.1+cu124 (needs 2.6)")
 
 
 @pytest.mark.parametrize(
@@ -111,8 +93,6 @@ def test_a_folder_of_pictures_is_found_where_load_dataset_finds_it(data_folder, 
 
 
 def test_data_named_by_the_variable_must_be_there(data_folder, monkeypatch):
-    monkeypatch.setenv("VIT_COURSE_DATA", str(data_folder / "nowhere"))
-    assert doctor.check_data(str(data_folder)).status == "fail"
     monkeypatch.setenv("VIT_COURSE_DATA", "cifar10")
     get = doctor.command("vit_course", "data", "--root", str(data_folder))
     assert doctor.check_data(str(data_folder)).fix == get

@@ -9,12 +9,10 @@ from einops import rearrange
 from torch import nn
 
 from vit_course.attention import check_heads
-from vit_course.classroom.checks import diagnose
 from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.compare import compare, compare_modules
 from vit_course.classroom.checks.explain.defaults import default_astray, demand_defaults
 from vit_course.classroom.checks.outcome import Mistake, build
-from vit_course.patches import patchify
 
 
 def explanation(answer, reference, cases, mistakes=(), compared=compare):
@@ -113,21 +111,14 @@ def then(change):
             ("the axis of the pictures is lost: yours is the result of the first picture alone"),
         ),
         (lambda y: y[:1].clone() if len(y) > 1 else y, "yours is the result of the first picture alone"),
-        (lambda y: y.mean(1), "you average over the tokens; that axis should stay"),
         (lambda y: y.sum(0, True) if len(y) > 1 else y, "you add up the pictures; that axis should stay"),
         (
             lambda y: y.squeeze(),
             "where the axis of the pictures has length 1 it is lost: `squeeze` takes away such an axis",
         ),
-        (
-            lambda y: y.flatten(1),
-            "the axes of the tokens and of the numbers of a token are joined into one; they should be two",
-        ),
         (lambda y: y[:, 1:], "the first token is missing"),
         (lambda y: y[:, :, :-1], "the last number of a token is missing"),
-        (lambda y: y[:, None], "there is one axis too many, of length 1 (axis 1)"),
         (lambda y: torch.cat([y, y[:, :1]], 1), "there is one token too many, at the end"),
-        (lambda y: y.transpose(1, 2), "you swapped the axes of the tokens and of the numbers of a token"),
         (lambda y: torch.stack([y - 1, y + 1]), "axis 0 of your result should be averaged away"),
     ],
 )
@@ -220,15 +211,6 @@ def test_numbers_that_one_operation_makes_right_are_explained(change, words):
             "wanted shape: `reshape` moves nothing, so bring the axes into their order first",
         ),
         (
-            lambda y: y.unflatten(2, (2, -1)).transpose(2, 3).flatten(2),
-            "the numbers of a token stand in another order: where 0, 1, 2 ... should stand you have 0, 2, 1, 3, as "
-            "if a table of 2 rows were read down its columns",
-        ),
-        (
-            lambda y: y[:, [1, 2, 0, *range(3, y.shape[1])]],
-            "the tokens stand in another order: where 0, 1, 2 ... should stand you have 1, 2, 0",
-        ),
-        (
             lambda y: y.flatten()[
                 torch.randperm(y.numel(), generator=torch.Generator().manual_seed(1))
             ].reshape(y.shape),
@@ -265,21 +247,6 @@ def test_axes_in_another_order_are_listed():
     )
 
 
-def test_sums_over_the_wrong_axis_are_noticed():
-    def over_queries(x):
-        return (x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]).softmax(1)
-
-    words = "your numbers sum to 1 over the queries; they should do so over the keys"
-    assert explanation(over_queries, attention, TOKENS) == words
-
-
-def test_a_missing_softmax_is_noticed():
-    def scores(x):
-        return x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]
-
-    assert explanation(scores, attention, TOKENS) == "a softmax is missing, over the keys"
-
-
 def scored(x):
     """Return the scores before the softmax of `attention`."""
     return x @ x.transpose(1, 2)[:, :, torch.arange(x.shape[1]).roll(1)]
@@ -288,20 +255,6 @@ def scored(x):
 @pytest.mark.parametrize(
     ("weigh", "words"),
     [
-        (
-            lambda x: (scored(x) * x.shape[2] ** -0.5).softmax(-1),
-            "before the softmax your scores are 1/sqrt(D) times what they should be",
-        ),
-        (
-            lambda x: (2 * scored(x)).softmax(-1),
-            "before the softmax your scores are twice what they should be",
-        ),
-        (
-            lambda x: (
-                scored(x).masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1) > 0, -math.inf).softmax(-1)
-            ),
-            "each query sees the keys up to its own place alone, as in a language model: here it sees all of them",
-        ),
         (
             lambda x: scored(x).index_fill(2, torch.tensor([0]), -math.inf).softmax(-1),
             "some of your weights are 0, and the others are right but for their sum: nothing is to be left out",
@@ -348,32 +301,14 @@ def test_a_known_mistake_is_recognised_in_another_kind_of_number():
     assert words == "a quotient was asked for"
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda x, w, b: biased(x, w, b) + x, "your result is the wanted one plus `x`"),
-        (
-            lambda x, w, b: x * w - b,
-            "the sign of `bias` is wrong: your result is the wanted one minus 2 times `bias`",
-        ),
-        (
-            lambda x, w, b: x + 0 * w * b,
-            "your result does not change with `weight` and `bias`, but it should",
-        ),
-        (lambda x, w, b: x * w, "your result does not change with `bias`, but it should"),
-    ],
-)
-def test_arguments_in_the_result_are_recognised(answer, words):
-    assert explanation(answer, biased, BIASED) == words
+def test_arguments_in_the_result_are_recognised():
+    words = "the sign of `bias` is wrong: your result is the wanted one minus 2 times `bias`"
+    assert explanation(lambda x, w, b: x * w - b, biased, BIASED) == words
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (
-            lambda x, scale=2.0, mode="mean": pooled(x, scale),
-            "your result does not change with `mode`, but it should",
-        ),
         (
             lambda x, scale=2.0, mode="mean": pooled(x, 2.0, mode),
             "your result does not change with `scale`, but it should",
@@ -394,40 +329,10 @@ def test_the_largest_number_along_an_axis_is_recognised():
     assert words == "your result is the largest number of `x` along axis 1"
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            lambda x: torch.cat([2 * tokens(x)[:, :1], tokens(x)[:, 1:]], 1),
-            ("only the first token is wrong; there every number is twice what it should be"),
-        ),
-        (lambda x: torch.cat([tokens(x)[:, :1], tokens(x)[:, 1:].cos()], 1), "only the first token is right"),
-        (
-            lambda x: tokens(x) if len(x) < 2 else (tokens(x) + x.mean(0)).tanh(),
-            "right for one picture, wrong for several in a batch",
-        ),
-    ],
-)
-def test_answers_that_are_right_in_one_place_are_told_so(answer, words):
-    assert explanation(answer, tokens, TOKENS) == words
-
-
 def test_answers_that_rely_on_memory_are_told_so():
     cases = [*TOKENS, (torch.randn(2, 6, 5).transpose(1, 2),)]
     words = explanation(lambda x: tokens(x.as_strided(x.shape, (x[0].numel(), x.shape[2], 1))), tokens, cases)
     assert words.startswith("right for tensors whose numbers lie in memory in order, wrong for others")
-
-
-def test_answers_for_float32_alone_are_told_so():
-    cases = [*TOKENS, (torch.randn(2, 6, 5).double(),)]
-    answer = lambda x: tokens(x) if x.dtype == torch.float32 else tokens(x).cos()  # noqa: E731
-    assert explanation(answer, tokens, cases) == "right for inputs of torch.float32, wrong for torch.float64"
-
-
-def test_answers_for_squares_alone_are_told_so():
-    cases = [(torch.rand(2, 3, *size), 2) for size in ((4, 4), (6, 6), (4, 6), (8, 4))]
-    answer = lambda x, p: patchify(x if x.shape[2] == x.shape[3] else x.cos().cumsum(1), p)  # noqa: E731
-    assert explanation(answer, patchify, cases) == "right where height and width are equal, wrong elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -441,7 +346,6 @@ def test_answers_for_squares_alone_are_told_so():
             lambda n, dim: 8 * n * dim**2 + 5 * n**2 * dim,
             ("n² · dim is too much: 192 is wanted in the smallest case, yours is 204"),
         ),
-        (lambda n, dim: 4 * n * dim**2 + 2 * n**2 * dim, "your result is half what it should be"),
         (
             lambda n, dim: 8 * dim**2 + 4 * n * dim,
             ("your result is 1/n times what it should be (0.5 times in the smallest wrong case)"),
@@ -452,12 +356,6 @@ def test_answers_for_squares_alone_are_told_so():
 def test_counts_are_explained_by_a_term_or_a_factor(answer, words):
     cases = [(2, 3), (65, 192), (197, 768), (7, 5)]
     assert explanation(answer, lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim, cases) == words
-
-
-def test_two_calls_that_differ_are_said_first():
-    answer = lambda x: torch.dropout(tokens(x), 0.5, True)  # noqa: E731
-    with pytest.raises(Mistake, match="^two calls on the same input give different results"):
-        compare(answer, tokens, TOKENS, [(answer, "known")])
 
 
 class Layer(nn.Module):
@@ -765,17 +663,6 @@ def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():
     )
 
 
-def test_an_error_raised_for_what_is_allowed_is_called_a_refusal():
-    def strict(x, scale=2.0, mode="mean"):
-        if mode != "mean":
-            raise ValueError("unknown mode")
-        return pooled(x, scale)
-
-    assert stopped(strict, pooled, [*POOLED, (TOKENS[0][0], 0.5)]) == (
-        "your code refuses `mode` = 'max', but that is allowed: a result is wanted, and no error"
-    )
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -783,32 +670,20 @@ def test_an_error_raised_for_what_is_allowed_is_called_a_refusal():
             lambda x: torch.cat([tokens(x)[:, :1] * 0, tokens(x)[:, 1:]], 1),
             "only the first token is wrong; there every number is 0 in all cases",
         ),
-        (
-            lambda x: torch.where(torch.arange(x.shape[2]) % 3 == 0, x, tokens(x)),
-            "wherever your result is wrong it is still `x`: nothing is written there",
-        ),
-        (
-            lambda x: torch.where(torch.arange(x.shape[2]) % 3 == 0, 0.0, tokens(x)),
-            "wherever your result is wrong it is 0: nothing is written there",
-        ),
         (lambda x: tokens(x)[:, ::2], "your result has too few tokens, 2 and not 3"),
+        (
+            lambda x: tokens(x) if len(x) < 2 else (tokens(x) + x.mean(0)).tanh(),
+            "right for one picture, wrong for several in a batch",
+        ),
     ],
 )
-def test_what_was_never_computed_is_noticed(answer, words):
+def test_what_is_wrong_in_one_place_alone_is_noticed(answer, words):
     assert explanation(answer, tokens, TOKENS) == words
 
 
 def test_a_result_that_never_changes_is_noticed():
     cases = [*TOKENS, *drawn((1, 2, 3))]
     assert explanation(lambda x: 0.0, lambda x: x.sum().item(), cases) == "your result is 0 in all cases"
-
-
-def test_an_axis_too_many_is_told_where_it_comes_from_other_inputs():
-    cases = [(torch.randn(2, 3),), (torch.randn(3, 5),), (torch.randn(2, 3, 4),)]
-    batched = lambda x: x.sin() if x.ndim == 3 else x.sin()[None]  # noqa: E731
-    assert explanation(batched, lambda x: x.sin(), cases) == (
-        "where the result should have 2 axes: there is one axis too many, of length 1 (axis 0)"
-    )
 
 
 @pytest.mark.parametrize(
@@ -868,15 +743,6 @@ def test_defaults_are_demanded_of_functions_and_of_forward():
         demand_defaults(Other, Layer)
     with pytest.raises(Mistake, match="`scale` and `mode` have no defaults: they should be 2.0 and 'mean'"):
         demand_defaults(lambda x, scale, mode: x, pooled)
-
-
-def test_every_check_demands_the_defaults_first():
-    def accuracy_under_shift(model, images, labels, stats, shifts=(0, 1)):
-        return None
-
-    assert diagnose(accuracy_under_shift).message == (
-        "the default of `shifts` should be (0, 1, 2, 3, 4, 6, 8); yours is (0, 1)"
-    )
 
 
 def test_defaults_are_compared_by_name_then_by_place():

@@ -405,7 +405,7 @@ def test_all_that_the_box_shows_is_in_the_text_too(capsys):
         print("the sides are", img_size, patch_size)
         return 7
 
-    check(count_patches)
+    assert check(count_patches) is patches.count_patches
     out = capsys.readouterr().out
     for part in ("[not right yet] count_patches: ", "expected", "Your code printed:\nthe sides are"):
         assert part in out

@@ -9,12 +9,10 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course import augment, optim, train
 from vit_course.classroom.checks import EXERCISES, diagnose
-from vit_course.data import normalize, shapes10
+from vit_course.data import shapes10
 from vit_course.exhibits.clinic import bugs, chart, healthy
 from vit_course.exhibits.clinic.measurements import PROTOCOL, examine, shown, spread_of_scores
 from vit_course.exhibits.clinic.patient import Parts, Patient, train_patient
@@ -74,39 +72,6 @@ def test_the_healthy_patient_with_the_weights_of_the_finished_model_gives_its_lo
     ours.load_state_dict(weights)
     images = torch.randn(5, channels, *ours.image_shape[1:])
     assert torch.allclose(ours.eval()(images), twin(images), atol=1e-5)
-
-
-def test_the_schedule_is_that_of_the_training_engine():
-    for total, warmup in ((10, 3), (7, 0), (100, 20)):
-        for step in range(total):
-            assert healthy.schedule(step, total, warmup, 2e-3) == optim.learning_rate(
-                step, total, warmup, 2e-3
-            )
-
-
-def test_the_decay_groups_are_those_of_the_training_engine():
-    model = patient()
-    ours, theirs = healthy.decay_groups(model, 0.1), optim.weight_decay_groups(model, 0.1)
-    for mine, right in zip(ours, theirs, strict=True):
-        assert mine["weight_decay"] == right["weight_decay"]
-        assert [id(p) for p in mine["params"]] == [id(p) for p in right["params"]]
-
-
-def test_blending_is_mixup_with_one_share_for_all():
-    images, targets = torch.randn(6, 3, 4, 5), F.one_hot(torch.arange(6)).float()
-    torch.manual_seed(1)
-    mine = healthy.blend(images, targets, 0.3)
-    torch.manual_seed(1)
-    right = augment.mixup(images, targets, torch.full((6,), 0.3), torch.randperm(6))
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(mine, right, strict=True))
-
-
-def test_the_score_is_the_accuracy_of_the_training_engine():
-    model, data = patient(), shapes10(train=20, test=101, image_size=16)
-    torch.nn.init.normal_(model.head.weight)
-    stats = data.channel_stats()
-    right, _ = train.evaluate(model, data.test_images, data.test_labels, stats)
-    assert healthy.score(model, normalize(data.test_images, *stats), data.test_labels, 10) == right
 
 
 def test_a_healthy_patient_has_no_symptom():

@@ -12,7 +12,7 @@ import glossary
 import teaching_notes
 from course import Course, Lesson, LessonCell, LessonError, read_course
 from pages import prose, read_yaml, table
-from reckoning import core_minutes, reckon, sections
+from reckoning import core_minutes, sections
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
@@ -207,22 +207,6 @@ def test_the_minutes_of_the_sections_of_the_core_add_up_to_those_of_the_lesson(s
 def test_cutting_a_lesson_into_sections_loses_no_word(stop):
     parts = [part.source for section in sections(stop) for part in section.cells if part.kind == "markdown"]
     assert " ".join(parts).split() == prose(stop).split()
-
-
-def test_a_section_is_estimated_by_its_words_its_code_and_its_exercises():
-    stop = lesson(
-        cell("## 1. Why?\n" + "word " * 117),
-        cell("1 + 1", kind="code"),
-        cell("", kind="code", minutes=8),
-        cell("## Recap\nDone.\n\n## Further reading\n" + "word " * 500),
-    )
-    estimates = {section.title: reckon(COURSE, stop, section).minutes for section in sections(stop)}
-    assert estimates == {
-        "1. Why?": pytest.approx(1 + 1 / 12 + 12),
-        "Recap": pytest.approx(3 / 120),
-        "Further reading": 0,
-    }
-    assert teaching_notes.section_minutes(COURSE, stop) == {"1. Why?": 13, "Recap": 0, "Further reading": 0}
 
 
 def test_a_section_to_skip_that_is_not_there_is_an_error():

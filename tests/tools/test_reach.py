@@ -96,20 +96,6 @@ def test_everything_that_is_left_out_is_a_module_of_the_package(name):
     assert name in read_package(ROOT).modules
 
 
-def test_every_name_that_a_lesson_imports_from_the_package_is_there():
-    package, missing = read_package(ROOT), []
-    for path in sorted((ROOT / "lessons").glob("*/lesson.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == PACKAGE:
-                names = [(node.module, alias.name) for alias in node.names]
-                missing += [f"{path.parent.name}: {name}" for name in names if not is_there(package, *name)]
-    assert missing == []
-
-
-def is_there(package, module: str, name: str) -> bool:
-    return module in package.modules and package.find(module, name) is not None
-
-
 # -- in a tiny package
 
 MATHS = '''\

@@ -1,7 +1,6 @@
 """Slides and run sheets fit on a screen and into 90 minutes; a lesson that they cannot be made of is named."""
 
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,8 +10,7 @@ import pytest
 import deck
 import run_sheets
 import slides
-from build import NOTICE, check
-from course import Course, LessonError, read_course
+from course import LessonError, read_course
 from deck import Slide, beginning, count_words, make_deck, text_parts
 from dissection import wrong_answer
 from npm import PACKAGES
@@ -206,24 +204,6 @@ def test_a_run_sheet_adds_up_to_90_minutes(slug):
     minutes = [int(n) for n in re.findall(r"^\| (\d+) \|", part, re.MULTILINE)]
     assert sum(minutes) == 90 and "| **90** |" in part and min(minutes) >= 5
     assert len(minutes) == 7 and "Start before class" in part and "```python" in part
-
-
-def test_the_committed_page_is_what_the_lessons_say():
-    assert SHEETS == NOTICE + run_sheets.run_sheets_page(COURSE)
-
-
-def test_a_stale_page_is_found(tmp_path, monkeypatch):
-    for name in ("docs/teaching.yaml", "docs/run_sheets.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    page = tmp_path / "docs" / "run_sheets.md"
-    page.write_text(page.read_text(encoding="utf-8").replace("| **90** |", "| **91** |", 1), encoding="utf-8")
-    monkeypatch.setattr("build.read_course", lambda root: Course(root, "", ()))
-    writer = {"docs/run_sheets.md": (Path("docs/teaching.yaml"), lambda course: SHEETS[len(NOTICE) :])}
-    monkeypatch.setattr("build.PAGES", writer)
-    (message,) = check(tmp_path)
-    assert message.startswith("docs/run_sheets.md is stale: run `python tools/build.py`")
-    assert "-| **91** |" in message
 
 
 def test_the_command_of_the_class_table_is_the_one_that_its_page_explains():

@@ -11,7 +11,6 @@ from torchvision.transforms import functional as TF
 from vit_course.augment import (
     AugmentConfig,
     augment,
-    box_mask,
     cutmix,
     mix,
     mixup,
@@ -98,14 +97,6 @@ def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_pillow_p
         assert largest_difference(got, torch.stack(expected)) <= 1, magnitude
 
 
-@pytest.mark.parametrize("name", COLOUR_OPERATIONS)
-def test_a_colour_operation_is_within_one_grey_level_of_torchvisions_on_tensors(name):
-    images = pictures()
-    for strength in (0.3, -0.3):  # magnitude 9, that of the recipes
-        got = every_operation(images, strength)[NAMES.index(name)]
-        assert largest_difference(got, COLOUR_OPERATIONS[name](images, strength)) <= 1
-
-
 @pytest.mark.parametrize("name", ["translate x", "translate y", "rotate"])
 def test_a_move_is_torchvisions_with_the_opposite_sign(name):
     images = noise(6, 3, 32, 32)
@@ -189,11 +180,6 @@ def test_rand_augment_can_give_every_operation_to_a_picture_that_is_alone():
     assert {int(operations_dealt(1)) for _ in range(250)} == set(range(14))
 
 
-def test_rand_augment_gives_the_same_picture_different_operations():
-    same = pictures()[:1].expand(70, -1, -1, -1).contiguous()
-    assert len(rand_augment(same, 1).flatten(1).unique(dim=0)) >= 14
-
-
 def test_rand_augment_applies_operations_in_a_row():
     images = noise(140, 3, 16, 16)
     alone = [rand_augment(images, n).ne(images).flatten(1).any(1).float().mean() for n in (1, 4)]
@@ -208,76 +194,7 @@ def test_rand_augment_without_operations_returns_the_pictures():
 # -- crop and flip
 
 
-@pytest.mark.parametrize("shape", [(64, 3, 8, 8), (64, 1, 6, 10)])
-def test_random_crop_flip_cuts_a_window_of_every_padded_picture_at_a_place_of_its_own(shape):
-    images = noise(*shape)
-    height, width = shape[2:]
-    padded = F.pad(images, [2] * 4)
-    windows = [
-        window if not mirrored else window.flip(3)
-        for top in range(5)
-        for left in range(5)
-        for mirrored in (False, True)
-        for window in [padded[:, :, top : top + height, left : left + width]]
-    ]
-    matches = (torch.stack(windows) == random_crop_flip(images, 2, 0.5)).flatten(2).all(dim=2)
-    assert matches.any(dim=0).all()
-    assert len(matches.int().argmax(dim=0).unique()) > 10
-
-
-def places(images, padding, **options):
-    """Where the one white pixel in the middle of each picture has gone: (B, 2)."""
-    spot = random_crop_flip(images, padding, **options)[:, 0].flatten(1).argmax(1)
-    return torch.stack([spot // images.shape[3], spot % images.shape[3]], dim=1)
-
-
-def white_dots(count):
-    images = torch.zeros(count, 3, 9, 9, dtype=torch.uint8)
-    images[:, :, 4, 4] = 255
-    return images
-
-
-def test_random_crop_flip_reaches_every_offset_about_equally_often():
-    found, counts = places(white_dots(25 * 400), 2, flip=0.0).unique(dim=0, return_counts=True)
-    assert found.tolist() == [[y, x] for y in range(2, 7) for x in range(2, 7)]
-    assert 300 < counts.min() and counts.max() < 500
-
-
-def test_random_crop_flip_mirrors_the_share_asked_for():
-    images = torch.zeros(4000, 1, 1, 2, dtype=torch.uint8)
-    images[..., 1] = 1
-    mirrored = random_crop_flip(images, 0, 0.25)[..., 0].float().mean()
-    assert 0.2 < mirrored < 0.3
-
-
-@pytest.mark.parametrize("flip", [0.0, 1.0])
-def test_random_crop_flip_with_certain_flip_and_no_padding_is_exact(flip):
-    images = noise(7, 3, 5, 6)
-    assert torch.equal(random_crop_flip(images, 0, flip), images.flip(3) if flip else images)
-
-
-def test_random_crop_flip_treats_all_channels_alike():
-    images = noise(50, 1, 8, 8).expand(-1, 3, -1, -1)
-    result = random_crop_flip(images, 4, 0.5)
-    assert torch.equal(result, result[:, :1].expand(-1, 3, -1, -1))
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64, torch.int64])
-def test_random_crop_flip_keeps_the_dtype(dtype):
-    assert random_crop_flip(noise(2, 3, 8, 8).to(dtype)).dtype == dtype
-
-
 # -- MixUp and CutMix
-
-
-def test_mixup_equals_a_loop():
-    images, targets, lam = numbered(4), one_hot(4), torch.tensor([1.0, 0.0, 0.25, 0.6])
-    permutation = torch.tensor([2, 0, 3, 1])
-    mixed, labels = mixup(images, targets, lam, permutation)
-    for i, share in enumerate(lam.tolist()):
-        partner = permutation[i]
-        torch.testing.assert_close(mixed[i], share * images[i] + (1 - share) * images[partner])
-        torch.testing.assert_close(labels[i], share * targets[i] + (1 - share) * targets[partner])
 
 
 BOXES = torch.tensor([[1, 2, 4, 5], [-3, -2, 2, 1], [4, 3, 99, 99], [2, 2, 2, 4], [-9, -9, 99, 99]])
@@ -333,13 +250,6 @@ def test_mixup_shares_have_the_mean_and_spread_of_the_beta_distribution():
     kept = labels.diagonal()
     assert kept.mean() == pytest.approx(0.5, abs=0.03)
     assert kept.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), abs=0.01)
-
-
-def test_box_mask_equals_a_loop():
-    mask = box_mask(BOXES, (6, 5))
-    for i, (top, left, bottom, right) in enumerate(BOXES.tolist()):
-        expected = [[float(top <= y < bottom and left <= x < right) for x in range(5)] for y in range(6)]
-        assert mask[i].tolist() == expected
 
 
 # -- erasing
@@ -414,21 +324,12 @@ def test_random_erasing_leaves_float_pictures_unchanged():
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_same_seed_gives_the_same_result(step):
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(step):
     results = []
-    for _ in range(2):
-        torch.manual_seed(5)
+    for seed in (5, 5, 6):
+        torch.manual_seed(seed)
         results.append(STEPS[step](pictures()))
-    assert torch.equal(*results)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_another_seed_gives_another_result(step):
-    results = []
-    for number in range(2):
-        torch.manual_seed(number)
-        results.append(STEPS[step](pictures()))
-    assert not torch.equal(*results)
+    assert torch.equal(*results[:2]) and not torch.equal(*results[1:])
 
 
 def test_labels_stay_with_their_pictures_through_rand_augment():

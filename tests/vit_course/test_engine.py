@@ -43,9 +43,25 @@ def test_the_faster_is_chosen_on_a_cpu_after_one_pass_each(fast):
     assert tried == list(ENGINES)
 
 
-@pytest.mark.parametrize(("precision", "engine"), [("bfloat16", FAST), ("float32", REFERENCE)])
-def test_a_precision_on_demand_measures_nothing(precision, engine):
-    assert choose_engine(precision, CPU, 10**6, never) == engine
+GPU = torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("switch", "asked", "chosen"),
+    [
+        (None, ("bfloat16", CPU, 10**6), FAST),  # on demand
+        (None, ("float32", CPU, 10**6), REFERENCE),
+        (None, ("auto", CPU, WORTH_MEASURING - 1), REFERENCE),  # a short run
+        (None, ("auto", GPU, 1), Engine("bfloat16", "fused", True)),
+        (None, ("float32", GPU, 1), Engine("float32", "fused", True)),
+        ("float32", ("auto", CPU, 10**6), REFERENCE),  # the switch takes the place of auto alone
+        ("float32", ("bfloat16", CPU, 10**6), FAST),
+    ],
+)
+def test_where_the_engine_is_known_nothing_is_measured(switch, asked, chosen, monkeypatch):
+    if switch:
+        monkeypatch.setenv("VIT_COURSE_PRECISION", switch)
+    assert choose_engine(*asked, never) == chosen
 
 
 def test_before_the_first_step_a_loud_run_does_two_passes_at_most(monkeypatch, capsys):
@@ -63,21 +79,6 @@ def test_before_the_first_step_a_loud_run_does_two_passes_at_most(monkeypatch, c
         run.console.close()
     assert passes == [REFERENCE, REFERENCE, FAST]
     assert "about" in capsys.readouterr().out
-
-
-def test_short_runs_measure_nothing():
-    assert choose_engine("auto", CPU, WORTH_MEASURING - 1, never) == REFERENCE
-
-
-def test_a_gpu_computes_in_bfloat16_unless_told_otherwise():
-    assert choose_engine("auto", torch.device("cuda"), 1, never) == Engine("bfloat16", "fused", True)
-    assert choose_engine("float32", torch.device("cuda"), 1, never).precision == "float32"
-
-
-def test_the_switch_takes_the_place_of_auto_alone(monkeypatch):
-    monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")
-    assert choose_engine("auto", CPU, 10**6, never) == REFERENCE
-    assert choose_engine("bfloat16", CPU, 10**6, never) == FAST
 
 
 def test_an_unknown_precision_is_refused_with_the_known_ones():
@@ -155,13 +156,3 @@ def test_a_resumed_run_keeps_its_engine_whatever_would_be_chosen_now(monkeypatch
     monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")
     history = train(small_vit(), data, config, tmp_path, resume=True)
     assert history.engine == vars(FAST) and len(history.train_loss) == 4
-
-
-def test_a_resumed_run_may_not_ask_for_another_precision(tmp_path):
-    data = shapes10(train=64, test=20)
-    config = TrainConfig(epochs=1, batch_size=32, device="cpu", quiet=True, precision="float32")
-    train(small_vit(), data, config, tmp_path)
-    with pytest.raises(ValueError, match="precision differs"):
-        train(
-            small_vit(), data, TrainConfig(**{**vars(config), "precision": "bfloat16"}), tmp_path, resume=True
-        )

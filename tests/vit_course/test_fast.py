@@ -12,12 +12,10 @@ from vit_course.beyond.fast import (
     set_first_values,
     start_silent,
     start_whitened,
-    whitening_filters,
 )
 from vit_course.data import normalize, shapes10
 from vit_course.machinery.processor import describe_processor
-from vit_course.optim import Muon, make_optimizers, newton_schulz
-from vit_course.patches import PatchEmbed
+from vit_course.optim import Muon, make_optimizers
 from vit_course.resnet import small_resnet
 from vit_course.train import TrainConfig, train
 from vit_course.vit import VisionTransformer
@@ -82,18 +80,6 @@ def test_train_leaves_tokens_out_for_the_first_part_of_the_steps():
     assert seen == [9] * 6 + [17] * 4
 
 
-def test_answers_of_whitening_filters_are_uncorrelated_and_of_variance_one():
-    filters = whitening_filters(IMAGES, 4, eps=0.0)
-    assert filters.shape == (48, 3, 4, 4)
-    embed = PatchEmbed(32, 4, 3, 48)
-    torch.nn.init.zeros_(embed.proj.bias)
-    embed.proj.weight.data = filters
-    covariance = torch.cov(embed(IMAGES).flatten(0, 1).T)
-    torch.testing.assert_close(covariance, torch.eye(48), atol=0.01, rtol=0)
-    raw = whitening_filters(IMAGES, 4)
-    assert raw[0].norm() < raw[-1].norm()  # what is common is turned down
-
-
 def test_a_whitened_start_holds_the_filters_then_their_negatives_then_what_was_drawn():
     model = VisionTransformer(patch_size=4, embed_dim=128, depth=1, num_heads=4)
     drawn = model.patch_embed.proj.weight.clone()
@@ -120,19 +106,6 @@ def test_a_mimetic_start_lets_tokens_look_at_their_likes():
         assert (block.attn.proj.weight @ wv).diagonal().mean().item() == pytest.approx(-0.4, abs=0.1)
     with pytest.raises(ValueError, match="'best' are unknown: use whitened, mimetic, silent"):
         set_first_values(model, ["best"], IMAGES)
-
-
-@pytest.mark.parametrize("shape", [(6, 20), (20, 6), (3, 12, 12)])
-def test_newton_schulz_brings_singular_values_near_one_and_keeps_the_vectors(shape):
-    torch.manual_seed(0)
-    matrices = torch.randn(shape, dtype=torch.float64)
-    left, values, right = torch.linalg.svd(matrices, full_matrices=False)
-    after = newton_schulz(matrices)
-    large = values > 0.05 * values.amax(-1, keepdim=True)
-    found = torch.linalg.svdvals(after)
-    assert found.max() < 1.25 and (left.mT @ after @ right.mT).diagonal(dim1=-2, dim2=-1)[large].min() > 0.6
-    across = left.mT @ after @ right.mT
-    assert (across - torch.diag_embed(across.diagonal(dim1=-2, dim2=-1))).abs().max() < 1e-9
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon to compare with")

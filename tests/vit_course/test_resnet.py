@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import nn
-from torchvision.models import resnet18, resnet34
 
-from vit_course.resnet import cifar_resnet18, cifar_stem, small_resnet
+from vit_course.resnet import cifar_resnet18, small_resnet
 
 
 def parameters(model):
@@ -25,33 +24,6 @@ def test_cifar_resnet18_has_the_known_number_of_parameters(big):
 def test_cifar_resnet18_gives_one_logit_per_class(big):
     assert big.eval()(torch.randn(2, 3, 32, 32)).shape == (2, 10)
     assert parameters(cifar_resnet18(num_classes=100)) == 11_173_962 + 90 * 513
-
-
-def test_the_stem_keeps_32x32(big):
-    x = big.maxpool(big.relu(big.bn1(big.conv1(torch.randn(1, 3, 32, 32)))))
-    assert x.shape == (1, 64, 32, 32)
-    assert big.layer4(big.layer3(big.layer2(big.layer1(x)))).shape == (1, 512, 4, 4)
-
-
-def test_the_stem_is_changed_in_place_and_nothing_else():
-    torch.manual_seed(0)
-    model = resnet18(num_classes=10)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    assert cifar_stem(model) is model
-    after = model.state_dict()
-    assert before.keys() == after.keys()
-    assert [name for name in before if not torch.equal(before[name], after[name])] == ["conv1.weight"]
-
-
-def test_the_stem_fits_other_resnets_and_grey_pictures():
-    model = cifar_stem(resnet34(num_classes=10), in_chans=1)
-    assert model.conv1.weight.shape == (64, 1, 3, 3)
-    assert model.conv1.bias is None
-
-
-def test_the_stem_is_drawn_as_torchvision_draws_its_convolutions(big):
-    # kaiming_normal_, fan_out: the variance is 2 / (64 * 3 * 3)
-    assert big.conv1.weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
 
 
 @pytest.mark.parametrize(

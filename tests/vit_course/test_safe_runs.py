@@ -37,11 +37,10 @@ DATA = shapes10(train=140, test=20)
 pytestmark = pytest.mark.usefixtures("drawn")
 
 
-def small_vit():
+def small_vit(**options):
     torch.manual_seed(0)
-    return VisionTransformer(
-        patch_size=8, embed_dim=16, depth=2, num_heads=2, drop_path_rate=0.2, drop_rate=0.1
-    )
+    sizes = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+    return VisionTransformer(**{**sizes, "drop_path_rate": 0.2, "drop_rate": 0.1, **options})
 
 
 def trained(folder=None, resume=False, config=CONFIG, **options):
@@ -67,18 +66,8 @@ def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroke
 
         return count_step
 
-    for steps in (
-        0,
-        4,
-        None,
-        9,
-        14,
-        0,
-        None,
-        9,
-        13,
-        6,
-    ):  # None: as a checkpoint, already written, takes its place
+    # None: as a checkpoint, already written, takes its place
+    for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
         child = os.fork()
         if child == 0:
             if steps is None:
@@ -87,19 +76,26 @@ def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroke
                 run_module.Run.count_step = die_after(iter(range(steps)))
             os._exit(train_in(broken))
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    assert load_checkpoint(broken / CHECKPOINT)["step"] == 20
+    assert load_checkpoint(broken / CHECKPOINT)["step"] == 10
     assert train_in(broken) == train_in(unbroken) == 0
     ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
     torch.testing.assert_close(ends[0]["average"], ends[1]["average"], rtol=0, atol=0)
     torch.testing.assert_close(ends[0]["model"], ends[1]["model"], rtol=0, atol=0)
     assert ends[0]["history"]["step_loss"] == ends[1]["history"]["step_loss"]
+    lines = (broken / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def unbroken():
+    """The weights and the history of the run that nothing interrupts."""
+    return trained()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path, name):
+def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path, name, unbroken):
     if not hasattr(signal, name):
         pytest.skip(f"there is no {name} on this system")
-    expected, unbroken = trained()
     moments = iter([False] * 9 + [True])
 
     def interrupt_at_step_10(run, *args, original=run_module.Run.count_step):
@@ -114,8 +110,8 @@ def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_
         ):
             trained(tmp_path)
     weights, second = trained(tmp_path, resume=True)
-    assert torch.equal(weights, expected)
-    assert second.train_loss == unbroken.train_loss
+    assert torch.equal(weights, unbroken[0])
+    assert second.train_loss == unbroken[1].train_loss
 
 
 @pytest.fixture
@@ -142,7 +138,6 @@ def test_training_works_outside_the_main_thread():
 
 
 def test_full_disk_ends_with_one_message_and_keeps_the_checkpoint_before(tmp_path, monkeypatch):
-    one_epoch = TrainConfig(**{**CONFIG.__dict__, "epochs": 4})
     saved = []
 
     def fsync_on_a_full_disk(descriptor):
@@ -152,7 +147,7 @@ def test_full_disk_ends_with_one_message_and_keeps_the_checkpoint_before(tmp_pat
 
     monkeypatch.setattr(checkpoint_module.os, "fsync", fsync_on_a_full_disk)
     with pytest.raises(OSError, match="the disk is full; the checkpoint before it is untouched"):
-        trained(tmp_path, config=one_epoch)
+        trained(tmp_path)
     assert len(load_checkpoint(tmp_path / "checkpoint.pt")["history"]["train_loss"]) == 2
     assert list(tmp_path.glob("*.part")) == []
 
@@ -176,12 +171,6 @@ def test_damaged_checkpoint_is_noticed_and_named(tmp_path, damage):
         load_checkpoint(path)
 
 
-def test_checkpoint_of_another_run_is_refused_by_the_name_of_what_differs(tmp_path):
-    trained(tmp_path)
-    with pytest.raises(ValueError, match="is of another run: lr differs"):
-        trained(tmp_path, resume=True, config=TrainConfig(**{**CONFIG.__dict__, "lr": 0.5}))
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -193,16 +182,8 @@ def test_checkpoint_of_another_run_is_refused_by_the_name_of_what_differs(tmp_pa
 )
 def test_a_run_never_goes_on_with_another_model_of_the_same_shapes(tmp_path, options, words):
     trained(tmp_path)
-    common = {
-        "patch_size": 8,
-        "embed_dim": 16,
-        "depth": 2,
-        "num_heads": 2,
-        "drop_path_rate": 0.2,
-        "drop_rate": 0.1,
-    }
     with pytest.raises(ValueError, match="holds another model") as refused:
-        train(VisionTransformer(**{**common, **options}), DATA, CONFIG, tmp_path, resume=True)
+        train(small_vit(**options), DATA, CONFIG, tmp_path, resume=True)
     assert words in str(refused.value)
 
 
@@ -252,28 +233,22 @@ def test_other_errors_of_torch_pass_unchanged():
 
 
 def test_epochs_that_run_again_leave_one_line_each_in_the_log(tmp_path):
-    trained(tmp_path, config=TrainConfig(**{**CONFIG.__dict__, "epochs": 4}))
+    config = replace(CONFIG, validation=20)
+    trained(tmp_path, config=config)
     before = (tmp_path / "checkpoint.pt").read_bytes()
-    trained(tmp_path, resume=True)
+    trained(tmp_path, resume=True, config=config)
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     with (tmp_path / "log.jsonl").open("a") as file:  # as if the run had been killed before its checkpoint
         file.write(lines[-1] + "\n")
-    trained(tmp_path, resume=True)
+    trained(tmp_path, resume=True, config=config)
     assert (tmp_path / "log.jsonl").read_text().splitlines() == lines
-    assert len(lines) == 4 and (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+    assert {"loss", "accuracy", "lr", "val_accuracy", "seconds", "images_per_s"} <= set(json.loads(lines[0]))
 
 
-def test_log_has_one_json_line_an_epoch(tmp_path):
-    trained(tmp_path, config=TrainConfig(**{**CONFIG.__dict__, "validation": 20}))
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
-    assert {"loss", "accuracy", "lr", "val_accuracy", "seconds", "images_per_s"} <= set(lines[0])
-
-
-def test_averaged_weights_are_kept_and_differ_from_the_last_ones():
-    averaged, _ = trained()
-    last, _ = trained(config=TrainConfig(**{**CONFIG.__dict__, "ema": 0.0}))
-    assert not torch.allclose(averaged, last)
+def test_averaged_weights_are_kept_and_differ_from_the_last_ones(unbroken):
+    assert not torch.allclose(unbroken[0], trained(config=replace(CONFIG, ema=0.0))[0])
 
 
 def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
@@ -282,21 +257,19 @@ def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
     assert sum(len(group["params"]) for group in muon.param_groups) == 4 * 2
     count = sum(len(group["params"]) for optimizer in (muon, adamw) for group in optimizer.param_groups)
     assert count == len(list(model.parameters()))
-    _, history = trained(config=TrainConfig(**{**CONFIG.__dict__, "optimizer": "muon"}))
+    _, history = trained(config=replace(CONFIG, optimizer="muon"))
     assert history.train_loss[-1] < history.train_loss[0]
 
 
 def test_unknown_optimizer_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'lion' is unknown: use 'adamw', 'sgd' or 'muon'"):
         make_optimizers(small_vit(), "lion")
-    with pytest.raises(ValueError, match="optimizer is 'lion': it should be one of 'adamw', 'sgd', 'muon'"):
-        TrainConfig(optimizer="lion")
 
 
 LAUNCH = (
     "--data=shapes10 --train=160 --test=40 --epochs=2 --batch-size=40 --recipe=mixed --model=Nano/8".split()
 )
-KILLED = LAUNCH + "--train=80 --batch-size=8 --epochs=4 --ema=0.9 --augment-ahead=3 --drop-path=0.2".split()
+KILLED = LAUNCH + "--train=40 --batch-size=8 --epochs=4 --ema=0.9 --augment-ahead=3 --drop-path=0.2".split()
 SEVERAL = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 SEVERAL += ["-m", "vit_course", "train"]
 WINDOWS = {"USE_LIBUV": "0"} if sys.platform == "win32" else {}
@@ -378,7 +351,7 @@ def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):
     monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
     monkeypatch.setattr(run_module.Run, "count_step", fail)
     with pytest.raises(FloatingPointError):
-        trained(config=TrainConfig(**{**CONFIG.__dict__, "quiet": False}))
+        trained(config=replace(CONFIG, quiet=False))
     assert [bar.disable for bar in bars] == [True]  # closed: its line has been wiped
     assert capsys.readouterr().err.endswith("\r")
 
@@ -448,25 +421,6 @@ def test_objects_are_not_unpickled_from_a_checkpoint_with_a_valid_hash(tmp_path)
         load_checkpoint(path)
 
 
-def test_a_run_killed_between_its_log_and_its_checkpoint_logs_every_epoch_once(tmp_path, monkeypatch):
-    class Killed(BaseException):
-        pass
-
-    def die(path, state):
-        if state["step"] == 14:
-            raise Killed
-        save_checkpoint(path, state)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(run_module, "save_checkpoint", die)
-        trained(tmp_path)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
-    assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 7
-    trained(tmp_path, resume=True)
-    lines = [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert lines == [1, 2, 3, 4]
-
-
 @pytest.mark.slow
 @pytest.mark.weekly  # two processes that wait for each other, three times: a signal to one process is tested above
 @pytest.mark.skipif(sys.platform == "win32", reason="a process on Windows cannot note that it should end")
@@ -496,23 +450,16 @@ def test_a_log_that_was_emptied_or_damaged_is_refused_by_name_and_one_that_was_d
         state = load_checkpoint(path)
         state["config"]["epochs"] = state["history"]["config"]["epochs"] = epochs
         save_checkpoint(path, state)
-        return train(
-            linear_classifier(dataset), dataset, replace(config, epochs=epochs), tmp_path, resume=True
-        )
+        return train(linear_classifier(dataset), dataset, replace(config, epochs=epochs), tmp_path, True)
 
     train(linear_classifier(dataset), dataset, config, tmp_path)
     whole = log.read_bytes()
     flipped = bytes([whole[0] ^ 0x80]) + whole[1:]
-    for content in (
-        b"",
-        whole.splitlines(keepends=True)[0],
-        flipped,
-        whole.replace(b'"epoch": 2', b'"epoch": 3'),
-    ):
+    words = r"log\.jsonl is damaged at line \d, and 2 epochs are done: delete it"
+    wrong = whole.replace(b'"epoch": 2', b'"epoch": 3')
+    for content in (b"", whole.splitlines(keepends=True)[0], flipped, wrong):
         log.write_bytes(content)
-        with pytest.raises(
-            ValueError, match=r"log\.jsonl is damaged at line \d, and 2 epochs are done: delete it"
-        ):
+        with pytest.raises(ValueError, match=words):
             resumed(3)
     log.unlink()
     resumed(3)

@@ -1,7 +1,5 @@
 """What one does with features: by hand on small numbers, and photos as phones save them."""
 
-import shutil
-
 import pytest
 import torch
 from PIL import Image
@@ -14,9 +12,6 @@ from vit_course.beyond.use import (
     contrast,
     fit_linear,
     fit_towers,
-    nearest_neighbours,
-    patch_similarity,
-    probe,
     share_interval,
     zero_shot,
 )
@@ -32,15 +27,6 @@ from vit_course.exhibits.sample_photos import (
 from vit_course.vit import VisionTransformer
 
 
-def test_neighbours_vote_as_in_the_example_of_the_lesson():
-    features = (
-        torch.tensor([[0.9, 0.19**0.5], [0.8, 0.6], [0.8, -0.6], [-1.0, 0.0]]) * torch.arange(1.0, 5)[:, None]
-    )
-    rows, votes = nearest_neighbours(features, torch.tensor([0, 1, 1, 2]), torch.tensor([[2.0, 0.0]]), 3, 0.1)
-    assert rows[0, 0] == 0 and set(rows[0].tolist()) == {0, 1, 2}
-    torch.testing.assert_close(votes, torch.tensor([[0.576, 0.424, 0.0]]), atol=1e-3, rtol=0)
-
-
 def test_a_linear_fit_has_no_slope_left():
     generator = torch.Generator().manual_seed(0)
     features, labels = torch.randn(60, 5, generator=generator), torch.arange(60) % 3
@@ -48,34 +34,6 @@ def test_a_linear_fit_has_no_slope_left():
     loss = nn.functional.cross_entropy(layer(features), labels) + 0.1 * layer.weight.square().sum()
     slopes = torch.autograd.grad(loss, list(layer.parameters()))
     assert max(slope.abs().max() for slope in slopes) < 1e-3
-
-
-def test_a_probe_separates_what_a_line_separates_and_leaves_the_encoder_as_it_was():
-    torch.manual_seed(0)
-    images, labels = torch.randn(80, 4), torch.arange(80) % 2
-    images[:, 2] += 6 * labels - 3
-    encoder = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
-    scores = probe(encoder, images[:40], labels[:40], images[40:])
-    assert (scores.argmax(dim=1) == labels[40:]).double().mean() > 0.95
-    assert encoder.training and not scores.requires_grad
-
-
-def test_texts_of_equal_meaning_make_equal_classes_whatever_their_length():
-    torch.manual_seed(0)
-    texts = torch.randn(4, 1, 8)
-    several = torch.cat([texts, 3 * texts], dim=1)
-    images = torch.randn(5, 8)
-    torch.testing.assert_close(zero_shot(images, several), zero_shot(images, texts))
-    assert zero_shot(texts[:, 0], several).argmax(dim=1).tolist() == [0, 1, 2, 3]
-
-
-def test_the_chosen_patch_resembles_itself_whatever_stands_in_front():
-    torch.manual_seed(0)
-    tokens = torch.randn(5 + 12, 6)
-    similarity, mask = patch_similarity(tokens, (3, 4), 2, 1)
-    assert similarity.flatten().argmax() == 9 and mask[2, 1]
-    assert similarity[2, 1].item() == pytest.approx(1)
-    torch.testing.assert_close(similarity, patch_similarity(tokens[5:], (3, 4), 2, 1)[0])
 
 
 def test_a_reader_gives_what_the_head_reads_and_the_mean_of_the_patches():
@@ -128,11 +86,6 @@ def folder(tmp_path_factory):
     return path, write_photos(path)
 
 
-@pytest.fixture
-def copied(folder, tmp_path):
-    return shutil.copytree(folder[0], tmp_path / "photos", ignore=shutil.ignore_patterns(".cache"))
-
-
 def test_thirty_photos_are_read_whatever_a_phone_made_of_them(folder):
     path, odd = folder
     photos = load_dataset(path, image_size=32)
@@ -152,35 +105,6 @@ def test_odd_files_are_what_they_are_said_to_be(folder):
     assert modes["train/leaf/07.png"] == "RGBA"
     assert found["train/mug/05.jpg"].size == (3200, 2400) and found["train/mug/08.jpg"].size == (1200, 400)
     assert found["train/key/00.jpg"].getexif()[0x0112] == 6
-
-
-def test_a_turned_photo_is_read_upright(folder, copied):
-    turned = copied / "train" / "key" / "00.jpg"
-    want = Image.open(turned).transpose(Image.Transpose.ROTATE_270)
-    want.save(turned, quality=95)  # without the note
-    upright, noted = (
-        load_dataset(path, image_size=32).train_images[0].float() for path in (copied, folder[0])
-    )
-    assert (upright - noted).abs().mean() < 4
-
-
-def test_a_grey_photo_among_colours_is_grey_in_three_channels(folder):
-    photos = load_dataset(folder[0], image_size=32)
-    grey = photos.train_images[photos.train_labels == 1][0]
-    assert torch.equal(grey[0], grey[1]) and torch.equal(grey[0], grey[2])
-
-
-def test_a_broken_photo_is_refused_by_name(copied):
-    path = copied / "test" / "mug" / "20.jpg"
-    path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(ValueError, match=r"cannot read the picture .*mug.20\.jpg"):
-        load_dataset(copied, image_size=32)
-
-
-def test_files_of_other_kinds_are_counted(copied, capsys):
-    (copied / "train" / "key" / "phone.heic").write_bytes(b"0")
-    load_dataset(copied, image_size=32)
-    assert "1 .heic files" in capsys.readouterr().out
 
 
 def test_the_same_seed_draws_the_same_photos_and_says_where_things_are():

@@ -11,7 +11,7 @@ import pytest
 import torch
 from einops import rearrange
 
-from vit_course.classroom.checks import EXERCISES, diagnose
+from vit_course.classroom.checks import diagnose
 from vit_course.data import shapes10
 from vit_course.exhibits.clinic import bugs, chart, healthy
 from vit_course.exhibits.clinic.measurements import PROTOCOL, examine, shown, spread_of_scores
@@ -231,7 +231,3 @@ def test_an_answer_that_stops_is_no_part_of_the_students_patient(monkeypatch):
     monkeypatch.setattr(chart, "CHART", {})
     diagnose(lambda tokens, block: tokens.nonsense, "attend")
     assert chart.my_parts() == bugs.PARTS and chart.scoreboard()[0] == 0
-
-
-def test_no_name_of_the_clinic_clashes_with_another_exercise():
-    assert all(EXERCISES[name].reference is getattr(healthy, name) for name in FUNCTIONS)

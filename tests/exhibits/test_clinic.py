@@ -75,11 +75,8 @@ def test_the_healthy_patient_with_the_weights_of_the_finished_model_gives_its_lo
 
 
 def test_a_healthy_patient_has_no_symptom():
-    for options in (
-        {},
-        {"img_size": (8, 12), "num_classes": 3},
-        {"img_size": 32, "patch_size": 8, "dim": 96},
-    ):
+    small, large = {"img_size": (8, 12), "num_classes": 3}, {"img_size": 32, "patch_size": 8, "dim": 96}
+    for options in ({}, small, large):
         assert measurements_that_fail(patient(**options)) == set()
 
 

@@ -224,23 +224,6 @@ def test_every_python_file_is_written_for_the_oldest_python(path):
     ast.parse(path.read_text(encoding="utf-8"), feature_version=doctor.MIN_PYTHON)
 
 
-def test_every_public_name_has_a_docstring():
-    silent = []
-    for path in (ROOT / "vit_course").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        named = [
-            node for parent in [tree, *classes] for node in parent.body if isinstance(node, ast.FunctionDef)
-        ]
-        public = [node for node in [*classes, *named] if not node.name.startswith("_")]
-        silent += [
-            f"{path.name}: {getattr(node, 'name', '')}"
-            for node in [tree, *public]
-            if not ast.get_docstring(node)
-        ]
-    assert silent == []
-
-
 # -- the tests themselves
 
 

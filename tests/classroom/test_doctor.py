@@ -54,15 +54,8 @@ def test_the_packages_that_lessons_need_are_all_required():
 
 
 @pytest.mark.parametrize(("free", "status"), [(0, "fail"), (doctor.GIB // 2, "warn"), (doctor.GIB, "ok")])
-def test_a_full_disk_fails_with_a_command_that_makes_room(free, status):
-    finding = doctor.check_disk(lambda path: (0, 0, free))
-    assert finding.status == status
-    assert finding.fix == ("" if status == "ok" else f"{PIP} cache purge")
-
-
-@pytest.mark.parametrize(("free", "status"), [(doctor.GIB, "warn"), (8 * doctor.GIB, "ok"), (None, "ok")])
-def test_little_memory_is_a_warning_and_unknown_memory_is_none(free, status):
-    assert doctor.check_memory(lambda: free).status == status
+def test_a_full_disk_fails_and_half_a_gigabyte_is_a_warning(free, status):
+    assert doctor.check_disk(lambda path: (0, 0, free)).status == status
 
 
 def test_memory_is_found_on_a_system_without_proc_and_none_without_sysconf(monkeypatch):
@@ -70,7 +63,7 @@ def test_memory_is_found_on_a_system_without_proc_and_none_without_sysconf(monke
     monkeypatch.setattr(doctor.os, "sysconf", lambda name: 1024, raising=False)
     assert doctor.available_memory() == 1024**2
     monkeypatch.delattr(doctor.os, "sysconf")
-    assert doctor.available_memory() is None
+    assert doctor.available_memory() is None and doctor.check_memory(lambda: None).status == "ok"
 
 
 @pytest.fixture
@@ -98,15 +91,6 @@ def test_data_named_by_the_variable_must_be_there(data_folder, monkeypatch):
     assert doctor.check_data(str(data_folder)).fix == get
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert doctor.check_data(str(data_folder)).status == "ok"
-
-
-def test_data_that_load_dataset_refuses_are_refused_here_too(data_folder, monkeypatch):
-    for half in ("train", "test"):
-        (data_folder / "pets" / half / "cat").mkdir(parents=True)
-    monkeypatch.setenv("VIT_COURSE_DATA", "cifar10")
-    assert doctor.check_data(str(data_folder)).status == "fail"
-    with pytest.raises(FileNotFoundError, match="no CIFAR-10"):
-        load_dataset(root=data_folder)
 
 
 def test_data_are_found_where_torch_is_missing(data_folder):

@@ -55,12 +55,8 @@ def test_a_number_read_back_is_right_to_three_digits():
 
 
 def test_a_share_is_written_in_percent():
-    assert [percent(share) for share in (0.612, 1, -0.00001, 12.3456)] == [
-        "61.2 %",
-        "100.0 %",
-        "0.0 %",
-        "1,234.6 %",
-    ]
+    shown = [percent(share) for share in (0.612, 1, -0.00001, 12.3456)]
+    assert shown == ["61.2 %", "100.0 %", "0.0 %", "1,234.6 %"]
     assert percent(0.6149, decimals=0) == "61 %"
 
 

@@ -164,12 +164,6 @@ def test_what_an_answer_prints_is_bounded():
     assert printed.end(lines=1) == f"49999 {'x' * 194} ..."
 
 
-@pytest.mark.parametrize("exercise", ["patchify", "layer_norm"])
-def test_a_known_mistake_has_a_name(exercise):
-    words, answer = EXERCISES[exercise].mistakes()[0]
-    assert diagnose(answer, exercise).mistake == words
-
-
 def test_the_limit_stops_no_code_but_a_students(monkeypatch):
     monkeypatch.setattr("vit_course.classroom.checks.guard.is_students", lambda file: False)
     with TimeLimit(0.05):

@@ -20,6 +20,7 @@ SMALL = {
     "patch_size": 8,
     "image_size": 32,
 }
+TIMM_SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2, "num_heads": 3}
 WIDE = SMALL | {"intermediate_size": 80}
 REGISTERS = WIDE | {"num_register_tokens": 4}
 GIVEN = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.25, 0.3)}
@@ -123,8 +124,7 @@ TIMM = {
 @pytest.mark.parametrize("name", TIMM)
 def test_weights_of_timm_give_the_outputs_of_timm(name):
     timm = pytest.importorskip("timm")
-    sizes = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2, "num_heads": 3}
-    theirs = spread(timm.create_model(name, **sizes))
+    theirs = spread(timm.create_model(name, **TIMM_SMALL))
     ours = build_backbone(theirs.state_dict(), **({"num_heads": 3} | GIVEN | TIMM[name]))
     pictures = normalize(PICTURES, *GIVEN.values())
     with torch.no_grad():
@@ -138,15 +138,8 @@ def test_weights_of_timm_give_the_outputs_of_timm(name):
 
 def test_dinov3_reads_larger_and_oblong_pictures_as_timm_does():
     timm = pytest.importorskip("timm")
-    sizes = {
-        "img_size": 32,
-        "patch_size": 8,
-        "embed_dim": 48,
-        "depth": 2,
-        "num_heads": 3,
-        "dynamic_img_size": True,
-    }
-    theirs = spread(timm.create_model("vit_small_patch16_dinov3", **sizes))
+    theirs = timm.create_model("vit_small_patch16_dinov3", **TIMM_SMALL, dynamic_img_size=True)
+    theirs = spread(theirs)
     ours = build_backbone(theirs.state_dict(), num_heads=3, img_size=32, **GIVEN).at((40, 64))
     large = torch.randint(0, 256, (1, 3, 40, 64), dtype=torch.uint8)
     with torch.no_grad():

@@ -126,11 +126,6 @@ def test_smaller_subset_lies_inside_a_larger_one_of_the_same_seed():
         assert all(bytes(picture.numpy()) in inside for picture in getattr(small, half))
 
 
-def test_subset_leaves_the_test_half_whole_when_it_is_not_asked_for():
-    dataset = shapes10(train=100, test=30)
-    assert torch.equal(dataset.subset(train=10).test_images, dataset.test_images)
-
-
 def test_subset_larger_than_a_class_names_the_class_and_both_numbers():
     images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
     with pytest.raises(ValueError, match="4 pictures need 2 of class 'b', which has 1"):
@@ -647,6 +642,7 @@ def test_a_subset_of_all_pictures_is_the_data_set_itself():
     dataset = shapes10(train=30, test=20)
     assert dataset.subset(30, 20) is dataset and dataset.subset(None) is dataset
     assert dataset.subset(None, 10) is not dataset
+    assert torch.equal(dataset.subset(10).test_images, dataset.test_images)
 
 
 # --- what importing costs

@@ -30,17 +30,6 @@ def test_weights_of_the_vit_b_16_family_fit_by_name_and_shape():
     assert {n: v.shape for n, v in converted.items()} == {n: v.shape for n, v in ours.state_dict().items()}
 
 
-def test_state_dict_uses_timms_names():
-    names = set(VisionTransformer(**{**SMALL, "depth": 1}).state_dict())
-    block = ["norm1", "norm2", "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"]
-    layers = ["patch_embed.proj", "norm", "head", *(f"blocks.0.{name}" for name in block)]
-    assert names == {
-        "cls_token",
-        "pos_embed",
-        *(f"{n}.{kind}" for n in layers for kind in ("weight", "bias")),
-    }
-
-
 @pytest.mark.parametrize("name", VIT_SIZES)
 def test_parameter_formula_equals_the_built_model(name):
     with torch.device("meta"):

@@ -49,35 +49,35 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
     return torch.cat([p.detach().flatten() for p in model.parameters()]), history
 
 
+KILLS = """
+import os, signal, sys
+from itertools import count
+from vit_course.machinery.run import Run
+from vit_course.recipes import main
+folder, *line = sys.argv[1:]
+die, count_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL), Run.count_step
+for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
+    child = os.fork()
+    if not child:
+        if steps is None:
+            os.replace = die  # as a checkpoint, already written, takes its place
+        left = count(100 if steps is None else steps, -1)
+        Run.count_step = lambda *args: count_step(*args) if next(left) else die()
+        resume = ["--resume"] * os.path.exists(f"{folder}/checkpoint.pt")
+        os._exit(main([*line, f"--out={folder}", *resume]))
+    if os.waitpid(child, 0)[1] != signal.SIGKILL:
+        sys.exit(f"not killed: {steps}")
+"""
+"""Begins a run ten times, and each time kills it in the midst: in forks, so that torch is imported once."""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroken_one(tmp_path):
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
-
-    def train_in(folder):
-        resume = ["--resume"] * (folder / CHECKPOINT).exists()
-        return main([*KILLED, "--device=cpu", f"--out={folder}", *resume])
-
-    def die(*args):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def die_after(steps, original=run_module.Run.count_step):
-        def count_step(run, *args):
-            (original if next(steps, None) is not None else die)(run, *args)
-
-        return count_step
-
-    # None: as a checkpoint, already written, takes its place
-    for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
-        child = os.fork()
-        if child == 0:
-            if steps is None:
-                os.replace = die
-            else:
-                run_module.Run.count_step = die_after(iter(range(steps)))
-            os._exit(train_in(broken))
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    line = [*KILLED, "--device=cpu"]
+    subprocess.run([sys.executable, "-c", KILLS, str(broken), *line], check=True, timeout=240)
     assert load_checkpoint(broken / CHECKPOINT)["step"] == 10
-    assert train_in(broken) == train_in(unbroken) == 0
+    assert main([*line, f"--out={broken}", "--resume"]) == main([*line, f"--out={unbroken}"]) == 0
     ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
     torch.testing.assert_close(ends[0]["average"], ends[1]["average"], rtol=0, atol=0)
     torch.testing.assert_close(ends[0]["model"], ends[1]["model"], rtol=0, atol=0)

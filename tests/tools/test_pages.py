@@ -12,7 +12,7 @@ import glossary
 import teaching_notes
 from course import Course, Lesson, LessonCell, LessonError, read_course
 from pages import prose, read_yaml, table
-from reckoning import core_minutes, reckon, sections
+from reckoning import core_minutes, minutes_of, sections
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
@@ -216,7 +216,7 @@ def test_a_section_is_estimated_by_its_words_its_code_and_its_exercises():
         cell("", kind="code", minutes=8),
         cell("## Recap\nDone.\n\n## Further reading\n" + "word " * 500),
     )
-    estimates = {section.title: reckon(COURSE, stop, section).minutes for section in sections(stop)}
+    estimates = {section.title: minutes_of(COURSE, stop, section) for section in sections(stop)}
     assert estimates == {
         "1. Why?": pytest.approx(1 + 1 / 12 + 12),
         "Recap": pytest.approx(3 / 120),

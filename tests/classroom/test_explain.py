@@ -8,7 +8,6 @@ import torch
 from einops import rearrange
 from torch import nn
 
-from vit_course.attention import check_heads
 from vit_course.classroom.checks import diagnose
 from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.compare import compare, compare_modules
@@ -153,12 +152,6 @@ def test_another_shape_is_explained_by_its_axes(change, words):
             ((2, 6, 4), (2, 4, 5), (3, 8, 6)),
             "your result has the shape (2·B, T, D), and (B, T, D) is wanted",
         ),
-        (
-            lambda y: y.squeeze().cos().cumsum(0) if 1 in y.shape else y,
-            ((1, 2, 4), (4, 3, 1), (2, 5, 6)),
-            "your result has too few axes, but only where an axis of the input has length 1: `squeeze` takes away "
-            "every such axis, wherever it stands",
-        ),
     ],
 )
 def test_a_shape_that_only_sizes_tell_is_named_where_one_reading_fits(change, shapes, words):
@@ -212,7 +205,6 @@ def test_numbers_that_one_operation_makes_right_are_explained(change, words):
     ("change", "words"),
     [
         (lambda y: y.flip(1), "the tokens stand in reverse order"),
-        (lambda y: y.flip(1, 2), "the tokens and the numbers of a token stand in reverse order"),
         (lambda y: y.roll(1, 1), "the tokens are moved on by one place, the last one comes first"),
         (
             lambda y: y.transpose(1, 2).reshape(y.shape),
@@ -433,14 +425,6 @@ def test_answers_for_squares_alone_are_told_so():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (
-            lambda n, dim: 6 * n * dim**2 + 4 * n**2 * dim,
-            ("2 · n · dim² is missing: 192 is wanted in the smallest case, yours is 156"),
-        ),
-        (
-            lambda n, dim: 8 * n * dim**2 + 5 * n**2 * dim,
-            ("n² · dim is too much: 192 is wanted in the smallest case, yours is 204"),
-        ),
         (lambda n, dim: 4 * n * dim**2 + 2 * n**2 * dim, "your result is half what it should be"),
         (
             lambda n, dim: 8 * dim**2 + 4 * n * dim,
@@ -449,7 +433,7 @@ def test_answers_for_squares_alone_are_told_so():
         (lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim + 1, "your result is too large by 1"),
     ],
 )
-def test_counts_are_explained_by_a_term_or_a_factor(answer, words):
+def test_counts_are_explained_by_a_factor(answer, words):
     cases = [(2, 3), (65, 192), (197, 768), (7, 5)]
     assert explanation(answer, lambda n, dim: 8 * n * dim**2 + 4 * n**2 * dim, cases) == words
 
@@ -748,21 +732,6 @@ def test_numbers_with_the_other_sign_are_no_missing_absolute_value():
 
     words = explanation(turned, lambda x: tokens(x).abs(), TOKENS)
     assert words == "where they are wrong, your numbers have the other sign"
-
-
-def test_a_key_that_is_asked_of_another_table_is_found():
-    def cost(table, name):
-        return table[name] * 2.0
-
-    words = explanation(lambda table, name: {"C": 1}[name], cost, [({"A": 1, "B": 2}, "A"), ({"B": 3}, "B")])
-    assert words == "`table` has the key 'A', and your line asks something else for it: look it up in `table`"
-
-
-def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():
-    answer = lambda x: check_heads(x.shape[1], 2) or tokens(x)  # noqa: E731
-    assert stopped(answer, tokens, TOKENS) == (
-        "this input is allowed, but `check_heads` refuses what your code hands to it: is it the right thing?"
-    )
 
 
 def test_an_error_raised_for_what_is_allowed_is_called_a_refusal():

@@ -11,7 +11,6 @@ from time import thread_time
 
 from vit_course.classroom.checks.explain.errors import (
     cause_of_error,
-    refused_by_the_course,
     refuses_what_is_allowed,
 )
 from vit_course.classroom.checks.explain.numbers import left_as_they_were
@@ -46,7 +45,6 @@ def explain(trial: Trial) -> tuple[str, bool]:
         partial(refuses_what_is_allowed, clear=False),
         cause_of_error,
         one_kind_of_input,
-        refused_by_the_course,
         partial(in_results, looks=(shape_alone, part, left_as_they_were)),
         partial(in_results, looks=VAGUE),
     )

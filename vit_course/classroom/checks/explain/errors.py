@@ -1,14 +1,12 @@
 """Errors of an answer in the words of the exercise."""
 
-import traceback
-from pathlib import Path
 from typing import Any
 
 from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.explain.terms import named_arguments, signature, sizes_in
 from vit_course.classroom.checks.explain.trial import Trial
 from vit_course.classroom.checks.outcome import Mistake, stopped_with
-from vit_course.classroom.checks.words import is_ours, refuses
+from vit_course.classroom.checks.words import refuses
 
 
 def cause_of_error(trial: Trial) -> str:
@@ -16,26 +14,7 @@ def cause_of_error(trial: Trial) -> str:
     error = trial.got[trial.wrong[0]]
     if not isinstance(error, Exception):
         return ""
-    given = named_arguments(trial.reference, trial.cases[trial.wrong[0]])
-    for name, value in given.items() if isinstance(error, KeyError) and error.args else ():
-        if isinstance(value, dict) and name != "axes" and error.args[0] in value:
-            key = repr(error.args[0])
-            return f"`{name}` has the key {key}, and your line asks something else for it: look it up in `{name}`"
     return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
-
-
-def refused_by_the_course(trial: Trial) -> str:
-    """Name the function of the course that refuses what a student's line hands to it; "" if none does."""
-    error = trial.got[trial.wrong[0]]
-    frames = traceback.extract_tb(error.__traceback__) if isinstance(error, ValueError) else []
-    if not frames or not (frames[-1].line or "").startswith("raise "):
-        return ""
-    last, file = frames[-1], Path(frames[-1].filename)
-    if not is_ours(file) or file.name == "checks.py":
-        return ""
-    return (
-        f"this input is allowed, but `{last.name}` refuses what your code hands to it: is it the right thing?"
-    )
 
 
 def stopped(error: Exception, where: str = "", hint: str = "") -> Mistake:

@@ -73,9 +73,6 @@ def too_much(names: list[tuple[str, str]], axes: int) -> Iterator[Slip]:
         if i:
             joined = f"axes {i - 1} and {i} of your result should be one, that of the {names[i - 1][1]}"
             yield joined, lambda x, i=i: x.flatten(i - 1, i)
-    for i, j in itertools.combinations(range(axes), 2):
-        crossed = f"axes {i} and {j} of your result pair everything with everything: wanted is the diagonal"
-        yield crossed, lambda x, i=i, j=j: x.diagonal(dim1=i, dim2=j).movedim(-1, i)
 
 
 def shape_alone(given: list[Result]) -> str:
@@ -94,25 +91,7 @@ def shape_alone(given: list[Result]) -> str:
         for p in itertools.permutations(range(n))
         if all(list(r.got.shape) == [r.want.shape[i] for i in p] for r in wrong)
     ]
-    return (
-        found[0]
-        if len(found) == 1
-        else lost_of_length_one(given) or in_letters(given) or number_along(wrong, names)
-    )
-
-
-def lost_of_length_one(given: list[Result]) -> str:
-    """Notice that results have too few axes only where an axis of the input has length 1."""
-
-    def alone(r: Result) -> bool:
-        return any(isinstance(value, Tensor) and 1 in value.shape for value in r.arguments.values())
-
-    if all(map(alone, given)) or not all(r.right or (alone(r) and r.got.ndim < r.want.ndim) for r in given):
-        return ""
-    return (
-        "your result has too few axes, but only where an axis of the input has length 1: `squeeze` takes away every "
-        "such axis, wherever it stands"
-    )
+    return found[0] if len(found) == 1 else in_letters(given) or number_along(wrong, names)
 
 
 def number_along(wrong: list[Result], names: list[tuple[str, str]]) -> str:
@@ -203,7 +182,6 @@ def other_order(names: list[tuple[str, str]]) -> Iterator[Slip]:
 
 def turned(names: list[tuple[str, str]]) -> Iterator[Slip]:
     """Yield each axis turned round, sorted, or moved by one place."""
-    n = len(names)
     for i, (_, many) in enumerate(names):
         yield f"the {many} stand in reverse order", lambda x, i=i: x.flip(i)
         for down, first in ((False, "smallest"), (True, "largest")):
@@ -216,9 +194,6 @@ def turned(names: list[tuple[str, str]]) -> Iterator[Slip]:
             f"the {many} are moved back by one place, the first one comes last",
             lambda x, i=i: x.roll(-1, i),
         )
-    for i, j in itertools.combinations(range(n), 2):
-        both = f"the {names[i][1]} and the {names[j][1]} stand in reverse order"
-        yield both, lambda x, i=i, j=j: x.flip((i, j))
 
 
 def reshaped(given: list[Result], names: list[tuple[str, str]]) -> str:
@@ -287,7 +262,7 @@ def regrouped(x: Tensor, axis: int, n: int, order: tuple[int, ...]) -> Tensor:
 
 
 def in_turns(given: list[Result], names: list[tuple[str, str]]) -> Iterator[Slip]:
-    """Yield each axis split into groups whose entries come in turns, or side by side where they should take turns."""
+    """Yield each axis split into groups whose entries come in turns."""
 
     def split(x: Tensor, axis: int, groups: int) -> Tensor:
         if groups == 0 or x.shape[axis] % groups:  # an error raised by torch would take milliseconds
@@ -300,7 +275,3 @@ def in_turns(given: list[Result], names: list[tuple[str, str]]) -> Iterator[Slip
                 f"the {many} come in turns, one from each of {n} groups; the groups should stand side by side"
             )
             yield words, lambda x, i=i, n=n: split(x, i, n)
-            words = (
-                f"the {many} stand side by side in {n} groups; they should come in turns, one from each group"
-            )
-            yield words, lambda x, i=i, n=n: split(x, i, x.shape[i] // n)

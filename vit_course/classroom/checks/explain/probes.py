@@ -268,7 +268,6 @@ def one_kind_of_input(trial: Trial) -> str:
     squares = {f"`{name}` is a square": partial(square, only=name) for name in names}
     overall = {"height and width are equal": square}
     others = {
-        "heights and widths are even": even,
         "1": lambda trial, case: first_picture(trial, case) is None,
         "2": lambda trial, case: not any(is_float(v) and v.dtype != torch.float32 for v in case),
     }  # the last two are told by `simpler_input`, if they are true; here they only make others doubtful
@@ -332,10 +331,3 @@ def square(trial: Trial, case: tuple, only: str = "") -> bool | None:
         elif isinstance(value, int) and name in SIDES:
             sides.append((value, value))
     return all(height == width for height, width in sides) if sides else None
-
-
-def even(trial: Trial, case: tuple) -> bool | None:
-    """Tell whether the pictures of a case have even sides; None if there are none."""
-    letters = argument_axes(trial.reference)
-    pictures = [v for n, v, _ in places(trial, case) if letters.get(n, ())[-2:] == ("H", "W")]
-    return all(side % 2 == 0 for v in pictures for side in v.shape[-2:]) if pictures else None

@@ -9,7 +9,6 @@ import torch
 from vit_course.classroom.checks.explain.numbers import (
     constant,
     factor,
-    few_digits,
     made_of_arguments,
     of_arguments,
     off_by_lines,
@@ -17,7 +16,6 @@ from vit_course.classroom.checks.explain.numbers import (
     other_function,
     rounded,
     scores,
-    term,
     undefined,
 )
 from vit_course.classroom.checks.explain.places import axes_moved, elsewhere, misplaced, shape
@@ -70,8 +68,6 @@ def explain_numbers(given: list[Result], looks: Sequence[Callable]) -> str:
         looks = [look for look in looks if look in (shape, axes_moved, rounded)]
     elif scalar:
         looks = [look for look in looks if look in SCALAR]
-    else:
-        looks = [look for look in looks if look is not term]
     words = next((words for look in looks if (words := look(given))), "")
     return re.sub("^(every|each) number", "your result", words) if scalar else words
 
@@ -100,19 +96,17 @@ def part(given: list[Result]) -> str:
     return ""
 
 
-SCALAR = (constant, factor, offset, term, rounded, other_function)
+SCALAR = (constant, factor, offset, rounded, other_function)
 """What may explain single numbers, the simplest first."""
 
 
 SURE = (
     undefined,
-    few_digits,
     constant,
     axes_moved,
     shape,
     factor,
     offset,
-    term,
     of_arguments,
     rounded,
     other_function,
@@ -120,7 +114,7 @@ SURE = (
     elsewhere,
     made_of_arguments,
 )
-"""What leaves nothing open; `term` is for single numbers alone."""
+"""What leaves nothing open."""
 
 
 VAGUE = (off_by_lines, misplaced)

@@ -16,9 +16,8 @@ import einops
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
-from vit_course import attention, patches
+from vit_course import patches
 from vit_course.classroom.answer_folder import LOG, marks_in, read_log
 from vit_course.classroom.checks import EXERCISES, check, diagnose
 from vit_course.classroom.checks.box import box_html, verdict_html
@@ -315,21 +314,6 @@ CHANGES = {
     "anomaly mode": (torch.is_anomaly_enabled, lambda: torch.autograd.set_detect_anomaly(True)),
     "grad mode": (torch.is_grad_enabled, lambda: torch.set_grad_enabled(False)),
     "threads": (torch.get_num_threads, lambda: torch.set_num_threads(torch.get_num_threads() + 1)),
-    "function of torch": (lambda: F.softmax, lambda: setattr(F, "softmax", None)),
-    "deleted function": (lambda: getattr(torch, "relu", None), lambda: delattr(torch, "relu")),
-    "method of a tensor": (lambda: torch.Tensor.view, lambda: setattr(torch.Tensor, "view", None)),
-    "method of a layer": (
-        lambda: torch.nn.Linear.forward,
-        lambda: setattr(torch.nn.Linear, "forward", lambda self, x: x),
-    ),
-    "function of the course": (lambda: patches.as_pair, lambda: setattr(patches, "as_pair", None)),
-    "method of the course": (
-        lambda: attention.MultiHeadAttention.forward,
-        lambda: setattr(attention.MultiHeadAttention, "forward", None),
-    ),
-    "built-in function": (lambda: sum, lambda: setattr(__builtins__, "sum", max))
-    if not isinstance(__builtins__, dict)
-    else (lambda: __builtins__["sum"], lambda: __builtins__.update(sum=max)),
 }
 
 

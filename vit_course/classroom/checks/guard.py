@@ -1,12 +1,9 @@
 """What runs a student's code without letting it out: a time limit, and everything it changed put back afterwards."""
 
 import _thread
-import builtins
 import contextlib
-import inspect
 import io
 import itertools
-import math
 import os
 import random
 import signal
@@ -15,16 +12,12 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import einops
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
 from vit_course.classroom.checks.words import is_ours
 
@@ -50,7 +43,6 @@ RESTORED_IF_CHANGED = (
 )
 STANDARD = Path(os.__file__).parent
 """Python's own library; installed packages may lie in it too."""
-PATCHABLE = (builtins, math, random, einops, torch, torch.linalg, nn, F, nn.init, Tensor)
 
 
 class OutOfTime(BaseException):
@@ -242,8 +234,7 @@ def untouched(printed: io.StringIO | None = None) -> Iterator[None]:
 
     Put back are: the random states of Python, numpy and torch (CPU and CUDA); torch's default dtype and device, grad
     mode, deterministic mode, anomaly mode and number of threads; the recursion limit; the working directory; warning
-    filters, stdout and stderr; functions and classes replaced in torch, einops, math, builtins and this package, and
-    methods replaced in their classes. Not put back: environment variables, files, and objects changed in place.
+    filters, stdout and stderr. Not put back: environment variables, files, and objects changed in place.
     """
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     printed = printed or io.StringIO()
@@ -260,8 +251,6 @@ def untouched(printed: io.StringIO | None = None) -> Iterator[None]:
         for get, put in (*ALWAYS_RESTORED, *RESTORED_IF_CHANGED):
             with contextlib.suppress(OSError):  # a working directory that somebody deleted
                 stack.callback(put_back, get, put, get(), (get, put) in ALWAYS_RESTORED)
-        found = owners(len(sys.modules))
-        stack.callback(put_patched_back, [(owner, dict(vars(owner))) for owner in found])
         stack.enter_context(cpu_as_default())
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
@@ -297,42 +286,3 @@ def cpu_as_default() -> Iterator[None]:
     finally:
         if torch.get_default_device() != before:
             torch.set_default_device(None if before.type == "cpu" else before)
-
-
-@lru_cache(maxsize=1)
-def owners(loaded: int) -> list[Any]:
-    """Return the modules and classes whose functions an answer might replace; they change when modules are loaded."""
-    modules = [m for name, m in list(sys.modules.items()) if m and name.partition(".")[0] == "vit_course"]
-    found = {id(owner): owner for owner in (*PATCHABLE, *modules)}
-    for module in (nn, *modules):
-        for value in list(vars(module).values()):
-            if isinstance(value, type) and value.__module__.startswith(("torch.nn", "vit_course")):
-                found[id(value)] = value
-    return list(found.values())
-
-
-def put_patched_back(before: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
-    for owner, names in before:
-        now = vars(owner)
-        with contextlib.suppress(Exception):  # of a value that cannot be compared
-            if now == names:
-                continue
-        replaced = [name for name, old in names.items() if now.get(name) is not old]
-        for name in replaced:
-            old, new = names[name], now.get(name)
-            function = callable(old) or isinstance(old, staticmethod | classmethod | property)
-            if not function or (is_torchs(new) and inspect.unwrap(new) is old):
-                continue
-            with contextlib.suppress(AttributeError, TypeError):
-                setattr(owner, name, old)
-        for name in now.keys() - names.keys() if isinstance(owner, type) else ():
-            inherited = any(name in vars(base) for base in owner.__mro__[1:])
-            if inherited and (callable(now[name]) or now[name] is None):
-                delattr(owner, name)
-
-
-def is_torchs(function: Any) -> bool:
-    """Tell whether a function was written in torch."""
-    code = getattr(function, "__code__", None)
-    return code is not None and Path(torch.__file__).parent in Path(code.co_filename).parents

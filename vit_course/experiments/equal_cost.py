@@ -40,7 +40,9 @@ def marks(scale) -> Iterator[Experiment]:
     for mark, epochs in MARKS.items():
         augment = RECIPES["rand-augment" if epochs > 20 else "minutes"].augment
         config = replace(RECIPES["minutes"], epochs=epochs, augment=augment, quiet=True)
-        probes = config.epochs == RECIPES["minutes"].epochs  # then it is a run of `ladder` and of `comparison`, too
+        probes = (
+            config.epochs == RECIPES["minutes"].epochs
+        )  # then it is a run of `ladder` and of `comparison`, too
         yield from scale.seeded(3, "marks", mark, model, config, options=options, probes=probes)
     (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
     snapshots = (0, round(config.epochs) // 2)

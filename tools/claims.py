@@ -1,16 +1,11 @@
-"""Claims: what must be true for a sentence about a result, as an expression beside it; and sentences that have none.
-
-    python tools/claims.py           count the claims of each lesson
-    python tools/claims.py --list    list also the sentences about a result that may need one
+"""Claims: what must be true for a sentence about a result, as an expression beside it.
 
 `outputs` evaluates the claims of a solution when it runs it: `evidence` does so in the kernel.
 """
 
-import argparse
 import ast
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -20,11 +15,6 @@ EVIDENCE = f"__import__('runpy').run_path({str(Path(__file__).with_name('evidenc
 """What gives a kernel the functions of that file, and leaves nothing behind in the names of the notebook."""
 SEED_STEP = 1000
 """How far apart the seeds of two runs lie: no lesson uses so many."""
-STRONG = re.compile(
-    r"\b(more|less|best|most|smallest|only|all|none|never|stands? out|pulls? apart|pulled apart)\b",
-    re.IGNORECASE,
-)
-SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z0-9`*$(\"])")
 QUOTED = 300
 
 
@@ -114,43 +104,3 @@ def with_seed(book: NotebookNode, seed: int) -> None:
             cell.source = shift_seeds(cell.source, offset)
     first = next(cell for cell in book.cells if cell.cell_type == "code")
     first.source = f"{EVIDENCE}['shift_default_seed']({offset})\n{first.source}"
-
-
-# -- the list
-
-
-def unclaimed(lesson) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the sentences of a lesson that say much about what the cell before them shows."""
-    for before, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
-        about_a_result = before.kind == "code" and not before.references and cell.kind == "markdown"
-        if about_a_result and not cell.question and not claims_of(cell.metadata):
-            for sentence in SENTENCE.split(" ".join(cell.source.partition("\n## ")[0].split())):
-                if STRONG.search(sentence) and not sentence.endswith("?"):
-                    yield cell.line, sentence
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    from course import ROOT, read_course  # `course` reads the options of cells with this module
-    from pages import table
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("numbers", nargs="*", metavar="NN", help="lessons by number; without, all")
-    parser.add_argument("--list", action="store_true", help="list sentences about a result without a claim")
-    options = parser.parse_args(arguments)
-    rows = []
-    for lesson in read_course(ROOT).select(options.numbers):
-        claims = [cell for cell in lesson.cells for _ in claims_of(cell.metadata)]
-        sentences = list(unclaimed(lesson))
-        rows.append([lesson.number, len(claims), sum(ALWAYS in c.metadata for c in claims), len(sentences)])
-        for line, sentence in sentences if options.list else ():
-            print(f"lessons/{lesson.slug}/lesson.py:{line}: {sentence}")
-    rows.append(["all", *(sum(row[column] for row in rows) for column in (1, 2, 3))])
-    print(table(["lesson", "claims", "of them always", "sentences without"], rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

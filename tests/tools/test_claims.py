@@ -10,8 +10,8 @@ import pytest
 from test_build import TinyCourse
 
 import build as builder
-from claims import main, shift_seeds, unclaimed
-from course import LessonError, read_course
+from claims import shift_seeds
+from course import LessonError
 from evidence import examine
 from outputs import FalseClaims
 
@@ -204,19 +204,3 @@ def test_claims_are_tried_with_several_seeds_and_nothing_is_stored(course, capsy
     assert "solutions/01_roots.ipynb, seed 2: 0 of 1 claims hold\n" in said and "number = 2000" in said
     assert said.endswith("every claim holds in 1 of 2 runs\n")
     assert course.read("solutions") == before
-
-
-# -- the list
-
-
-def test_sentences_about_a_result_without_a_claim_are_listed(course):
-    text = "# %% [markdown]{}\n# The first is best. So it is. Which is most?\n#\n# ## 2. Then all of them"
-    course.lesson(text.format(""), CODE, text.format(""), CODE, text.format(' claim="first < 9"'))
-    (lesson,) = read_course(course.root).lessons
-    assert [sentence for _, sentence in unclaimed(lesson)] == ["The first is best."]
-
-
-def test_the_tool_counts_claims_by_lesson(capsys):
-    assert main(["10", "--list"]) == 0
-    said = capsys.readouterr().out
-    assert "lessons/10_design_choices/lesson.py:" in said and "| all | " in said

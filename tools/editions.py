@@ -111,9 +111,9 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
             exercises += 1
             known |= {reference.name for reference in cell.references}
             key = "exercise", "markdown", cell.source
-            solution = (
-                "" if solved else link_to_solution(lesson, exercises, cell_id(lesson, *key, seen[key] + 1))
-            )
+            place = f"{lesson.slug}.ipynb#cell-id={cell_id(lesson, *key, seen[key] + 1)}"
+            where = places_of_exercises(lesson)[exercises - 1]
+            solution = "" if solved else f"[The solved notebook](../solutions/{place}) has one, in {where}."
             add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solution))
             source, task = with_excerpts(course, lesson, replace(cell, source=source), known, solved), ""
         if "fold" in cell.metadata:
@@ -340,12 +340,6 @@ def places_of_exercises(lesson: Lesson) -> list[str]:
         for section in sections(lesson)
         for _ in section.exercises
     ]
-
-
-def link_to_solution(lesson: Lesson, number: int, cell: str) -> str:
-    """Return what the fold below an exercise says: where the solved edition has it."""
-    place = f"../solutions/{lesson.slug}.ipynb#cell-id={cell}"
-    return f"[The solved notebook]({place}) has one, in {places_of_exercises(lesson)[number - 1]}."
 
 
 def links_to_exercises(lesson: Lesson) -> str:

@@ -218,51 +218,6 @@ def data_that_are_not_where_the_variable_says(machine):
     return data(machine), name_another
 
 
-def own_files(machine):
-    """Copy the course's weights and two records to this machine."""
-    there = {"CHECKPOINTS": machine.root / "data" / "checkpoints", "RUNS": machine.root / "data" / "runs"}
-    for name, folder in there.items():
-        shutil.rmtree(folder, ignore_errors=True)
-        files = getattr(paths, name).rglob("*-vit.safetensors" if name == "CHECKPOINTS" else "*.json")
-        folder.mkdir()
-        for path in sorted(files)[:2]:
-            shutil.copy(path, folder / path.name)
-    git = partial(subprocess.run, cwd=machine.root, check=True, stdout=subprocess.DEVNULL)
-    git(["git", "init", "-q"]), git(["git", "add", "-A"])
-    for name, folder in there.items():
-        machine.patch.setattr(paths, name, folder)
-    return there, lambda fix: git(shlex.split(fix))
-
-
-def flipped_byte_in_weights(machine):
-    there, mend = own_files(machine)
-    path = there["CHECKPOINTS"] / "shapes-vit.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1000] ^= 1
-    path.write_bytes(content)
-    return doctor.check_files, mend
-
-
-def cut_weights(machine):
-    there, mend = own_files(machine)
-    path = there["CHECKPOINTS"] / "cifar-vit.safetensors"
-    path.write_bytes(path.read_bytes()[:5000])
-    return doctor.check_files, mend
-
-
-def missing_weights(machine):
-    there, mend = own_files(machine)
-    (there["CHECKPOINTS"] / "cifar-vit.safetensors").unlink()
-    return doctor.check_files, mend
-
-
-def cut_record(machine):
-    there, mend = own_files(machine)
-    path = next(there["RUNS"].glob("*.json"))
-    path.write_text(path.read_text()[:100])
-    return doctor.check_files, mend
-
-
 def jupyter_is_missing(machine):
     machine.hidden["jupyterlab"] = ImportError("No module named 'jupyterlab'")
     return partial(doctor.check_jupyter, machine.load), lambda fix: machine.hidden.clear()
@@ -303,14 +258,6 @@ BREAKS = [
         "where there are no data",
         "set it to a folder with pictures",
     ),
-    (
-        flipped_byte_in_weights,
-        "shapes-vit.safetensors is damaged",
-        "git checkout -- data/checkpoints data/runs",
-    ),
-    (cut_weights, "cifar-vit.safetensors is damaged", "git checkout -- data/checkpoints data/runs"),
-    (missing_weights, "cifar-vit missing", "git checkout -- data/checkpoints data/runs"),
-    (cut_record, ".json is damaged", "git checkout -- data/checkpoints data/runs"),
     (jupyter_is_missing, "No module named 'jupyterlab'", f"{PIP} --force-reinstall jupyterlab"),
     (kernel_without_ipykernel, "No module named 'ipykernel'", f"{PIP} --force-reinstall ipykernel"),
     (kernel_that_dies, "Kernel died before replying", f"{PIP} --force-reinstall ipykernel"),
@@ -344,6 +291,6 @@ def test_what_needs_a_broken_torch_is_not_blamed_too(machine):
     def check_torch():
         return doctor.check_torch(machine.load)
 
-    found = doctor.run((packages(machine).func, check_torch, doctor.check_device, doctor.check_files))
+    found = doctor.run((packages(machine).func, check_torch, doctor.check_device, doctor.check_profile))
     assert [one.status for one in found] == ["ok", "fail", "skip", "skip"]
     assert packages(machine)().status == "ok"

@@ -221,28 +221,6 @@ def check_data(root: str = "data") -> Finding:
     return Finding("Data", "fail", f"VIT_COURSE_DATA is {place.name!r}, where there are no data", fix)
 
 
-def check_files() -> Finding:
-    """The weights and records that come with the course are there and whole."""
-    from vit_course.experiments.records import read_record
-    from vit_course.experiments.released import RELEASED, read_weights
-    from vit_course.machinery.paths import CHECKPOINTS, RUNS
-
-    fix = "get the folders data/checkpoints and data/runs of the course again"
-    if (ROOT / ".git").exists():
-        fix = "git checkout -- data/checkpoints data/runs"
-    try:
-        for path in CHECKPOINTS.glob("*.safetensors"):
-            read_weights(path)
-        records = [read_record(path) for path in RUNS.rglob("*.json")]
-    except (OSError, ValueError) as error:
-        return Finding("Files", "fail", first_line(error), fix)
-    missing = [name for name in RELEASED.values() if not (CHECKPOINTS / f"{name}.safetensors").exists()]
-    if missing or not records:
-        what = ", ".join(missing) or "recorded runs"
-        return Finding("Files", "warn", f"{what} missing: some lessons show less", fix)
-    return Finding("Files", "ok", f"{len(RELEASED)} trained models and {len(records)} recorded runs, whole")
-
-
 def check_jupyter(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
     """JupyterLab is there, and a Python kernel starts and answers; if this is a kernel, all that is so."""
     name = "jupyterlab"
@@ -270,10 +248,9 @@ CHECKS = (
     check_disk,
     check_folder,
     check_data,
-    check_files,
     check_jupyter,
 )
-NEED_TORCH = (check_device, check_profile, check_files)
+NEED_TORCH = (check_device, check_profile)
 
 
 def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:

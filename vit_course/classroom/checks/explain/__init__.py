@@ -6,7 +6,6 @@ returned; or that more calls show what its results depend on. A claim that one c
 
 import itertools
 from functools import partial
-from numbers import Real
 from time import thread_time
 
 from vit_course.classroom.checks.explain.errors import (
@@ -36,8 +35,6 @@ def explain(trial: Trial) -> tuple[str, bool]:
     looks = (
         refuses_what_is_allowed,
         values_swapped,
-        entries_reordered,
-        number_for_none,
         unused_arguments,
         partial(in_results, looks=SURE),
         unused_weights,
@@ -62,36 +59,6 @@ def explain(trial: Trial) -> tuple[str, bool]:
         except Exception:  # an odd result is no reason to fail: the numbers are shown
             continue
     return "", False
-
-
-def entries_reordered(trial: Trial) -> str:
-    """Notice lists of entries, not of numbers, that are right and stand in another order."""
-    pairs = [(trial.got[i], trial.want[i]) for i in trial.wrong]
-    if not all(isinstance(value, list) and as_tensor(value) is None for pair in pairs for value in pair):
-        return ""
-    named = [([repr(entry) for entry in got], [repr(entry) for entry in want]) for got, want in pairs]
-    if not all(sorted(got) == sorted(want) for got, want in named):
-        return ""
-    return "the entries are right, but they stand in another order"
-
-
-def number_for_none(trial: Trial) -> str:
-    """Notice answers that are wrong only where None is wanted, and where they have a number."""
-    found = []
-    for i in trial.wrong:
-        got, want = trial.got[i], trial.want[i]
-        several = isinstance(want, tuple | list) and isinstance(got, tuple | list) and len(got) == len(want)
-        pairs = list(zip(got, want, strict=True)) if several else [(got, want)]
-        astray = [g for g, w in pairs if w is None and g is not None]
-        if not astray or not all(agree(g, w) for g, w in pairs if w is not None):
-            return ""
-        found += astray
-    if not all(isinstance(value, Real) for value in found):
-        return ""
-    mine = "nan, which is a number" if all(value != value for value in found) else "a number"
-    return (
-        f"where something is missing, None is wanted, and you return {mine}: look for None before you compute"
-    )
 
 
 def values_swapped(trial: Trial) -> str:

@@ -6,20 +6,19 @@ python benchmarks/epoch_speed.py --device cpu --pictures 256 --batch-size 32 --m
 
 import argparse
 import json
-import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 from floors import step_floors
-from rounds import describe_machine, use_cores, wait_for
 from torch import nn
 
 from vit_course.data import Dataset
 from vit_course.machinery.device import get_device
 from vit_course.recipes import RECIPES
 from vit_course.resnet import cifar_resnet18
-from vit_course.train import History, train
+from vit_course.train import train
 from vit_course.vit import VisionTransformer
 
 VITS = {
@@ -29,7 +28,7 @@ VITS = {
     "wide-9": {"depth": 9, "dim": 384, "hidden": 1536, "heads": 6},
 }
 """32x32 pictures, patches of 4, 10 classes."""
-MODES = {"eager": {}, "compiled": {"compile": True}}
+MODES = ("eager", "compiled")
 
 
 def build(name: str) -> nn.Module:
@@ -58,12 +57,6 @@ def random_pictures(count: int) -> Dataset:
 
 def epoch_seconds(name: str, dataset: Dataset, mode: str, options: argparse.Namespace) -> list[float]:
     """Train for some epochs and return the seconds of each; the first holds the compilation."""
-    marks = []
-
-    def mark(_: History) -> None:
-        wait_for(options.device)
-        marks.append(time.perf_counter())
-
     config = replace(
         RECIPES[options.recipe],
         epochs=options.epochs + 1,
@@ -71,12 +64,11 @@ def epoch_seconds(name: str, dataset: Dataset, mode: str, options: argparse.Name
         augment_ahead=options.ahead,
         device=str(options.device),
         quiet=True,
-        **MODES[mode],
+        compile=mode == "compiled",
     )
-    wait_for(options.device)
-    start = time.perf_counter()
-    train(build(name), dataset, config, on_epoch=mark)
-    return [later - earlier for earlier, later in zip([start, *marks], marks, strict=False)]
+    marks = [0.0]
+    train(build(name), dataset, config, on_epoch=lambda history: marks.append(history.seconds))
+    return [later - earlier for earlier, later in pairwise(marks)]
 
 
 def floors_of_epoch(name: str, options: argparse.Namespace) -> tuple[float, float]:
@@ -95,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", type=torch.device, default=get_device())
     parser.add_argument("--models", nargs="+", choices=[*VITS, "resnet18"], default=[*VITS, "resnet18"])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--recipe", choices=RECIPES, default="mixed")
     parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--ahead", type=int, default=8, help="batches that are augmented at once")
@@ -103,11 +95,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4, help="measured epochs; one more comes first")
     parser.add_argument("--tflops", type=float, default=790.0, help="of the matrix units, bfloat16, dense")
     parser.add_argument("--terabytes", type=float, default=4.8, help="of memory traffic a second")
-    parser.add_argument("--cores", type=int, help="threads of torch, default: all cores")
+    parser.add_argument("--cores", type=int, default=torch.get_num_threads(), help="threads of torch")
     parser.add_argument("--out", type=Path, help="also write the numbers as JSON lines")
     options = parser.parse_args()
 
-    print(describe_machine(options.device, use_cores(options.cores)))
+    torch.set_num_threads(options.cores)
+    print(f"{options.device}, {options.cores} threads, torch {torch.__version__}")
     print(f"recipe {options.recipe}, {options.pictures:,} pictures an epoch, batches of {options.batch_size}")
     print(f"floors for {options.tflops:g} TFLOP/s and {options.terabytes:g} TB/s; seconds of an epoch\n")
     print(f"{'':10} {'':9} {'first':>7} {'median':>7} {'images/s':>9} {'matrix':>7} {'roofline':>8} {'x':>6}")

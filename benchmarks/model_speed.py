@@ -1,4 +1,4 @@
-"""How fast is our ViT, in training and inference, next to four well-known ones of the same dimensions?
+"""How fast is our ViT, in training and inference, next to those of timm and torchvision with the same dimensions?
 
 Every model is measured in every engine that a run may choose, so the peers are there as they come and at their best.
 
@@ -7,16 +7,15 @@ python benchmarks/model_speed.py --device cpu --size cifar --batch-size 32 --rou
 
 import argparse
 import copy
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from statistics import median
+from statistics import median, quantiles
 
 import torch
 import torch.nn.functional as F
-from rounds import describe_machine, print_table, rates, use_cores, wait_for
 from torch import Tensor, nn
+from torch.utils.benchmark import Timer
 
 from vit_course.machinery.device import get_device
 from vit_course.machinery.engine import FAST, REFERENCE, Engine
@@ -45,73 +44,21 @@ def torchvision(depth: int, dim: int, heads: int) -> nn.Module:
     return vit(32, 4, num_layers=depth, num_heads=heads, hidden_dim=dim, mlp_dim=4 * dim, num_classes=10)
 
 
-class Logits(nn.Module):
-    """Take the logits out of what a model of transformers returns."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.model(images).logits
-
-
-def transformers(depth: int, dim: int, heads: int) -> nn.Module:
-    library = import_module("transformers")
-    config = library.ViTConfig(
-        hidden_size=dim,
-        num_hidden_layers=depth,
-        num_attention_heads=heads,
-        intermediate_size=4 * dim,
-        image_size=32,
-        patch_size=4,
-        num_labels=10,
-        attn_implementation="sdpa",
-    )
-    return Logits(library.ViTForImageClassification(config))
-
-
-def vit_pytorch(depth: int, dim: int, heads: int) -> nn.Module:
-    vit = import_module("vit_pytorch").ViT
-    return vit(
-        image_size=32,
-        patch_size=4,
-        num_classes=10,
-        dim=dim,
-        depth=depth,
-        heads=heads,
-        dim_head=dim // heads,
-        mlp_dim=4 * dim,
-    )
-
-
-GPU_ENGINES = (REFERENCE, Engine("bfloat16", "fused", True))
-SHORT = {
-    Engine("float32", "fused", False): "float32",
-    Engine("bfloat16", "fused", True): "bfloat16",
-    Engine("bfloat16", "written out", True): "bfloat16, attention written out",
-}
-"""What the tables call the engines."""
-
-MODELS = {
-    "ours": ours,
-    "timm": timm,
-    "torchvision": torchvision,
-    "transformers": transformers,
-    "vit-pytorch": vit_pytorch,
-}
+ENGINES = {"cpu": (REFERENCE, FAST), "cuda": (REFERENCE, Engine("bfloat16", "fused", True))}
 
 
 def build_models(size: dict[str, int], options: argparse.Namespace) -> dict[str, nn.Module]:
     """Build the models that are installed, and say which are not."""
     models = {}
-    for name, build in MODELS.items():
+    for build in (ours, timm, torchvision):
         try:
             torch.manual_seed(0)
             model = build(**size).to(options.device)
-            models[name] = torch.compile(model) if options.compile else model
         except ImportError as error:
-            print(f"left out: {name} ({error}); pip install {name}")
+            print(f"left out: {build.__name__} ({error}); pip install {build.__name__}")
+            continue
+        models[build.__name__] = torch.compile(model) if options.compile else model
+        print(f"{build.__name__}: {sum(p.numel() for p in model.parameters()):,} parameters")
     return models
 
 
@@ -131,27 +78,27 @@ def inference(model: nn.Module, images: Tensor, engine: Engine) -> None:
         model(images)
 
 
-def repeat(step: Callable[[], None], times: int, images: int) -> int:
-    for _ in range(times):
-        step()
-    return times * images
-
-
 def measure(title: str, steps: dict[str, Callable[[], None]], options: argparse.Namespace) -> None:
-    """Let every rival do as many steps a round as ours in float32 needs to fill `--seconds`, the same for all."""
-    slowest = steps[f"ours, {SHORT[REFERENCE]}"]
-    for _ in range(3):
-        wait_for(options.device)
-        start = time.perf_counter()
-        slowest()
-        wait_for(options.device)
-        once = time.perf_counter() - start
-    times = max(1, round(options.seconds / once))
-    rivals = {name: partial(repeat, step, times, options.batch_size) for name, step in steps.items()}
-    result = rates(rivals, options.rounds, options.device)
-    best = max((name for name in result if name.startswith("ours")), key=lambda name: median(result[name]))
-    title = f"{title}, {times} steps of {options.batch_size} images, {options.rounds} rounds"
-    print_table(f"{title}; compared with {best}", result, best)
+    """Let the rivals take turns, and print images/s and how many times as fast the best of ours is in each round."""
+    timers = {
+        name: Timer("step()", globals={"step": step}, num_threads=options.cores)
+        for name, step in steps.items()
+    }
+    for timer in timers.values():
+        timer.timeit(3)
+    times = max(1, round(options.seconds / next(iter(timers.values())).timeit(1).mean))
+    rounds = [
+        {name: timer.timeit(times).mean for name, timer in timers.items()} for _ in range(options.rounds)
+    ]
+    rates = {name: options.batch_size / median(round_[name] for round_ in rounds) for name in steps}
+    best = max((name for name in steps if name.startswith("ours")), key=rates.get)
+    print(f"\n{title}, {times} steps of {options.batch_size} images, {options.rounds} rounds")
+    print(f"{'':36}{'images/s':>10}   {best} / this one: median (middle half of the rounds)")
+    for name, rate in rates.items():
+        low, middle, high = quantiles(
+            [round_[name] / round_[best] for round_ in rounds], n=4, method="inclusive"
+        )
+        print(f"  {name:34}{rate:10,.0f}   {middle:6.2f}  ({low:.2f} to {high:.2f})")
 
 
 def main() -> None:
@@ -159,31 +106,26 @@ def main() -> None:
     parser.add_argument("--device", type=torch.device, default=get_device())
     parser.add_argument("--size", choices=SIZES, default="cifar")
     parser.add_argument("--batch-size", type=int, help="default: 32 on the CPU, else 512")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=9, help="at least 2")
     parser.add_argument("--seconds", type=float, default=1.0, help="about so long a model runs in a round")
     parser.add_argument("--compile", action="store_true", help="with torch.compile, all models alike")
-    parser.add_argument("--cores", type=int, help="threads of torch, default: all cores")
+    parser.add_argument("--cores", type=int, default=torch.get_num_threads(), help="threads of torch")
     options = parser.parse_args()
     options.batch_size = options.batch_size or (32 if options.device.type == "cpu" else 512)
 
-    print(describe_machine(options.device, use_cores(options.cores)))
+    print(f"{options.device}, {options.cores} threads, torch {torch.__version__}")
     models = build_models(SIZES[options.size], options)
-    print(
-        "parameters: "
-        + ", ".join(f"{n} {sum(p.numel() for p in m.parameters()):,}" for n, m in models.items())
-    )
     images = torch.randn(options.batch_size, 3, 32, 32, device=options.device)
     labels = torch.randint(10, (options.batch_size,), device=options.device)
-    eager = "compiled" if options.compile else "eager"
-    engines = GPU_ENGINES if options.device.type == "cuda" else (REFERENCE, FAST)
     steps, looks = {}, {}
-    for engine in engines:
+    for engine in ENGINES.get(options.device.type, (REFERENCE,)):
         for name, model in models.items():
-            label, trained = f"{name}, {SHORT[engine]}", copy.deepcopy(model).train()
+            label, trained = f"{name}, {engine.precision}", copy.deepcopy(model).train()
             fused = engine.fused_optimizer or None
             optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-4, fused=fused)
             steps[label] = partial(training_step, trained, optimizer, images, labels, engine)
             looks[label] = partial(inference, model.eval(), images, engine)
+    eager = "compiled" if options.compile else "eager"
     measure(f"Training step ({options.size}, {eager})", steps, options)
     measure(f"Inference ({options.size}, {eager})", looks, options)
 

@@ -24,7 +24,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from book_faults import find_faults
-from course import ROOT, Course, Lesson, LessonError, read_course
+from course import ROOT, Course, LessonError, read_course
 from npm import lay_beside
 from outputs import is_setup
 from reckoning import core_minutes
@@ -110,7 +110,10 @@ def front_page(course: Course, pages: set[str]) -> str:
     for part, group in groupby(course.lessons, key=lambda lesson: lesson.part):
         lessons = list(group)
         chapters[part] = [f"notebooks/{lesson.slug}" for lesson in lessons]
-        text += f"\n## {part}\n\n" + "".join(entry(course, lesson) for lesson in lessons)
+        text += f"\n## {part}\n\n"
+        for lesson in lessons:
+            link = f"[{lesson.number} · {lesson.title}](notebooks/{lesson.slug}.ipynb)"
+            text += f"- **{link}** {lesson.promise} *{core_minutes(course, lesson)} minutes.*\n"
     docs = sorted(page for page in pages if page.startswith("docs/") and page.endswith(".md"))
     chapters["To look things up"] = LOOKED_UP
     chapters["For teachers"] = [page for page in docs if page not in LOOKED_UP]
@@ -120,17 +123,11 @@ def front_page(course: Course, pages: set[str]) -> str:
     return text
 
 
-def entry(course: Course, lesson: Lesson) -> str:
-    """Return what the first page says about a lesson."""
-    link = f"[{lesson.number} · {lesson.title}](notebooks/{lesson.slug}.ipynb)"
-    return f"- **{link}** {lesson.promise} *{core_minutes(course, lesson)} minutes.*\n"
-
-
 # -- building
 
 
 def write_sources(course: Course, folder: Path) -> None:
-    """Write what Sphinx reads: settings, pages and pictures, each where it lies in the repository."""
+    """Write what Sphinx reads: settings, MathJax, pages and pictures, each where it lies in the repository."""
     root = course.root
     pictures = {path.relative_to(root).as_posix() for path in (root / "docs").rglob("*.png")}
     texts = {path.relative_to(root).as_posix() for path in (root / "docs").glob("*.md")} | set(ABOUT)
@@ -151,15 +148,10 @@ def write_sources(course: Course, folder: Path) -> None:
             cell.source = with_links(course, cell.source, f"notebooks/{name}", pages)
         nbformat.write(page, folder / "notebooks" / name)
     (folder / "index.md").write_text(front_page(course, pages), encoding="utf-8")
-    shutil.copy(root / "docs/book/conf.py", folder)
-
-
-def write_static(root: Path, folder: Path) -> None:
-    """Write the style sheet, and MathJax out of its package."""
-    static = folder / "_static"
-    static.mkdir()
-    shutil.copy(root / "docs/book/book.css", static)
-    lay_beside(static, root / "build" / "npm", "mathjax-3.2.2")
+    (folder / "_static").mkdir()
+    for name, place in (("conf.py", folder), ("book.css", folder / "_static")):
+        shutil.copy(root / "docs/book" / name, place)
+    lay_beside(folder / "_static", root / "build" / "npm", "mathjax-3.2.2")
 
 
 def picture_texts(folder: Path) -> Iterator[tuple[str, str]]:
@@ -201,7 +193,6 @@ def build(root: Path = ROOT) -> Path:
         folder.mkdir(parents=True)
     course = read_course(root)
     write_sources(course, source)
-    write_static(root, source)
     options = ["-q", "-W", "--keep-going", "-j", "auto", "-d", str(source / ".doctrees")]
     for option in ("repository_url", "use_repository_button") if course.repository else ():
         options += ["-D", f"html_theme_options.{option}={course.repository}"]

@@ -59,17 +59,14 @@ def readme_text(course: Course) -> str:
         raise LessonError("README.md: the lines <!-- lessons:begin --> and <!-- lessons:end --> are missing")
     tables = []
     for part, lessons in groupby(course.lessons, key=lambda lesson: lesson.part):
-        rows = [readme_row(course, lesson) for lesson in lessons]
+        rows = []
+        for lesson in lessons:
+            link = f"[{lesson.title}](notebooks/{lesson.slug}.ipynb)"
+            ways = f"[solved](solutions/{lesson.slug}.ipynb) {badge(course, lesson)}".strip()
+            rows.append([lesson.number, link, core_minutes(course, lesson), ways])
         tables.append(f"**{part}**\n\n{table(['', 'lesson', 'minutes', ''], rows)}\n")
     lines = "\n".join(tables)
     return with_results(README_TABLE.sub(lambda match: match[1] + lines + match[2], text), course.root)
-
-
-def readme_row(course: Course, lesson: Lesson) -> list:
-    """Return a lesson's row: number, the student's notebook, minutes, and the other ways to open it."""
-    link = f"[{lesson.title}](notebooks/{lesson.slug}.ipynb)"
-    ways = filter(None, [f"[solved](solutions/{lesson.slug}.ipynb)", badge(course, lesson)])
-    return [lesson.number, link, core_minutes(course, lesson), " ".join(ways)]
 
 
 # -- writing, checking, running

@@ -18,7 +18,7 @@ from course import Course, Lesson, LessonCell, LessonError
 from dissection import wrong_answer
 from excerpts import find_definition, module_tree
 from model_map import map_file, map_text
-from quiz import Question, in_order
+from quiz import in_order
 from reckoning import AT_HOME, Section, sections, stored_cells
 from teaching_notes import read_notes
 
@@ -159,31 +159,25 @@ def home_slide(course: Course, lesson: Lesson, notes: dict) -> Slide:
 
 def quiz_slides(lesson: Lesson) -> Iterator[Slide]:
     """Yield two questions, each with its answer on the next slide, and the last question to take along."""
-    asked = [pair for pair in enumerate(lesson.questions, 1) if question_slide(lesson, *pair).words < WORDS]
+    asked = []
+    for number, question in enumerate(lesson.questions, 1):
+        options = list(zip("abcdefgh", in_order(question, lesson.number, number), strict=False))
+        lines = [f"({letter}) {option.text}" for letter, option in options]
+        shown = Slide("quiz", "", "\n\n".join([question.text, *lines]))
+        right = next(
+            (line, option.reason) for line, (_, option) in zip(lines, options, strict=True) if option.right
+        )
+        wrong = tuple(
+            f"Not {option.text}: {option.reason}" for option in question.options if not option.right
+        )
+        if shown.words < WORDS:
+            asked.append((shown, Slide("answer", *right, notes=wrong)))
     if not asked:
         raise lesson.error(1, f"no question of its quiz has fewer than {WORDS} words with its options")
-    for number, question in asked[:-1][:2]:
-        yield question_slide(lesson, number, question)
-        letter, right = answer_of(lesson, number, question)
-        wrong = [f"Not {option.text}: {option.reason}" for option in question.options if not option.right]
-        yield Slide("answer", f"({letter}) {right.text}", right.reason, notes=tuple(wrong))
-    number, question = asked[-1]
-    letter, right = answer_of(lesson, number, question)
-    final = question_slide(lesson, number, question)
-    yield Slide("exit", final.title, final.text, notes=(f"({letter}) {right.text}. {right.reason}",))
-
-
-def question_slide(lesson: Lesson, number: int, question: Question) -> Slide:
-    """Return a question with its options."""
-    options = zip("abcdefgh", in_order(question, lesson.number, number), strict=False)
-    lines = [f"({letter}) {option.text}" for letter, option in options]
-    return Slide("quiz", "", "\n\n".join([question.text, *lines]))
-
-
-def answer_of(lesson: Lesson, number: int, question: Question) -> tuple:
-    """Return the letter of the right option, and the option."""
-    options = zip("abcdefgh", in_order(question, lesson.number, number), strict=False)
-    return next((letter, option) for letter, option in options if option.right)
+    for pair in asked[:-1][:2]:
+        yield from pair
+    shown, answer = asked[-1]
+    yield replace(shown, kind="exit", notes=(f"{answer.title}. {answer.text}",))
 
 
 # -- what the sections show
@@ -204,18 +198,18 @@ def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple
                 yield None, [exercise_slide(course, lesson, part.cell, exercises, notes)]
                 if wrong.exercise in {reference.name for reference in part.cell.references}:
                     yield None, wrong_slides(wrong)
-            elif part.kind in RANK and not part.used and not section.curious and is_shown(section):
+            elif (
+                part.kind in RANK
+                and not part.used
+                and not section.curious
+                and section.title not in NO_CONTENT
+            ):
                 slides = asked.get(index) or show(section, found, index, told)
                 if index in asked:
                     slides[0] = replace(slides[0], notes=tuple(told))
                 if slides:
                     yield (RANK[part.kind] + ranked, place, index), slides
                     ranked, told = ranked + 1, ()
-
-
-def is_shown(section: Section) -> bool:
-    """Tell whether a section has something for slides: not the quiz, which has slides of its own, not the recap."""
-    return section.title not in NO_CONTENT
 
 
 def show(section: Section, found: list[Part], index: int, told: Sequence[str]) -> list[Slide]:

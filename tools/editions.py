@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from boxes import box, exercise_title, for_the_curious, split_task, with_boxes
 from claims import ALWAYS, OPTION
 from course import LEFT_OUT, Course, Lesson, LessonCell
-from excerpts import FUNCTIONS, find_excerpt, import_lines, parse
+from excerpts import find_excerpt, import_lines, parse
 from model_map import map_text
 from outputs import SETUP_TAG
 from quiz import question_text
@@ -27,7 +27,6 @@ FOLDED = "# @title The code of a figure, folded: run it like any other cell."
 """First line of a folded cell, the one that is shown: JupyterLab makes the page as wide as a longer one."""
 FOLD = {"cellView": "form", "jupyter": {"source_hidden": True}}
 """What folds a cell: in Colab, with a line `# @title`, and in JupyterLab."""
-SOLUTION_MARK = re.compile(r"[ \t]*# SOLUTION[ \t]*$", re.MULTILINE)
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -105,15 +104,13 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
             if following and following.references:
                 source, task = split_task(source)
             source = with_boxes(for_the_curious(source) if "curious" in cell.metadata else source)
-        elif cell.kind == "code":
-            source = SOLUTION_MARK.sub("", source) if solved else without_solution(lesson, cell)
         if cell.references:
             exercises += 1
             known |= {reference.name for reference in cell.references}
             key = "exercise", "markdown", cell.source
-            solution = (
-                "" if solved else link_to_solution(lesson, exercises, cell_id(lesson, *key, seen[key] + 1))
-            )
+            place = f"{lesson.slug}.ipynb#cell-id={cell_id(lesson, *key, seen[key] + 1)}"
+            where = places_of_exercises(lesson)[exercises - 1]
+            solution = "" if solved else f"[The solved notebook](../solutions/{place}) has one, in {where}."
             add("markdown", "exercise", cell.source, exercise_text(lesson, cell, exercises, task, solution))
             source, task = with_excerpts(course, lesson, replace(cell, source=source), known, solved), ""
         if "fold" in cell.metadata:
@@ -198,37 +195,6 @@ def require_import_and_check(course: Course, lesson: Lesson, cell: LessonCell) -
             raise lesson.error(cell.line, f"this exercise needs a line `from {module} import {name}`")
         if name not in checked:
             raise lesson.error(cell.line, f"this exercise needs a line `{name} = check({name})`")
-
-
-def without_solution(lesson: Lesson, cell: LessonCell) -> str:
-    """Replace each run of lines that end in `# SOLUTION` by one line that asks for the student's code."""
-    lines = cell.source.splitlines()
-    functions = [node for node in ast.walk(parse(cell.source)) if isinstance(node, FUNCTIONS)]
-    for start, stop in reversed(solution_runs(lines)):
-        indent = re.match(" *", lines[start])[0]
-        in_function = any(node.body[0].lineno <= start + 1 <= node.end_lineno for node in functions)
-        statement = "raise NotImplementedError  " if in_function else "pass  " if indent else ""
-        lines[start:stop] = [f"{indent}{statement}# your code here"]
-    try:
-        ast.parse("\n".join(lines))
-    except SyntaxError as error:
-        raise lesson.error(
-            cell.line, f"without its lines `# SOLUTION` this cell breaks: {error.msg}"
-        ) from error
-    return "\n".join(lines)
-
-
-def solution_runs(lines: list[str]) -> list[tuple[int, int]]:
-    """Return (start, stop) of each run of marked lines; it goes on over blank lines, but not out of a function."""
-    runs: list[tuple[int, int]] = []
-    for number in (number for number, line in enumerate(lines) if SOLUTION_MARK.search(line)):
-        start, stop = runs[-1] if runs else (0, 0)
-        leaves_block = lines[start].startswith(" ") and not lines[number].startswith(" ")
-        if runs and not leaves_block and not any(map(str.strip, lines[stop:number])):
-            runs[-1] = (start, number + 1)
-        else:
-            runs.append((number, number + 1))
-    return runs
 
 
 # -- the texts that every notebook has
@@ -340,12 +306,6 @@ def places_of_exercises(lesson: Lesson) -> list[str]:
         for section in sections(lesson)
         for _ in section.exercises
     ]
-
-
-def link_to_solution(lesson: Lesson, number: int, cell: str) -> str:
-    """Return what the fold below an exercise says: where the solved edition has it."""
-    place = f"../solutions/{lesson.slug}.ipynb#cell-id={cell}"
-    return f"[The solved notebook]({place}) has one, in {places_of_exercises(lesson)[number - 1]}."
 
 
 def links_to_exercises(lesson: Lesson) -> str:

@@ -131,7 +131,7 @@ def import_lines(root: Path, module: str, names: set[str]) -> list[str]:
             if wanted and isinstance(node, ast.Import):
                 lines.append(ast.unparse(ast.Import(wanted)))
             elif wanted:
-                lines.append(ast.unparse(ast.ImportFrom(absolute_name(node, module), wanted, 0)))
+                lines.append(ast.unparse(ast.ImportFrom(node.module, wanted, 0)))
         elif isinstance(node, DEFINITIONS):
             own.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
@@ -178,9 +178,3 @@ def module_tree(root: Path, module: str) -> ast.Module:
 def parse(text: str) -> ast.Module:
     """Parse a text once, however often it is asked for."""
     return ast.parse(text)
-
-
-def absolute_name(node: ast.ImportFrom, module: str) -> str:
-    """Return the full name of what a `from` statement of a module imports from."""
-    parents = module.split(".")[: -node.level] if node.level else []
-    return ".".join([*parents, *filter(None, [node.module])])

@@ -42,13 +42,9 @@ class Term:
         spelled = [form for form in self.forms if form != form.lower()]
         loose = [form for form in self.forms if form == form.lower()]
         groups = [(prefix, forms) for prefix, forms in (("?:", spelled), ("?i:", loose)) if forms]
-        either = "|".join(f"({prefix}{'|'.join(map(spaced, forms))})" for prefix, forms in groups)
+        either = "|".join(f"({prefix}{'|'.join(map(re.escape, forms))})" for prefix, forms in groups)
+        either = either.replace(r"\ ", r"\s+")  # the words of a form may stand on two lines
         return re.compile(rf"(?<!\w)(?:{either})(?:s|es)?(?!\w)")
-
-
-def spaced(form: str) -> str:
-    """Return an expression for a form whose words may stand on two lines."""
-    return r"\s+".join(map(re.escape, form.split()))
 
 
 def glossary_page(course: Course) -> str:

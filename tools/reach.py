@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from excerpts import DEFINITIONS, absolute_name, parse
+from excerpts import DEFINITIONS, parse
 from vit_course.machinery.names import free_names
 
 PACKAGE = "vit_course"
@@ -63,7 +63,7 @@ def reach(root: Path, cells: list[ast.Module], silent: Callable[[Place], bool]) 
         What every place says that the cells reach; the cells themselves have no module and their numbers as names.
     """
     package = read_package(root)
-    imported = {name: target for tree in cells for name, target in imports(tree, "").items()}
+    imported = {name: target for tree in cells for name, target in imports(tree).items()}
     scope = Scope({}, imported, [])
     found = {Place("", str(number)): package.read("", [tree], scope) for number, tree in enumerate(cells)}
     pending = {place for reached in found.values() for place in reached.places}
@@ -92,12 +92,12 @@ class Package:
     """The modules of the course, to follow names through; what a definition says is worked out once."""
 
     def __init__(self, texts: dict[str, str]):
-        self.modules = {name.removesuffix(".__init__"): (name, text) for name, text in texts.items()}
+        self.modules = {name.removesuffix(".__init__"): text for name, text in texts.items()}
         self.said: dict[Place, Reached] = {}
 
     def scope(self, module: str) -> Scope:
         """Return what stands at the top level of a module."""
-        return read_scope(*self.modules[module])
+        return read_scope(self.modules[module])
 
     def say(self, place: Place) -> Reached:
         """Say what a place holds, and what it names."""
@@ -114,7 +114,7 @@ class Package:
     def read(self, module: str, statements: list[ast.stmt | ast.Module], scope: Scope) -> Reached:
         """Say what statements of a module say, each name replaced by what it leads to."""
         places: set[Place] = set()
-        inner = {name: target for node in statements for name, target in imports(node, module).items()}
+        inner = {name: target for node in statements for name, target in imports(node).items()}
         visible = {name for node in statements for name in names_from_outside(node)} | inner.keys()
         targets = {**scope.imported, **inner}
 
@@ -156,7 +156,7 @@ class Package:
     def find_lazily(self, module: str, name: str) -> Place | None:
         """Return what a module with `__getattr__` imports when asked for a name: there, or from one it names."""
         bound = self.scope(module).bound
-        inner = imports(bound["__getattr__"][0], module)
+        inner = imports(bound["__getattr__"][0])
         if name in inner:
             return self.follow(*inner[name])
         nodes = [item for body in bound.values() for node in body for item in ast.walk(node)]
@@ -204,8 +204,8 @@ def names_from_outside(node: ast.AST) -> set[str]:
 
 
 @cache
-def read_scope(module: str, text: str) -> Scope:
-    """Read the top level of a module; that of a package is called `folder.__init__`."""
+def read_scope(text: str) -> Scope:
+    """Read the top level of a module."""
     scope = Scope({}, {}, [])
     for node in parse(text).body:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -214,7 +214,7 @@ def read_scope(module: str, text: str) -> Scope:
         names = bound_names(node)
         for name in names:
             scope.bound.setdefault(name, []).append(node)
-        found = {} if isinstance(node, DEFINITIONS) else imports(node, module)
+        found = {} if isinstance(node, DEFINITIONS) else imports(node)
         scope.imported.update(found)
         if not names and not found:
             scope.effects.append(node)
@@ -234,7 +234,7 @@ def bound_names(node: ast.stmt) -> set[str]:
     return found
 
 
-def imports(tree: ast.AST, module: str) -> dict[str, tuple[str, str]]:
+def imports(tree: ast.AST) -> dict[str, tuple[str, str]]:
     """Return what the import statements anywhere in a tree bind: module and name (or "") by the name here."""
     found = {}
     for node in ast.walk(tree):
@@ -243,6 +243,5 @@ def imports(tree: ast.AST, module: str) -> dict[str, tuple[str, str]]:
                 path = alias.name if alias.asname else alias.name.partition(".")[0]
                 found[alias.asname or path] = (path, "")
         elif isinstance(node, ast.ImportFrom):
-            base = absolute_name(node, module)
-            found |= {alias.asname or alias.name: (base, alias.name) for alias in node.names}
+            found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
     return found

@@ -30,6 +30,7 @@ SETTINGS = {
     **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
 }
 IGNORED = "nbval-ignore-output"
+"""The tag of a cell of which nbval compares nothing: only such a one may differ from run to run."""
 SAME = {
     re.compile(r'src="data:image/[^"]+"'): 'src="a picture"',
     re.compile(r"\bat 0x[0-9a-fA-F]+"): "at an address",
@@ -91,7 +92,7 @@ def keep_outputs(root: Path, new: NotebookNode, old_root: Path, name: str) -> st
         raise Unproven("its sentences claim something else, which only its execution can prove")
     before, after = shown(old_root, old, name), shown(root, new, name)
     different = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
-    if different and all(is_ignored(code_cells(old)[number]) for number in different):
+    if different and all(IGNORED in code_cells(old)[number].metadata.get("tags", []) for number in different):
         again = shown(old_root, old, name)
         unsteady = [number for number in different if again[number] != before[number]]
     else:
@@ -133,11 +134,6 @@ def comparable(output: NotebookNode) -> str:
     for pattern, replacement in SAME.items():
         text = pattern.sub(replacement, text)
     return text.replace("\\n", "\n")
-
-
-def is_ignored(cell: NotebookNode) -> bool:
-    """Tell whether nbval compares nothing of a cell: only such a one may differ from run to run."""
-    return IGNORED in cell.metadata.get("tags", [])
 
 
 def choices(book: NotebookNode) -> list[str]:

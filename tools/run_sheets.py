@@ -26,6 +26,7 @@ TRAINERS = {"train", "train_one_epoch"}
 LONG = 20
 """A section that trains for fewer seconds is not worth a line."""
 TIME = re.compile(r"(?:(\d+) min )?(\d+(?:\.\d+)?) s\b|(\d+(?:\.\d+)?) (?:minutes|min)\b")
+SHAPE_CARD = "The [shape card](shape_card.md) for everybody; the"
 PAGE = """\
 # Run sheets
 
@@ -63,7 +64,7 @@ def run_sheet(course: Course, lesson: Lesson) -> str:
             f"{core_minutes(course, lesson)} minutes for one person alone. "
             f"Notebook {lesson_link(lesson)}, slides `build/slides/{lesson.slug}.html`.",
             f"**Start before class.** {start_before(course, lesson)}",
-            f"**Print.** {to_print(lesson)}",
+            f"**Print.** {SHAPE_CARD if lesson.map else 'The'} exit question, four to a sheet.",
             table(["minutes", "what", ""], [*rows, [f"**{sum(row[0] for row in rows)}**", "", ""]]),
             f"**The wrong answer** to `{wrong.exercise}`{cause}:",
             f"```python\n{wrong.code}\n```",
@@ -165,12 +166,6 @@ def figure_text(cell: LessonCell) -> str:
 # -- before class
 
 
-def to_print(lesson: Lesson) -> str:
-    """Return what to print: the exit question and, where the lesson builds a part of the model, the shape card."""
-    card = "the [shape card](shape_card.md) for everybody; " if lesson.map else ""
-    return sentence(f"{card}the exit question, four to a sheet.")
-
-
 def start_before(course: Course, lesson: Lesson) -> str:
     """Return which sections train for long, with the time that the stored solution took or, else, expected."""
     try:
@@ -187,7 +182,7 @@ def start_before(course: Course, lesson: Lesson) -> str:
             lines.append(f"section {section.number}, {spoken(seconds)} ({how})")
     if not lines:
         return "Nothing: no section is known to train for long."
-    return sentence(f"{'; '.join(lines)}. Times are those of the stored solution, on a CPU.")
+    return f"{'; '.join(lines).replace('s', 'S', 1)}. Times are those of the stored solution, on a CPU."
 
 
 def training_cells(lesson: Lesson) -> list[LessonCell]:
@@ -214,11 +209,6 @@ def training_time(text: str) -> tuple[float, bool]:
         for minutes, seconds, alone in TIME.findall(line):
             sums["about" not in line] += 60 * float(minutes or alone or 0) + float(seconds or 0)
     return (sums[True], True) if sums[True] else (sums[False], False)
-
-
-def sentence(text: str) -> str:
-    """Begin a text with a capital."""
-    return text[0].upper() + text[1:]
 
 
 def spoken(seconds: float) -> str:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
 
 from boxes import COLOURS
 from course import ROOT, Course, Lesson, LessonError, read_course
@@ -70,22 +73,17 @@ deck, the browser prints it.</p></body>
 
 def colour_code(code: str, language: str, _: str) -> str:
     """Return code in colours that are part of it, so that it needs no stylesheet."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import get_lexer_by_name
-
     return highlight(
         code, get_lexer_by_name(language or "text"), HtmlFormatter(noclasses=True, nowrap=True, style="xcode")
     )
 
 
-def delimited(tex: str, options: dict) -> str:
-    """Return an equation between the signs that MathJax looks for."""
-    return f"\\[{escape(tex)}\\]" if options["display_mode"] else f"\\({escape(tex)}\\)"
-
-
 MARKDOWN = MarkdownIt("commonmark", {"highlight": colour_code}).enable("table")
-MARKDOWN.use(dollarmath_plugin, renderer=delimited, double_inline=True)
+MARKDOWN.use(
+    dollarmath_plugin,  # an equation stands between the signs that MathJax looks for
+    renderer=lambda tex, options: (r"\[{}\]" if options["display_mode"] else r"\({}\)").format(escape(tex)),
+    double_inline=True,
+)
 
 
 def slide_html(slide: Slide) -> str:

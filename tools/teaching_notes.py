@@ -10,7 +10,7 @@ from pathlib import Path
 
 from course import Course, Lesson, LessonCell, LessonError
 from pages import lesson_link, read_yaml, table
-from reckoning import AT_HOME, LINES_A_MINUTE, WORDS_A_MINUTE, all_minutes, core_minutes, reckon, sections
+from reckoning import AT_HOME, LINES_A_MINUTE, WORDS_A_MINUTE, all_minutes, core_minutes, minutes_of, sections
 
 SOURCE = Path("docs", "teaching.yaml")
 NOTES = ("home", "questions", "skip", "trouble", "dissect")
@@ -122,7 +122,7 @@ def section_minutes(course: Course, lesson: Lesson) -> dict[str, int]:
     minutes, sums = {}, {False: 0.0, True: 0.0}
     for part in sections(lesson):
         before = round(sums[part.curious])
-        sums[part.curious] += reckon(course, lesson, part).minutes
+        sums[part.curious] += minutes_of(course, lesson, part)
         minutes[part.title] = round(sums[part.curious]) - before
     return minutes
 

@@ -26,11 +26,9 @@ from vit_course.beyond.modern import modernize
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset, normalize
 from vit_course.machinery.config import History, TrainConfig
-from vit_course.machinery.engine import REFERENCE
 from vit_course.machinery.processor import describe_processor
 from vit_course.machinery.ranges import allowed_values
-from vit_course.machinery.run import Run, run_device
-from vit_course.machinery.run_folder import CHECKPOINT, require_usable
+from vit_course.machinery.run_folder import CHECKPOINT
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import linear_classifier, train
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
@@ -194,26 +192,6 @@ def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, h
     }
 
 
-def expected_memory(model: nn.Module, dataset: Dataset, config: TrainConfig) -> int:
-    """Estimate the bytes that a run needs on its device: data, weights, gradients, optimiser and activations.
-
-    Activations are measured: what autograd keeps of one picture's forward pass, times the batch.
-    """
-    size = sum(p.numel() * 4 for p in model.parameters())
-    copies = {"adamw": 4, "muon": 4, "sgd": 3}[config.optimizer] + (config.ema > 0)
-    saved = 0
-
-    def count(tensor: torch.Tensor) -> torch.Tensor:
-        nonlocal saved
-        saved += tensor.numel() * tensor.element_size()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-        model(torch.zeros(2, *dataset.train_images.shape[1:]))
-    activations = max(0, saved - size) * config.batch_size // 2
-    return dataset.train_images.numel() + copies * size + activations
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; every number of a recipe can be overridden."""
     parser = argparse.ArgumentParser(
@@ -242,7 +220,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--compile", action="store_true", help="compile the model (GPU)")
     parser.add_argument("--out", type=Path, help="folder for checkpoint, log and record")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
-    parser.add_argument("--dry-run", action="store_true", help="print what would run, and stop")
     options = parser.parse_args(arguments)
     if options.resume and not options.out:
         parser.error("--resume needs --out, the folder of the run")
@@ -297,39 +274,9 @@ def run_command(options: argparse.Namespace) -> int:
     options.model, extra = (options.model, {}) if options.model else own
     extra = extra | {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
     model = build_model(options.model, dataset, **extra)
-    if options.dry_run:
-        rehearse(model, dataset, config, options.out, options.resume)
-        print(describe(options, model, dataset, config))
-        return 0
     history = train(model, dataset, config, options.out, options.resume)
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first:
         record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)
         (options.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-def rehearse(model: nn.Module, dataset: Dataset, config: TrainConfig, out: Path | None, resume: bool) -> None:
-    """Refuse what `train` would refuse, with its words; nothing is trained or written."""
-    if out:
-        require_usable(out, resume)
-    run = Run(model, dataset, config, out)
-    run.earlier_state(resume)
-    run.engine = REFERENCE
-    run.make_optimizers()
-
-
-def describe(options: argparse.Namespace, model: nn.Module, dataset: Dataset, config: TrainConfig) -> str:
-    """Say what a run would be: recipe in full, parameters, operations, memory."""
-    pictures = (len(dataset.train_images) - config.validation) // config.batch_size * config.batch_size
-    flops = forward_flops(model, dataset)
-    device = run_device(config)
-    lines = {
-        "model": f"{options.model}, {sum(p.numel() for p in model.parameters()):,} parameters",
-        "data": dataset.provenance,
-        "operations": f"{flops / 1e9:.3f} GFLOP a picture forward, "
-        f"{3 * flops * pictures * config.epochs / 1e15:.4f} PFLOP for the run",
-        "memory": f"about {expected_memory(model, dataset, config) / 2**30:.2f} GiB on {device} in float32",
-        "recipe": f"{options.recipe}: {json.dumps(asdict(config))}",
-    }
-    return "\n".join(f"{name:11}{text}" for name, text in lines.items())

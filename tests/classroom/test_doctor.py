@@ -58,14 +58,6 @@ def test_a_full_disk_fails_and_half_a_gigabyte_is_a_warning(free, status):
     assert doctor.check_disk(lambda path: (0, 0, free)).status == status
 
 
-def test_memory_is_found_on_a_system_without_proc_and_none_without_sysconf(monkeypatch):
-    monkeypatch.setattr(doctor.Path, "read_text", lambda *args, **kwargs: "no such line")
-    monkeypatch.setattr(doctor.os, "sysconf", lambda name: 1024, raising=False)
-    assert doctor.available_memory() == 1024**2
-    monkeypatch.delattr(doctor.os, "sysconf")
-    assert doctor.available_memory() is None and doctor.check_memory(lambda: None).status == "ok"
-
-
 @pytest.fixture
 def data_folder(tmp_path, monkeypatch):
     """An empty data folder that VIT_COURSE_DATA does not hide."""

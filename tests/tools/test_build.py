@@ -435,22 +435,6 @@ def test_a_class_has_no_starter(course):
 # -- lines and cells for one edition
 
 
-def test_solution_lines_become_one_request_for_code(course):
-    course.lesson(
-        "# %%\ndef double(x):\n    y = x  # SOLUTION\n\n    y += x  # SOLUTION\n    return y  # SOLUTION\n\n\n"
-        "four = double(2)  # SOLUTION\nif four:\n    print(four)  # SOLUTION\nfive = 5"
-    )
-    student, solved = (course.built(folder).cells[2].source for folder in ("notebooks", "solutions"))
-    assert student == (
-        "def double(x):\n    raise NotImplementedError  # your code here\n\n\n"
-        "# your code here\nif four:\n    pass  # your code here\nfive = 5"
-    )
-    assert solved == (
-        "def double(x):\n    y = x\n\n    y += x\n    return y\n\n\n"
-        "four = double(2)\nif four:\n    print(four)\nfive = 5"
-    )
-
-
 def test_a_cell_can_belong_to_one_edition_alone(course):
     course.lesson(
         '# %% tags=["solution-only"]\nx = 1', '# %% tags=["student-only", "nbval-ignore-output"]\nx = 2'
@@ -808,7 +792,6 @@ def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course,
         ("root = check(root)", "root(4)", 16, "root = check(root)"),
         ("from vit_course.maths import root\n", "", 16, "from vit_course.maths import root"),
         ("print(root(4))", "print(root(4)", 22, "never closed"),
-        ("print(root(4))", "if root(4):\n    print()\n  # SOLUTION", 21, "# SOLUTION"),
     ],
 )
 def test_a_mistake_in_a_lesson_is_reported_with_file_and_line(course, old, new, line, words):

@@ -10,7 +10,6 @@ import pytest
 
 import build as builder
 from course import Lesson, read_course
-from editions import SOLUTION_MARK
 from excerpts import Reference, find_excerpt
 from outputs import ABSOLUTE_PATH, WIDGET_TEXT, code_cells, is_setup, output_texts
 from reach import PACKAGE
@@ -64,20 +63,6 @@ def test_every_generated_file_is_what_the_builder_makes_and_no_output_is_stale()
 def test_a_students_notebook_has_no_outputs(lesson):
     for cell in code_cells(read("notebooks", lesson)):
         assert cell.outputs == [] and cell.execution_count is None
-
-
-@each_lesson
-def test_a_students_notebook_holds_no_line_marked_as_solution(lesson):
-    student = {cell.id: cell.source for cell in read("notebooks", lesson).cells}
-    solved = {cell.source: cell.id for cell in read("solutions", lesson).cells}
-    for cell in lesson.cells:
-        marked = {line for line in cell.source.splitlines() if SOLUTION_MARK.search(line)}
-        if marked and not cell.references:
-            identity = solved[SOLUTION_MARK.sub("", cell.source)]
-            secret = lines_of(SOLUTION_MARK.sub("", "\n".join(marked)))
-            open_to_all = lines_of("\n".join(set(cell.source.splitlines()) - marked))
-            assert not lines_of(student[identity]) & (secret - open_to_all)
-    assert not any("# SOLUTION" in source for source in student.values())
 
 
 @each_exercise

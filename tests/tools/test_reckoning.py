@@ -1,4 +1,4 @@
-"""What every lesson keeps to: a class period for its core, code that is not plotting, outputs that fit, a fair quiz."""
+"""What every lesson keeps to: a class period for its core, outputs that fit, a fair quiz."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,12 +10,11 @@ import pytest
 from course import Course, Lesson, LessonCell, read_course
 from outputs import code_cells
 from quiz import in_order, parse_question
-from reckoning import Reckoning, all_minutes, core_minutes, core_of, main, plotting_share, reckon, sections
+from reckoning import all_minutes, core_minutes, minutes_of, sections
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
 CORE_MINUTES = 75
-PLOTTING_SHARE = 0.2
 PRINTED_WIDTH = 95
 
 each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
@@ -40,11 +39,6 @@ def code(source, **metadata):
 @each_lesson
 def test_the_core_of_a_lesson_fits_into_a_class_period(lesson):
     assert core_minutes(COURSE, lesson) <= CORE_MINUTES
-
-
-@each_lesson
-def test_at_most_a_fifth_of_the_visible_code_plots(lesson):
-    assert plotting_share(lesson) <= PLOTTING_SHARE
 
 
 @each_lesson
@@ -93,12 +87,11 @@ QUIZ = "one two three\n\n- [x] four :: not counted here\n- [ ] five :: nor this"
 
 
 def write_solution(root, *cells):
-    """Store a solution with these code cells, each as seconds (or None) and the data of its outputs."""
+    """Store a solution with these code cells, each as seconds and the data of its outputs."""
     book = nbformat.v4.new_notebook()
     for seconds, *shown in cells:
-        metadata = {} if seconds is None else {"seconds": seconds}
         outputs = [nbformat.v4.new_output("display_data", data) for data in shown]
-        book.cells.append(nbformat.v4.new_code_cell(outputs=outputs, metadata=metadata))
+        book.cells.append(nbformat.v4.new_code_cell(outputs=outputs, metadata={"seconds": seconds}))
     (root / "solutions").mkdir()
     nbformat.write(book, root / "solutions" / "01_patches.ipynb")
 
@@ -126,56 +119,9 @@ def test_visible_lines_figures_and_seconds_count(tmp_path):
     stop = lesson(text("## A ![b](c.png)"), *cells, replace(code("e", minutes=2), line=3))
     course = Course(tmp_path, "", (stop,))
     (section,) = sections(stop)
-    assert reckon(course, stop, section) == Reckoning(3, 3, 3, 121.0, 2, 0)
-    assert core_of(course, stop).minutes == pytest.approx(3 / 120 + 3 / 12 + 1.5 + 121 / 60 + 3)
-
-
-def test_seconds_that_are_not_measured_count_nothing_and_are_said(tmp_path):
-    write_solution(tmp_path, (None,), (60.0,))
-    cells = [replace(code("a"), line=line) for line in (1, 2)]
-    first, other = lesson(text("## A"), *cells), lesson(text("## A"), *cells, *cells)
-    for stop, seconds, unmeasured in ((first, 60.0, 1), (other, 0.0, 4)):
-        found = core_of(Course(tmp_path, "", (stop,)), stop)
-        assert (found.seconds, found.unmeasured) == (seconds, unmeasured)
+    assert minutes_of(course, stop, section) == pytest.approx(3 / 120 + 3 / 12 + 1.5 + 121 / 60 + 3)
 
 
 def test_of_a_quiz_question_and_options_count_and_reasons_do_not(tmp_path):
     stop = lesson(text(QUIZ, quiz=True))
-    assert core_of(Course(tmp_path, "", (stop,)), stop).words == 5
-
-
-def test_the_table_has_a_row_for_every_lesson(capsys):
-    assert main() == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    numbers = [stop.number for stop in COURSE.lessons]
-    assert [row[0] for row in rows if len(row) == 8 and row[0] in numbers] == numbers
-
-
-# -- which lines plot
-
-
-@pytest.mark.parametrize(
-    ("source", "share"),
-    [
-        ("x = 1\nprint(x)", 0),
-        ("x = 1\nplt.plot(x)", 1),
-        ("x = 1\nprint(x)\nplots.curves(\n    x,\n)", 3 / 5),
-        ("rows = []\nfor i in y:\n    rows.append(i)\nplots.show(rows)", 1),
-        ("rows = []\nfor i in y:\n    print(i)\n    rows.append(i)\nplots.show(rows)", 3 / 5),
-        ("image[0] = 1\nplots.image_row(image)\nimage = 2\nprint(image)", 1 / 4),
-        ("photo = plots.sample_photo()\nprint(photo)", 0),
-        ("photo = plots.sample_photo()\nplots.show(photo)", 1),
-        ("def draw(x):\n    ax.plot(x)\ndraw(2)", 2 / 3),
-        ("# a comment\n\nx = 1  # plt", 0),
-        ("from vit_course.classroom import check, plots\ncheck(f)\nplots.show(1)", 1 / 3),
-        ("import matplotlib.pyplot as plt\nplt.plot(1)", 1),
-        ("print('plt and axes')", 0),
-        ("", 0),
-    ],
-)
-def test_lines_that_plot_or_serve_a_plot_alone_are_told_from_others(source, share):
-    assert plotting_share(lesson(code(source))) == pytest.approx(share)
-
-
-def test_a_folded_cell_is_not_counted():
-    assert plotting_share(lesson(code("plt.plot(1)", fold=True), code("x = 1"))) == 0
+    assert minutes_of(Course(tmp_path, "", (stop,)), stop, sections(stop)[0]) == pytest.approx(5 / 120)

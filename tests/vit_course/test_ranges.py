@@ -128,30 +128,24 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
 @pytest.mark.parametrize("line", [*MISTYPED, *TOGETHER])
-def test_a_mistyped_command_line_is_refused_in_one_line_by_the_run_and_by_the_dry_run(
-    line, dry, pictures, capsys
-):
-    error = refusal([*line.split(" "), *["--dry-run"] * dry], capsys)
+def test_a_mistyped_command_line_is_refused_in_one_line(line, pictures, capsys):
+    error = refusal(line.split(" "), capsys)
     words = re.findall(r"[a-z]+(?:-[a-z]+)*|[0-9.]+", line.replace("Nano/", "patch_size "))
     error = error.replace(",", "")
     assert any(word in error or word.replace("-", "_") in error for word in words), error
 
 
-@pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
 @pytest.mark.parametrize("name", [name for config, name, _ in NUMBERS if config is TrainConfig])
 def test_a_number_outside_its_range_is_refused_in_one_line_whatever_flag_it_is_given_to(
-    name, dry, pictures, capsys
+    name, pictures, capsys
 ):
     value = outside(allowed_values(TrainConfig)[name], random.Random(name))
-    error = refusal([f"--{name.replace('_', '-')}={value}", *["--dry-run"] * dry], capsys)
+    error = refusal([f"--{name.replace('_', '-')}={value}"], capsys)
     assert error.startswith(f"error: {name} is ")
 
 
-def test_a_folder_that_the_run_refuses_is_refused_by_the_dry_run_and_stays_as_it_is(
-    pictures, tmp_path, capsys
-):
+def test_a_folder_that_the_run_refuses_stays_as_it_is(pictures, tmp_path, capsys):
     (tmp_path / "file").touch()
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "checkpoint.pt").touch()
@@ -160,9 +154,7 @@ def test_a_folder_that_the_run_refuses_is_refused_by_the_dry_run_and_stays_as_it
         ("file/run", "cannot be written"),
         ("used", "holds a run"),
     ):
-        for dry in ([], ["--dry-run"]):
-            assert words in refusal([f"--out={tmp_path / name}", *dry], capsys)
-    assert "is damaged" in refusal([f"--out={tmp_path / 'used'}", "--resume", "--dry-run"], capsys)
+        assert words in refusal([f"--out={tmp_path / name}"], capsys)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoint.pt", "file", "used"]
 
 

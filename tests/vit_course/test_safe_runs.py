@@ -321,14 +321,6 @@ def test_command_line_trains_records_and_resumes(tmp_path, capsys):
     assert "lr differs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("model", ["Micro/4", "resnet18", "resnet-small", "linear"])
-def test_dry_run_prints_parameters_operations_memory_and_recipe_and_trains_nothing(model, capsys, tmp_path):
-    assert main([f"--model={model}", "--data=shapes10", "--dry-run", f"--out={tmp_path / 'x'}"]) == 0
-    out = capsys.readouterr().out
-    assert "parameters" in out and "PFLOP" in out and "GiB" in out and '"mixup": 0.8' in out
-    assert not (tmp_path / "x").exists()
-
-
 def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):
     bars = []
 

@@ -90,13 +90,9 @@ def release(experiment: Experiment, dataset: Dataset) -> list[Path]:
     info |= {"classes": list(used.classes)}
     files = []
     for path in sorted(kept.glob("*.safetensors")):
-        weights, about = read_weights(path)
-        if path.stem == "trained":
-            files.append(CHECKPOINTS / f"{name}.safetensors")
-            about = info
-        else:
-            files.append(CHECKPOINTS / f"{name}-{path.stem}.safetensors")
-            about = as_after(about["epoch"], build_trained(weights, info), used, info)
+        (weights, about), end = read_weights(path), path.stem == "trained"
+        files.append(CHECKPOINTS / (f"{name}.safetensors" if end else f"{name}-{path.stem}.safetensors"))
+        about = info if end else as_after(about["epoch"], build_trained(weights, info), used, info)
         write_weights(files[-1], weights, about, half=True)
     return files
 

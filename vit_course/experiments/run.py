@@ -56,8 +56,7 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     Raises:
         KeyboardInterrupt: after Ctrl-C; the run's folder then holds what is needed to go on.
     """
-    own, used = experiment.pictures_of(dataset)
-    model, used, about = prepare(experiment, dataset, own, used)
+    model, used, about = prepare(experiment, dataset)
     folder = queue_folder(experiment.stem)
     code = versions_used(folder)
     keep_snapshot(experiment, model, folder, 0)
@@ -87,20 +86,13 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     return record
 
 
-def prepare(
-    experiment: Experiment, dataset: Dataset, own: Dataset, used: Dataset
-) -> tuple[nn.Module, Dataset, dict]:
+def prepare(experiment: Experiment, dataset: Dataset) -> tuple[nn.Module, Dataset, dict]:
     """Build the model as it is before the first step.
-
-    Args:
-        experiment: what is run.
-        dataset: all pictures.
-        own: the experiment's pictures.
-        used: those of them whose labels it learns.
 
     Returns:
         The model, the pictures to train on, at the size that it reads, and what the record says of the start.
     """
+    own, used = experiment.pictures_of(dataset)
     torch.manual_seed(experiment.config.seed)
     model, about = build_model(experiment.model, used, **experiment.options), {}
     if experiment.start:
@@ -138,11 +130,7 @@ def versions_used(folder: Path) -> str:
 def load_pretrained(model: nn.Module, experiment: Experiment, dataset: Dataset, own: Dataset) -> dict:
     """Load what the experiment starts from into its model, after making it if it is not kept yet.
 
-    Args:
-        model: gets the weights; its head only if the experiment keeps it.
-        experiment: what is run.
-        dataset: all pictures.
-        own: the experiment's pictures, all labels.
+    `dataset` is all pictures, `own` the experiment's; the head gets weights only if the experiment keeps it.
 
     Returns:
         What the record says of the pre-training.
@@ -249,9 +237,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; return 0, 1 after an error, or 130 after Ctrl-C."""
-    options, chosen = parse(arguments)
     try:
-        return carry_out(options, chosen)
+        return carry_out(*parse(arguments))
     except BrokenPipeError:  # the door knows what to do
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
@@ -262,8 +249,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
     """List, release or run the chosen experiments; return 0, or 130 after Ctrl-C."""
     if not chosen:  # runs of lessons, not of the plan
-        for name in options.runs:
-            record_alone(name, options.data)
+        if "broken-runs" in options.runs and not broken_runs.FILE.exists():
+            broken_runs.record_all()
+        if "mini-vit" in options.runs and not mini_vit.FILE.exists():
+            mini_vit.record(load_dataset(options.data))
         return 0
     if options.list:
         for one, minutes in zip(chosen, core_minutes(chosen), strict=True):
@@ -281,14 +270,6 @@ def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
         print("stopped; call again to go on")
         return 130
     return 0
-
-
-def record_alone(name: str, data: str) -> None:
-    """Record what a lesson shows and the plan does not hold, unless it is recorded."""
-    if name == "broken-runs" and not broken_runs.FILE.exists():
-        broken_runs.record_all()
-    if name == "mini-vit" and not mini_vit.FILE.exists():
-        mini_vit.record(load_dataset(data))
 
 
 def recorded_elsewhere(experiment: Experiment) -> dict | None:

@@ -73,39 +73,6 @@ def slider(draw: Callable, **controls: Any) -> None:
     interact(lambda **chosen: draw(**chosen), **sliders)  # `draw` itself would get a slider for each default
 
 
-def live_curves(title: str = "Training") -> Callable[[Any], None]:
-    """Return a function for `on_epoch` of `train` that redraws one plot of accuracies in a notebook; elsewhere nothing.
-
-    Args:
-        title: title of the plot.
-    """
-    handle = None
-
-    def draw(history: Any) -> None:
-        nonlocal handle
-        if not in_notebook():
-            return
-        import matplotlib.pyplot as plt
-        from IPython.display import display
-
-        series = {"training": history.train_accuracy, "held-out": history.val_accuracy}
-        lines = {
-            name: (list(range(1, len(shares) + 1)), [100 * share for share in shares])
-            for name, shares in series.items()
-            if shares
-        }
-        figure = curves(lines, title, f"epoch, of {history.config['epochs']}", "accuracy in %")
-        figure.axes[0].set(xlim=(0.5, history.config["epochs"] + 0.5), ylim=(0, 100))
-        shown = picture(figure, f"{title}: accuracy after each epoch so far")
-        if handle is None:
-            handle = display(shown, raw=True, display_id=True)
-        else:
-            handle.update(shown, raw=True)
-        plt.close(figure)
-
-    return draw
-
-
 @course_style()
 def curves(
     series: dict[str, tuple[list, list]],

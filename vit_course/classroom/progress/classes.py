@@ -185,14 +185,10 @@ def class_csv(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     writer.writerow(["student", *(f"lesson {lesson.number}" for lesson in lessons), *names, "notes"])
     for student in students:
         counts = [student.count(lesson.names, "right") for lesson in lessons]
-        kinds = [csv_kind(student.found[name]) if name in student.found else "" for name in names]
+        found = [student.found.get(name, Found("")) for name in names]
+        kinds = [one.kind + ", edited since" * one.edited for one in found]
         writer.writerow([unread(student.name), *counts, *kinds, unread("; ".join(student.notes))])
     return file.getvalue()
-
-
-def csv_kind(found: Found) -> str:
-    """Return what the spreadsheet shows of an exercise."""
-    return found.kind + ", edited since" * found.edited
 
 
 def unread(text: str) -> str:

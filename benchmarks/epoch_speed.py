@@ -22,12 +22,12 @@ from vit_course.train import train
 from vit_course.vit import VisionTransformer
 
 VITS = {
-    "cifar": {"depth": 12, "dim": 192, "hidden": 768, "heads": 3},
-    "wide-7": {"depth": 7, "dim": 384, "hidden": 384, "heads": 12},
-    "wide-6": {"depth": 6, "dim": 384, "hidden": 1536, "heads": 6},
-    "wide-9": {"depth": 9, "dim": 384, "hidden": 1536, "heads": 6},
+    "cifar": (12, 192, 768, 3),
+    "wide-7": (7, 384, 384, 12),
+    "wide-6": (6, 384, 1536, 6),
+    "wide-9": (9, 384, 1536, 6),
 }
-"""32x32 pictures, patches of 4, 10 classes."""
+"""Depth, width, width of the MLP and heads; 32x32 pictures, patches of 4, 10 classes."""
 MODES = ("eager", "compiled")
 
 
@@ -35,15 +35,8 @@ def build(name: str) -> nn.Module:
     torch.manual_seed(0)
     if name == "resnet18":
         return cifar_resnet18()
-    size = VITS[name]
-    return VisionTransformer(
-        img_size=32,
-        patch_size=4,
-        embed_dim=size["dim"],
-        depth=size["depth"],
-        num_heads=size["heads"],
-        mlp_ratio=size["hidden"] / size["dim"],
-    )
+    depth, dim, hidden, heads = VITS[name]
+    return VisionTransformer(32, 4, embed_dim=dim, depth=depth, num_heads=heads, mlp_ratio=hidden / dim)
 
 
 def random_pictures(count: int) -> Dataset:
@@ -75,10 +68,7 @@ def floors_of_epoch(name: str, options: argparse.Namespace) -> tuple[float, floa
     """Compute matrix floor and roofline of an epoch, in seconds; nan for what is no ViT, and off the GPU."""
     if name not in VITS or options.device.type != "cuda":
         return float("nan"), float("nan")
-    size = VITS[name]
-    matrix, roofline = step_floors(
-        size["depth"], size["dim"], size["hidden"], 65, options.tflops, options.terabytes
-    )
+    matrix, roofline = step_floors(*VITS[name][:3], 65, options.tflops, options.terabytes)
     pictures = options.pictures // options.batch_size * options.batch_size
     return matrix * pictures, roofline * pictures
 

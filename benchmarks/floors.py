@@ -4,58 +4,22 @@
 measurement: no step is faster than the first, and one that runs kernel after kernel is not faster than the second.
 """
 
-from dataclasses import dataclass
 
+def block_kernels(tokens: int, dim: int, hidden: int) -> list[tuple[int, int]]:
+    """List the kernels of one block, forward and backward, for one picture: operations, and numbers moved.
 
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel of a step, for one picture.
-
-    Attributes:
-        operations: floating-point operations, a multiplication and an addition are two.
-        numbers: how many numbers it reads and writes in device memory, each once; weights are not counted, since a
-            large batch shares them.
+    A multiplication and an addition are two operations. Numbers are those read and written in device memory, each once;
+    weights are not counted, since a large batch shares them. Residual additions are fused with the LayerNorm beside
+    them, biases with the products, and attention is one kernel each way, which computes the scores a second time on the
+    way back (2.5 times the operations).
     """
-
-    operations: int
-    numbers: int
-
-
-def block_kernels(tokens: int, dim: int, hidden: int) -> list[Kernel]:
-    """List the kernels of one block, forward and backward.
-
-    Residual additions are fused with the LayerNorm beside them, biases with the products, and attention is one kernel
-    each way, which computes the scores a second time on the way back (2.5 times the operations).
-    """
-
-    def product(inputs: int, outputs: int) -> Kernel:
-        return Kernel(2 * tokens * inputs * outputs, tokens * (inputs + outputs))
-
-    def elementwise(numbers: int) -> Kernel:
-        return Kernel(0, tokens * numbers)
-
+    widths = (dim, 3 * dim), (dim, dim), (dim, hidden), (hidden, dim)
+    products = [(2 * tokens * inputs * outputs, tokens * (inputs + outputs)) for inputs, outputs in widths]
+    norms = 2 * [(0, tokens * 4 * dim)]  # addition and norm: two in, two out
     attention = 4 * tokens**2 * dim
-    forward = [
-        elementwise(4 * dim),  # addition and norm: two in, two out
-        product(dim, 3 * dim),
-        Kernel(attention, tokens * 4 * dim),
-        product(dim, dim),
-        elementwise(4 * dim),
-        product(dim, hidden),
-        elementwise(2 * hidden),  # GELU
-        product(hidden, dim),
-    ]
+    forward = [*products, *norms, (attention, tokens * 4 * dim), (0, tokens * 2 * hidden)]  # the last is GELU
     # Each product has two on the way back: the gradients of its input and of its weights.
-    backward = [
-        *2 * [product(hidden, dim)],
-        elementwise(3 * hidden),
-        *2 * [product(dim, hidden)],
-        elementwise(4 * dim),
-        *2 * [product(dim, dim)],
-        Kernel(5 * attention // 2, tokens * 8 * dim),
-        *2 * [product(dim, 3 * dim)],
-        elementwise(4 * dim),
-    ]
+    backward = [*2 * products, *norms, (5 * attention // 2, tokens * 8 * dim), (0, tokens * 3 * hidden)]
     return forward + backward
 
 
@@ -76,10 +40,8 @@ def step_floors(
         matrix: all operations at the full rate of the matrix units.
         roofline: kernel after kernel, each limited by operations or by memory traffic, two bytes a number.
     """
-    kernels = block_kernels(tokens, dim, hidden)
-    matrix = sum(kernel.operations for kernel in kernels) / (tflops * 1e12)
-    roofline = sum(
-        max(kernel.operations / (tflops * 1e12), 2 * kernel.numbers / (terabytes * 1e12))
-        for kernel in kernels
-    )
-    return depth * matrix, depth * roofline
+    kernels = [
+        (operations / (tflops * 1e12), 2 * numbers / (terabytes * 1e12))
+        for operations, numbers in block_kernels(tokens, dim, hidden)
+    ]
+    return depth * sum(compute for compute, _ in kernels), depth * sum(map(max, kernels))

@@ -10,3 +10,15 @@ from vit_course.classroom.checks.diagnosis import Verdict, diagnose
 from vit_course.classroom.checks.my_answers import my_answer, parts_in_use, use_my_answers
 from vit_course.classroom.checks.registry import EXERCISES, lesson_part
 from vit_course.classroom.checks.verdict import CheckFailed, check
+
+__all__ = [
+    "EXERCISES",
+    "CheckFailed",
+    "Verdict",
+    "check",
+    "diagnose",
+    "lesson_part",
+    "my_answer",
+    "parts_in_use",
+    "use_my_answers",
+]

@@ -2,7 +2,7 @@
 
     python -m vit_course experiments mini-vit --data DATA
 
-trains it on all pictures (some minutes of one CPU core) and writes `data/runs/mini_vit.json`, unless it is there.
+trains it on all pictures (some minutes of one CPU core) and writes `data/runs/mini-vit/recorded.json`, unless it is there.
 It may be stopped at any time, and goes on where it was.
 """
 
@@ -18,7 +18,7 @@ from vit_course.experiments.records import code_version, read_record, write_reco
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import RUNS
 
-FILE = RUNS / "mini_vit.json"
+FILE = RUNS / "mini-vit" / "recorded.json"
 
 
 def recorded_run() -> dict[str, Any] | None:

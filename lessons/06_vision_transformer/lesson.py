@@ -377,7 +377,8 @@ if train_now:
 if record := recorded_run():  # the course's own run of that cell
     spent = minutes(sum(row["cpu_seconds"] for row in record["log"]))
     print(f"recorded: {percent(record['log'][-1]['test_accuracy'])} after {len(record['log'])} epochs")
-    print(f"with Muon and AdamW, {spent} of one processor core, {record['data']}")
+    print(f"with Muon and AdamW, {spent} of one processor core")
+    print(record["data"])
 
 # %% [markdown] curious
 # ## 9. Whose parts are at work in it?

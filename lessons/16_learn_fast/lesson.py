@@ -423,8 +423,9 @@ if lone:
     )
     print("held-out pictures, and leaves out the luck of a seed. What the recipe keeps gets three.")
 
-# %% [markdown]
-# Read it as you learned in lessons 07 and 10. With a dozen comparisons, one that looks decided may be luck. A change that
+# %% [markdown] always claim="not shown or [arm for arm, one in shown.items() if one.verdict != 'undecided'] == ['linear']"
+# One change is decided so far, the straight line as schedule, and the recipe `minutes` keeps it. Read the others as you
+# learned in lessons 07 and 10. With a dozen comparisons, one that looks decided may be luck. A change that
 # loses here, at ten minutes and this size, can win in a long run: regularisation often does. And gains do not simply add up:
 # look for the runs that have several changes at once, and compare them with their parts. (All runs are scored on the same
 # held-out pictures; equal seeds share their first values too.)

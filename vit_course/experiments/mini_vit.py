@@ -2,8 +2,8 @@
 
     python -m vit_course experiments mini-vit --data DATA
 
-trains it on all pictures (some minutes of one CPU core) and writes `data/runs/mini-vit/recorded.json`, unless it is there.
-It may be stopped at any time, and goes on where it was.
+trains it on all pictures (some minutes of one CPU core) and writes `data/runs/mini-vit/recorded.json`, unless it is
+there. It may be stopped at any time, and goes on where it was.
 """
 
 import platform

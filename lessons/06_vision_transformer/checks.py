@@ -202,7 +202,7 @@ def starts_as_promised(answer):
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
-    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.1)):
+    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.005)):
         value = getattr(module, name, None)
         if isinstance(value, Tensor) and value.numel() > 1 and not low <= (std := value.std().item()) <= high:
             raise Mistake(

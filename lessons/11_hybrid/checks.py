@@ -190,16 +190,17 @@ exercise(
         lambda: [
             (recorded(hybrid={10: [0.64, 0.63]}, vit={10: [0.50, 0.52]}), "hybrid", "vit"),
             (recorded(hybrid=HYBRID, vit=VIT), "hybrid", "vit"),
-            (recorded(hybrid=HYBRID, vit=VIT, small_vit=SMALL), "hybrid", "vit"),
+            (recorded(hybrid=HYBRID, vit=VIT, small_vit=SMALL, vit_large=SMALL), "hybrid", "vit"),
             (recorded(small_vit=SMALL, hybrid=HYBRID, vit=VIT), "small-vit", "hybrid"),
             (recorded(hybrid=HYBRID, vit=VIT | {30: [0.55, 0.56, 0.54]}), "hybrid", "vit"),
             (recorded(hybrid=HYBRID | {1: [0.39, 0.41, 0.42]}, vit=VIT), "hybrid", "vit"),
             (recorded(hybrid={1: [0.4]}, resnet={1: [0.41, 0.42]}), "hybrid", "resnet"),
         ],
         {
-            "`small-vit` is another model than `vit`: compare all that stands before the last hyphen": [
+            "`small-vit` and `vit-large` are other models than `vit`: compare all that stands before the last hyphen": [
                 gaps(lambda step, name: name in step),
                 gaps(lambda step, name: step.rpartition("-")[0].endswith(name)),
+                gaps(lambda step, name: step.startswith(name)),
             ],
             "a name may hold a hyphen itself: cut the step at its *last* one, `rpartition`": [
                 gaps(lambda step, name: step.split("-")[0] == name)

@@ -63,7 +63,7 @@ def neighbour_cases() -> list[tuple]:
     small = torch.tensor([[1.0, 0.0], [3.0, 3.0], [0.0, 2.0], [-1.0, 0.5]])
     return [
         (small, torch.tensor([0, 1, 1, 2]), torch.tensor([[1.0, 2.0]]), 3, 0.5),
-        (drawn(9, 4), torch.arange(9) % 3, drawn(5, 4, seed=1), 4, 0.3),
+        (drawn(9, 4), 2 * (torch.arange(9) % 3), drawn(5, 4, seed=1), 4, 0.3),
         (3 * drawn(30, 6, seed=2), torch.arange(30) % 4, drawn(3, 6, seed=3) + 1),
     ]
 

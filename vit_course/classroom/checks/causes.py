@@ -15,7 +15,10 @@ CAUSES = [
     (r"'(\w+)' object has no attribute '(\w+)'", "a `{0}` has no `{1}`"),
     (r"missing \d+ required \w+ arguments?: (.+)", "a call leaves out {0}"),
     (r"unexpected keyword argument '(\w+)'", "what is called there has no argument `{0}`"),
-    (r"(\w+)\(\) takes (.+) positional arguments? but (\d+)", "`{0}` takes {1} arguments, and {2} are given"),
+    (
+        r"(\w+)\(\) takes (\d+|from \d+ to [1-9]\d*) positional arguments? but (\d+)",
+        "`{0}` takes {1} arguments, and {2} are given",
+    ),
     (
         r"unsupported operand type\(s\) for (.+): '(?:int and tuple|int' and 'tuple|tuple' and 'int)'",
         "a size may be one number or a pair (height, width), and here it is a pair: `as_pair` makes a pair of both",

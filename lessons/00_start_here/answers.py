@@ -1,9 +1,7 @@
 """Answers to the exercises of lesson 00, written as students write them."""
 
-import numpy as np
 import torch
 from torch import Tensor
-from torchvision.transforms.functional import normalize as torchvision_normalize
 from torchvision.utils import make_grid
 
 
@@ -20,24 +18,6 @@ def grid_by_permute(images, columns):
     n, c, h, w = images.shape
     grid = images.reshape(n // columns, columns, c, h, w).permute(2, 0, 3, 1, 4)
     return grid.reshape(c, n // columns * h, columns * w)
-
-
-def refuse_other_channels(images, mean, std):
-    if len(mean) != images.shape[-3] or len(std) != images.shape[-3]:
-        raise ValueError(f"{images.shape[-3]} channels, {len(mean)} means, {len(std)} deviations")
-
-
-def normalize_by_torchvision(images, mean, std):
-    refuse_other_channels(images, mean, std)
-    x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-    return torchvision_normalize(x.clone(), list(map(float, mean)), list(map(float, std)))
-
-
-def normalize_by_numpy(images, mean, std):
-    refuse_other_channels(images, mean, std)
-    x = images.numpy() / (255 if images.dtype == torch.uint8 else 1)
-    mean, std = (np.asarray(v, dtype=np.float64) for v in (mean, std))
-    return torch.from_numpy((x - mean[:, None, None]) / std[:, None, None]).float()
 
 
 def image_grid_misses_last(images, columns):
@@ -130,8 +110,6 @@ WRONG = {
 RIGHT = {
     "image_grid": [grid_by_cat, grid_by_permute],
     "normalize": [
-        normalize_by_torchvision,
-        normalize_by_numpy,
         normalize_channels_last,
         normalize_channel_by_channel,
     ],

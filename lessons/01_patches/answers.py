@@ -4,7 +4,6 @@ import math
 import sys
 from itertools import product
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -26,10 +25,6 @@ def count_returns_error(img_size, patch_size):
         return math.prod(grid_size(img_size, patch_size))
     except ValueError as error:
         return error
-
-
-def count_by_numpy(img_size, patch_size):
-    return np.prod(grid_size(img_size, patch_size))
 
 
 def count_by_area(img_size, patch_size):
@@ -132,19 +127,6 @@ class EmbedOtherName(nn.Module):
         return self.projection(images).flatten(2).transpose(1, 2)
 
 
-class EmbedPlain(nn.Module):
-    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
-        super().__init__()
-        self.img_size, self.patch_size = as_pair(img_size), as_pair(patch_size)
-        self.grid_size = grid_size(img_size, patch_size)
-        self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.proj = nn.Conv2d(in_chans, embed_dim, patch_size, stride=patch_size)
-
-    def forward(self, images):
-        check_images(images, self.proj.in_channels, self.img_size)
-        return self.proj(images).flatten(2).transpose(1, 2)
-
-
 def count_patches_grid(img_size, patch_size):
     return grid_size(img_size, patch_size)
 
@@ -161,14 +143,6 @@ def patchify_unfold_as_it_comes(images, patch_size):
     grid_size(tuple(images.shape[-2:]), patch_size)
     size = as_pair(patch_size)
     return F.unfold(images.float(), size, stride=size).transpose(1, 2)
-
-
-def patchify_by_unfold(images, patch_size):
-    check_images(images)
-    grid_size(tuple(images.shape[2:]), patch_size)
-    size = as_pair(patch_size)
-    windows = images.movedim(1, -1).unfold(1, size[0], size[0]).unfold(2, size[1], size[1])
-    return windows.permute(0, 1, 2, 4, 5, 3).flatten(3).flatten(1, 2)
 
 
 def _fits(patches, patch_size, grid_size):
@@ -276,8 +250,8 @@ WRONG = {
     "unpatchify": [("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels)],
 }
 RIGHT = {
-    "count_patches": [count_by_area, count_by_range, count_by_numpy],
-    "patchify": [patchify_loops, patchify_views, patchify_by_unfold],
+    "count_patches": [count_by_area, count_by_range],
+    "patchify": [patchify_loops, patchify_views],
     "unpatchify": [unpatchify_permute, unpatchify_fill],
-    "PatchEmbed": [EmbedPlain, PatchEmbedUnfold, PatchEmbedPatchify],
+    "PatchEmbed": [PatchEmbedUnfold, PatchEmbedPatchify],
 }

@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from einops import pack, reduce, repeat
 from torch import Tensor
 
 
@@ -25,16 +24,6 @@ def cls_overwrites(tokens, cls_token):
 
 def cls_doubled(tokens, cls_token):
     return torch.cat([2 * cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
-
-
-def cls_repeat(tokens, cls_token):
-    widths_fit(tokens, cls_token)
-    return torch.cat((cls_token.repeat(tokens.shape[0], 1, 1), tokens), 1)
-
-
-def cls_einops(tokens, cls_token):
-    widths_fit(tokens, cls_token)
-    return pack([repeat(cls_token, "1 1 d -> b 1 d", b=tokens.shape[0]), tokens], "b * d")[0]
 
 
 def cls_filled(tokens, cls_token):
@@ -60,18 +49,6 @@ def guard(mode, num_prefix_tokens):
 def pool_squeezes(tokens, mode="token", num_prefix_tokens=1):
     guard(mode, num_prefix_tokens)
     return tokens[:, :1].squeeze() if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
-
-
-def pool_plain(tokens, mode="token", num_prefix_tokens=1):
-    guard(mode, num_prefix_tokens)
-    if mode == "token":
-        return tokens.select(1, 0)
-    return tokens[:, num_prefix_tokens:].sum(dim=1) / (tokens.shape[1] - num_prefix_tokens)
-
-
-def pool_einops(x, how="token", prefix=1):
-    guard(how, prefix)
-    return x[:, 0, :] if how == "token" else reduce(x[:, prefix:], "b n d -> b d", "mean")
 
 
 def pool_weights(tokens, mode="token", num_prefix_tokens=1):
@@ -144,6 +121,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "prepend_cls_token": [cls_repeat, cls_einops, cls_filled, cls_padded],
-    "pool": [pool_plain, pool_einops, pool_weights, pool_adaptive],
+    "prepend_cls_token": [cls_filled, cls_padded],
+    "pool": [pool_weights, pool_adaptive],
 }

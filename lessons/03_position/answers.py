@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -17,11 +16,6 @@ def gap_tensor(encoder, tokens, permutation):
     return (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).abs().amax(dim=(1, 2))
 
 
-def gap_by_numpy(encoder, tokens, permutation):
-    difference = (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).detach()
-    return np.max(np.abs(difference.numpy()))
-
-
 def gap_undone(encoder, tokens, permutation):
     back = encoder(tokens[:, permutation])[:, permutation.argsort()]
     return (back - encoder(tokens)).abs().max().item()
@@ -34,14 +28,6 @@ def gap_index_select(encoder, tokens, permutation):
 
 def gap_stays_a_tensor(encoder, tokens, permutation):
     return (encoder(tokens[:, permutation]) - encoder(tokens)[:, permutation]).abs().max()
-
-
-def gap_loops(encoder, tokens, permutation):
-    shuffled = torch.stack([tokens[:, i] for i in permutation.tolist()], dim=1)
-    first, last = encoder(shuffled), encoder(tokens)
-    return max(
-        (first[:, place] - last[:, i]).abs().max().item() for place, i in enumerate(permutation.tolist())
-    )
 
 
 def axis_waves(positions, frequencies):
@@ -111,19 +97,11 @@ def resample_keeps_cls_from_learning(pos_embed, old_grid, new_grid, num_prefix_t
     return torch.cat([prefix.data, stretch(grid, old_grid, new_grid)], dim=1)
 
 
-def resample_in_float32(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
-    return resample_views(pos_embed.float(), old_grid, new_grid, num_prefix_tokens, mode, antialias)
-
-
 def resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
     prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
     if grid.shape[1] != math.prod(old_grid):
         raise ValueError("this is another grid")
     return torch.cat([prefix, stretch(grid, old_grid, new_grid, mode=mode, antialias=antialias)], dim=1)
-
-
-def resample_options_by_name(pos_embed, old, new, num_prefix_tokens=1, *, antialias=True, mode="bicubic"):
-    return resample_views(pos_embed, old, new, num_prefix_tokens, mode, antialias)
 
 
 def resample_filled(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
@@ -161,15 +139,6 @@ def resample_by_matrices(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mod
 def equivariance_gap_cls_only(encoder, tokens, permutation):
     first, last = encoder(tokens[:, permutation]), encoder(tokens)[:, permutation]
     return (first[:, 0] - last[:, 0]).abs().max().item()
-
-
-def sincos_2d_numpy(grid_size, dim, temperature=10000.0):
-    if dim % 4:
-        raise ValueError(f"dim must be a multiple of 4, not {dim}")
-    rows, columns = np.indices(grid_size).reshape(2, -1, 1)
-    w = np.float64(temperature) ** (np.arange(dim // 4) * (-4 / dim))
-    table = np.block([np.sin(rows * w), np.cos(rows * w), np.sin(columns * w), np.cos(columns * w)])
-    return torch.from_numpy(table.astype(np.float32))
 
 
 def _fits(pos_embed, old_grid, num_prefix_tokens):
@@ -264,14 +233,12 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "equivariance_gap": [gap_undone, gap_index_select, gap_loops, gap_by_numpy],
+    "equivariance_gap": [gap_undone, gap_index_select],
     "learned_positions": [positions_empty, positions_normal],
     "add_position": [add_by_loop, add_expanded],
-    "sincos_2d": [sincos_meshgrid, sincos_plain_python, sincos_2d_numpy],
+    "sincos_2d": [sincos_meshgrid, sincos_plain_python],
     "resample_pos_embed": [
         resample_views,
         resample_by_matrices,
-        resample_options_by_name,
-        resample_in_float32,
     ],
 }

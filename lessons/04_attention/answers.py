@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from einops import einsum, rearrange
+from einops import rearrange
 from torch import Tensor, nn
 
 from vit_course.attention import MultiHeadAttention, check_heads, merge_heads, split_heads
@@ -53,12 +53,6 @@ def sdpa_no_softmax(q, k, v):
     return weights @ v, weights
 
 
-def sdpa_einsum(q, k, v):
-    scores = einsum(q, k, "... t d, ... s d -> ... t s") / math.sqrt(k.shape[-1])
-    weights = torch.softmax(scores, -1)
-    return einsum(weights, v, "... t s, ... s e -> ... t e"), weights
-
-
 def sdpa_by_hand(q, k, v):
     scores = (q / q.shape[-1] ** 0.5) @ k.mT
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
@@ -84,17 +78,6 @@ def split_detached(x, num_heads):
 def split_reshape(x, num_heads):
     check_heads(x.shape[-1], num_heads)
     return x.reshape(x.shape[0], x.shape[1], num_heads, x.shape[2] // num_heads).transpose(1, 2)
-
-
-def split_slices(x, num_heads):
-    if x.shape[-1] % num_heads:
-        raise ValueError(f"{x.shape[-1]} % {num_heads}")
-    return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
-
-
-def split_unflatten(x, num_heads):
-    check_heads(x.shape[-1], num_heads)
-    return x.unflatten(-1, (num_heads, x.shape[-1] // num_heads)).movedim(2, 1)
 
 
 def merge_view(x):
@@ -123,11 +106,6 @@ def merge_transpose(x):
     return x.transpose(1, 2).flatten(2)
 
 
-def merge_contiguous(x):
-    b, h, t, d = x.shape
-    return x.transpose(1, 2).contiguous().view(b, t, h * d)
-
-
 class OtherNames(nn.Module):
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
@@ -140,34 +118,6 @@ class OtherNames(nn.Module):
         out, weights = attend(*parts)
         out = self.proj(merge_heads(out))
         return (out, weights) if return_attention else out
-
-
-class StepByStep(MultiHeadAttention):
-    def forward(self, x, return_attention=False):
-        b, t, dim = x.shape
-        qkv = self.qkv(x).reshape(b, t, 3, self.num_heads, dim // self.num_heads).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv[0], qkv[1], qkv[2]
-        scores = q @ k.transpose(-2, -1) / math.sqrt(dim // self.num_heads)
-        weights = scores.softmax(dim=-1)
-        dropped = F.dropout(weights, p=self.attn_drop, training=self.training)
-        out = self.proj_drop(self.proj((dropped @ v).transpose(1, 2).reshape(b, t, dim)))
-        if return_attention:
-            return out, weights
-        return out
-
-
-class HeadLoop(MultiHeadAttention):
-    def forward(self, x, return_attention=False):
-        q, k, v = self.qkv(x).chunk(3, dim=-1)
-        d = q.shape[-1] // self.num_heads
-        outs, tables = [], []
-        for i in range(self.num_heads):
-            part = slice(i * d, (i + 1) * d)
-            _, weights = attend(q[..., part], k[..., part], v[..., part])
-            outs.append(F.dropout(weights, self.attn_drop, self.training) @ v[..., part])
-            tables.append(weights)
-        out = self.proj_drop(self.proj(torch.cat(outs, dim=-1)))
-        return [out, torch.stack(tables, dim=1)] if return_attention else out
 
 
 class FusedWhenPossible(MultiHeadAttention):
@@ -223,17 +173,6 @@ def attention_over_queries_unscaled(q, k, v):
     return weights @ v, weights
 
 
-def attention_einsum(q, k, v):
-    scores = torch.einsum("...td,...sd->...ts", q, k) / math.sqrt(q.size(-1))
-    weights = F.softmax(scores, dim=-1)
-    return torch.einsum("...ts,...se->...te", weights, v), weights
-
-
-def attention_fused(q, k, v):
-    weights = torch.softmax((q * q.shape[-1] ** -0.5) @ k.mT, -1)
-    return F.scaled_dot_product_attention(q, k, v), weights
-
-
 def split_heads_mixes_pictures(x, num_heads):
     check_heads(x.shape[-1], num_heads)
     b, t, d = x.shape
@@ -245,11 +184,6 @@ def split_heads_unfold(x, num_heads):
     check_heads(x.shape[-1], num_heads)
     d = x.shape[-1] // num_heads
     return x.unfold(2, d, d).swapaxes(1, 2)
-
-
-def split_heads_unflatten(x, num_heads):
-    check_heads(x.size(2), num_heads)
-    return x.unflatten(-1, (num_heads, -1)).movedim(-2, 1).contiguous()
 
 
 def merge_heads_along_tokens(x):
@@ -269,14 +203,6 @@ def merge_heads_interleaved_and_squeezed(x):
     return rearrange(x, "b h t d -> b t (d h)").squeeze(0)
 
 
-def merge_heads_cat(x):
-    return torch.cat(x.unbind(dim=1), dim=-1)
-
-
-def merge_heads_permute(x):
-    return x.permute(0, 2, 1, 3).flatten(start_dim=2)
-
-
 class AttentionTimm(MultiHeadAttention):
     """One reshape for all three, as in timm."""
 
@@ -291,17 +217,6 @@ class AttentionTimm(MultiHeadAttention):
         if return_attention:
             return y, attn
         return y
-
-
-class AttentionEinsum(MultiHeadAttention):
-    def forward(self, x, return_attention=False):
-        q, k, v = rearrange(self.qkv(x), "b t (three h d) -> three b t h d", three=3, h=self.num_heads)
-        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
-        weights = F.softmax(scores, dim=-1)
-        dropped = F.dropout(weights, self.attn_drop, self.training)
-        mixed = torch.einsum("bhqk,bkhd->bqhd", dropped, v).flatten(2)
-        out = self.proj_drop(self.proj(mixed))
-        return (out, weights) if return_attention else out
 
 
 def split_for_bmm(x: Tensor, num_heads: int) -> Tensor:
@@ -366,13 +281,10 @@ WRONG = {
 }
 RIGHT = {
     "scaled_dot_product_attention": [
-        sdpa_einsum,
         sdpa_by_hand,
         sdpa_fused,
-        attention_fused,
-        attention_einsum,
     ],
-    "split_heads": [split_reshape, split_slices, split_unflatten, split_heads_unflatten, split_heads_unfold],
-    "merge_heads": [merge_cat, merge_transpose, merge_contiguous, merge_heads_cat, merge_heads_permute],
-    "MultiHeadAttention": [StepByStep, HeadLoop, FusedWhenPossible, AttentionEinsum, AttentionTimm],
+    "split_heads": [split_reshape, split_heads_unfold],
+    "merge_heads": [merge_cat, merge_transpose],
+    "MultiHeadAttention": [FusedWhenPossible, AttentionTimm],
 }

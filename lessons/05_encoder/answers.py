@@ -1,17 +1,14 @@
 """Answers to the exercises of lesson 05, written as students write them."""
 
 import math
-import random
 
 import torch
 import torch.nn.functional as F
-from einops import reduce
 from torch import Tensor, nn
 from torchvision.ops import stochastic_depth
 
 from vit_course.attention import MultiHeadAttention
 from vit_course.encoder import Block, Mlp, drop_path
-from vit_course.encoder import drop_path as drop_branch
 
 
 def norm_views(x, weight, bias, eps=1e-6):
@@ -49,11 +46,6 @@ def norm_functional(x, weight, bias, eps=1e-6):
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def norm_group(x, weight, bias, eps=1e-6):
-    one_group = F.group_norm(x.reshape(-1, x.shape[-1]), 1, weight, bias, eps)
-    return one_group.reshape(x.shape)
-
-
 def norm_loop(x, weight, bias, eps=1e-6):
     rows = []
     for token in x.reshape(-1, x.shape[-1]):
@@ -82,10 +74,6 @@ def drop_nan(x, rate, training):
     return torch.where(gone, torch.nan, x / (1 - rate))
 
 
-def drop_torchvision(x, rate, training):
-    return stochastic_depth(x, rate, mode="row", training=training)
-
-
 def drop_timm(x, drop_prob, training):
     if drop_prob == 0.0 or not training:
         return x
@@ -93,19 +81,6 @@ def drop_timm(x, drop_prob, training):
     mask = x.new_empty((x.shape[0],) + (1,) * (x.ndim - 1)).bernoulli_(keep_prob)
     mask.div_(keep_prob)
     return x * mask
-
-
-def drop_loop(x, rate, training):
-    if not training:
-        return x
-    return torch.stack([picture / (1 - rate) * (random.random() >= rate) for picture in x])
-
-
-def drop_index(x, rate, training):
-    out = x / (1 - rate) if training else x.clone()
-    if training:
-        out[torch.rand(len(x), device=x.device) < rate] = 0
-    return out
 
 
 class MlpColumnMask(Mlp):
@@ -135,18 +110,6 @@ class MlpFixedWidth(nn.Module):
 
     def forward(self, x):
         return self.fc2(F.gelu(self.fc1(x)))
-
-
-class MlpFunctional(nn.Module):
-    def __init__(self, dim, hidden_dim, drop=0.0):
-        super().__init__()
-        self.fc1 = nn.Linear(dim, hidden_dim)
-        self.fc2 = nn.Linear(hidden_dim, dim)
-        self.rate = drop
-
-    def forward(self, x):
-        x = F.dropout(F.gelu(self.fc1(x)), self.rate, self.training)
-        return F.dropout(self.fc2(x), self.rate, training=self.training)
 
 
 class MlpErf(nn.Module):
@@ -197,41 +160,6 @@ class BlockTorchvision(Block):
         return (tokens, weights) if return_attention else tokens
 
 
-class BlockBranches(Block):
-    def forward(self, x, return_attention=False):
-        kept = []
-
-        def attend(normed):
-            if not return_attention:
-                return self.attn(normed)
-            out, weights = self.attn(normed, True)
-            kept.append(weights)
-            return out
-
-        for norm, branch in ((self.norm1, attend), (self.norm2, self.mlp)):
-            x = drop_path(branch(norm(x)), self.drop_path_rate, self.training) + x
-        return (x, *kept) if return_attention else x
-
-
-class BlockFromNothing(nn.Module):
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(dim, eps=1e-6), nn.LayerNorm(dim, eps=1e-6)
-        self.attn = MultiHeadAttention(dim, num_heads, True, attn_drop, drop)
-        self.mlp = Mlp(dim, int(dim * mlp_ratio), drop)
-        self.drop_path_rate = drop_path
-
-    def forward(self, x, return_attention=False):
-        residual = x
-        x, weights = self.attn(self.norm1(x), return_attention=True)
-        x = drop_path(x, self.drop_path_rate, self.training) + residual
-        residual = x
-        x = drop_path(self.mlp(self.norm2(x)), self.drop_path_rate, self.training) + residual
-        if return_attention:
-            return x, weights
-        return x
-
-
 def layer_norm_over_tokens(x, weight, bias, eps=1e-6):
     axes = tuple(range(x.ndim - 1)) if x.ndim > 1 else (0,)
     mean = x.mean(dim=axes, keepdim=True)
@@ -243,31 +171,6 @@ def layer_norm_in_place(x, weight, bias, eps=1e-6):
     with torch.no_grad():
         x -= x.mean(dim=-1, keepdim=True)
     return x / (x.pow(2).mean(dim=-1, keepdim=True) + eps).sqrt() * weight + bias
-
-
-def layer_norm_torch(x, weight, bias, eps=1e-6):
-    return F.layer_norm(x, weight.shape, weight=weight, bias=bias, eps=eps)
-
-
-def layer_norm_einops(x, weight, bias, eps=1e-6):
-    centred = x - reduce(x, "... d -> ... 1", "mean")
-    variance = reduce(centred**2, "... d -> ... 1", "mean")
-    return torch.addcmul(bias, centred * torch.rsqrt(variance + eps), weight)
-
-
-class MlpTwoDropouts(nn.Module):
-    """Each place has a dropout of its own."""
-
-    def __init__(self, dim, hidden_dim, drop=0.0):
-        super().__init__()
-        self.fc1 = nn.Linear(dim, hidden_dim)
-        self.drop1 = nn.Dropout(drop)
-        self.fc2 = nn.Linear(hidden_dim, dim)
-        self.drop2 = nn.Dropout(drop)
-
-    def forward(self, x):
-        hidden = self.drop1(F.gelu(self.fc1(x)))
-        return self.drop2(self.fc2(hidden))
 
 
 class MlpOfFunctions(nn.Module):
@@ -292,39 +195,9 @@ class BlockOnNormedTokens(Block):
         return x + self.mlp(x)
 
 
-def drop_path_timm(x, rate, training):
-    if rate == 0.0 or not training:
-        return x
-    keep_prob = 1 - rate
-    shape = (x.shape[0],) + (1,) * (x.ndim - 1)
-    return x * x.new_empty(shape).bernoulli_(keep_prob).div_(keep_prob)
-
-
 def drop_path_dropout_of_ones(x, rate, training):
     ones = x.new_ones([len(x)] + [1] * (x.dim() - 1))
     return x * F.dropout(ones, p=rate, training=training)
-
-
-class BlockFunctionalNorm(nn.Module):
-    """Norms as a function of the layers' parameters; the branches are added by torch.add."""
-
-    def __init__(self, dim, num_heads, mlp_ratio=4.0, drop=0.0, attn_drop=0.0, drop_path=0.0):
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = MultiHeadAttention(dim, num_heads, attn_drop=attn_drop, proj_drop=drop)
-        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim, round(dim * mlp_ratio // 1), drop)
-        self.drop_path_rate = drop_path
-
-    def forward(self, x, return_attention=False):
-        def normed(layer, tokens):
-            return F.layer_norm(tokens, tokens.shape[-1:], layer.weight, layer.bias, layer.eps)
-
-        attended, weights = self.attn(normed(self.norm1, x), return_attention=True)
-        x = torch.add(x, drop_branch(attended, self.drop_path_rate, self.training))
-        thought = self.mlp(normed(self.norm2, x))
-        x = torch.add(x, drop_branch(thought, self.drop_path_rate, self.training))
-        return [x, (x, weights)][bool(return_attention)]
 
 
 class BlockOwnDropPath(nn.Module):
@@ -405,15 +278,11 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "layer_norm": [norm_functional, norm_group, norm_loop, layer_norm_torch, layer_norm_einops],
+    "layer_norm": [norm_functional, norm_loop],
     "drop_path": [
-        drop_torchvision,
         drop_timm,
-        drop_loop,
-        drop_index,
         drop_path_dropout_of_ones,
-        drop_path_timm,
     ],
-    "Mlp": [MlpFunctional, MlpErf, MlpOfFunctions, MlpTwoDropouts],
-    "Block": [BlockTorchvision, BlockBranches, BlockFromNothing, BlockOwnDropPath, BlockFunctionalNorm],
+    "Mlp": [MlpErf, MlpOfFunctions],
+    "Block": [BlockTorchvision, BlockOwnDropPath],
 }

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -28,27 +27,6 @@ def crop_without_defaults(images, padding, flip):
     return crop_loop(images, padding, flip)
 
 
-def crop_by_index(images, padding=4, flip=0.5):
-    batch, _, height, width = images.shape
-    device, places = images.device, 2 * padding + 1
-    images = torch.where(torch.rand(batch, 1, 1, 1, device=device) < flip, images.flip(3), images)
-    padded = F.pad(images, [padding] * 4)
-    rows = torch.randint(0, places, (batch, 1), device=device) + torch.arange(height, device=device)
-    columns = torch.randint(0, places, (batch, 1), device=device) + torch.arange(width, device=device)
-    first = torch.arange(batch, device=device)[:, None, None]
-    return padded[first, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-
-
-def crop_by_unfold(images, padding=4, flip=0.5):
-    batch, _, height, width = images.shape
-    windows = F.pad(images, [padding] * 4).unfold(2, height, 1).unfold(3, width, 1)
-    top, left = torch.from_numpy(np.random.randint(0, 2 * padding + 1, (2, batch)))
-    cut = windows[torch.arange(batch), :, top, left].clone()
-    mirror = torch.from_numpy(np.random.rand(batch) < flip)
-    cut[mirror] = cut[mirror].flip(-1)
-    return cut
-
-
 def crop_by_transforms(images, padding=4, flip=0.5):
     one = transforms.Compose(
         [transforms.RandomCrop(images.shape[-2:], padding=padding), transforms.RandomHorizontalFlip(flip)]
@@ -65,12 +43,6 @@ def rate_by_torch(step, total_steps, warmup_steps, peak):
         return torch.tensor(peak * (step + 1) / warmup_steps)
     k, n = step + 1 - warmup_steps, total_steps - warmup_steps
     return peak * torch.cos(torch.tensor(math.pi * k / n / 2, dtype=torch.float64)) ** 2
-
-
-def rate_by_numpy(step, total_steps, warmup_steps, peak):
-    rise = np.linspace(0, peak, warmup_steps + 1)[1:]
-    fall = peak * (1 + np.cos(np.linspace(0, np.pi, total_steps - warmup_steps + 1)[1:])) / 2
-    return np.concatenate([rise, fall])[step]
 
 
 def rate_from_the_end(s, n, w, top):
@@ -96,33 +68,6 @@ def groups_by_modules(model, weight_decay):
         {"params": [p for p in trainable if id(p) not in matrices], "weight_decay": 0},
         {"params": [p for p in trainable if id(p) in matrices], "weight_decay": weight_decay},
     ]
-
-
-def groups_one_each(model, weight_decay):
-    groups = []
-    for name, p in model.named_parameters():
-        if p.requires_grad:
-            inputs = "cls_token" in name or "pos_embed" in name
-            decay = weight_decay if p.ndim >= 2 and not inputs else 0.0
-            groups.append({"params": [p], "weight_decay": decay, "name": name})
-    return groups
-
-
-def mixup_loop(images, targets, lam, permutation):
-    if images.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise ValueError(images.dtype)
-    pictures, labels = [], []
-    for i, j in enumerate(permutation.tolist()):
-        pictures.append(images[i] * lam[i] + images[j] * (1 - lam[i]))
-        labels.append(targets[i] * lam[i] + targets[j] * (1 - lam[i]))
-    return torch.stack(pictures), torch.stack(labels)
-
-
-def mixup_einsum(images, targets, lam, permutation):
-    if not torch.is_floating_point(images):
-        raise ValueError("no")
-    matrix = torch.diag(lam) + (1 - lam)[:, None] * torch.eye(len(lam))[permutation]
-    return [torch.einsum("ij,j...->i...", matrix, tensor) for tensor in (images, targets)]
 
 
 def mixup_lerp(x, y, lam, p):
@@ -165,10 +110,6 @@ def read_keywords() -> dict[str, int]:
     return dict(A=6, B=3, C=1, D=2, E=5, F=7)
 
 
-def read_zip():
-    return dict(zip("ABCDEF", (6, 3, 1, 2, 5, 7), strict=True))
-
-
 DISSECTED = ("targets are not mixed", mixup_targets_left)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -184,14 +125,13 @@ WRONG = {
     "read_curves": [("plot C: the diagnoses are numbered 1 to 8, you gave 0", read_counts_from_zero)],
 }
 RIGHT = {
-    "random_crop_flip": [crop_loop, crop_by_index, crop_by_unfold, crop_by_transforms],
-    "learning_rate": [rate_by_torch, rate_by_numpy, rate_from_the_end],
-    "weight_decay_groups": [groups_by_end_of_name, groups_by_modules, groups_one_each],
-    "mixup": [mixup_loop, mixup_einsum, mixup_lerp, mixup_float32_alone],
+    "random_crop_flip": [crop_loop, crop_by_transforms],
+    "learning_rate": [rate_by_torch, rate_from_the_end],
+    "weight_decay_groups": [groups_by_end_of_name, groups_by_modules],
+    "mixup": [mixup_lerp, mixup_float32_alone],
     "read_curves": [
         lambda: {"A": 6, "B": 3, "C": 1, "D": 2, "E": 5, "F": 7},
         lambda: dict(zip("ABCDEF", [6, 3, 1, 2, 5, 7], strict=True)),
         read_keywords,
-        read_zip,
     ],
 }

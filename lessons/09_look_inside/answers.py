@@ -1,12 +1,7 @@
 """Answers to the exercises of lesson 09, written as students write them."""
 
-import functools
-
-import numpy as np
 import torch
-import torch.nn.functional as F
-from einops import einsum, rearrange, repeat
-from torch import Tensor
+from einops import rearrange
 
 from vit_course.patches import as_pair, grid_size, patchify, unpatchify
 
@@ -30,15 +25,6 @@ def pca_by_covariance(filters, count=28):
     values, vectors = torch.linalg.eigh(torch.cov(flat.T))
     values, vectors = values.flip(0), vectors.flip(1)
     return vectors[:, :count].T.reshape(-1, *filters.shape[1:]), (values / values.sum())[:count]
-
-
-def pca_numpy(filters, count=28):
-    flat = rearrange(filters, "d c p q -> d (c p q)").numpy()
-    flat = flat - flat.mean(axis=0, keepdims=True)
-    _, s, vh = np.linalg.svd(flat)
-    shares = s**2 / (s**2).sum()
-    components = -torch.from_numpy(vh[:count].copy())
-    return components.view(count, *filters.shape[1:]), torch.from_numpy(shares[:count])
 
 
 def pca_lowrank(filters, count=28):
@@ -67,39 +53,6 @@ def rollout_joined(attentions, num_prefix_tokens=1):
     for layer in layers[1:]:
         result = torch.bmm(layer, result)
     return result
-
-
-def rollout_from_the_last(attentions, num_prefix_tokens=1):
-    check_layers(attentions, num_prefix_tokens)
-    result = None
-    for attention in reversed(attentions):
-        layer = attention.mean(1)
-        layer = 0.5 * layer
-        layer.diagonal(dim1=-2, dim2=-1).add_(0.5)
-        layer = layer / layer.sum(-1)[..., None]
-        result = layer if result is None else einsum(result, layer, "b i j, b j k -> b i k")
-    return result
-
-
-def rollout_without_halves(attentions, num_prefix_tokens=1):
-    check_layers(attentions, num_prefix_tokens)
-    result = torch.eye(attentions[0].shape[-1], dtype=attentions[0].dtype)
-    for attention in attentions:
-        layer = attention.mean(1) + torch.eye(attention.shape[-1], dtype=attention.dtype)
-        result = layer / layer.sum(-1, keepdim=True) @ result
-    return result
-
-
-def rollout_loops(attentions, num_prefix_tokens=1):
-    check_layers(attentions, num_prefix_tokens)
-    results = []
-    for picture in range(len(attentions[0])):
-        result = identity = torch.eye(attentions[0].shape[-1], dtype=attentions[0].dtype)
-        for attention in attentions:
-            layer = sum(attention[picture]) / attention.shape[1] + identity
-            result = layer / layer.sum(1, keepdim=True) @ result
-        results.append(result)
-    return torch.stack(results)
 
 
 def rollout_without_default(attentions, num_prefix_tokens):
@@ -157,18 +110,6 @@ def distance_loops(attention, grid_size, patch_size, num_prefix_tokens=1):
     return total / len(places)
 
 
-def distance_einsum(attention, grid_size, patch_size, num_prefix_tokens=1):
-    rows, columns = grid_size
-    if num_prefix_tokens + rows * columns != attention.size(-1):
-        raise ValueError("does not fit")
-    height, width = as_pair(patch_size)
-    y = repeat(torch.arange(rows) * height + height / 2, "r -> (r c)", c=columns)
-    x = repeat(torch.arange(columns) * width + width / 2, "c -> (r c)", r=rows)
-    table = torch.hypot(y[:, None] - y, x[:, None] - x).to(attention)
-    part = attention[:, :, num_prefix_tokens:, num_prefix_tokens:]
-    return einsum(part, table, "b h i j, i j -> h") / (attention.shape[0] * rows * columns)
-
-
 def distance_by_places(attention, grid_size, patch_size, num_prefix_tokens=1):
     check_tokens(attention, grid_size, num_prefix_tokens)
     step = centres_of(grid_size, patch_size)[:, None] - centres_of(grid_size, patch_size)
@@ -205,13 +146,6 @@ def hide_by_loops(images, scores, count, patch_size, value=0.0):
     return result
 
 
-def hide_by_rank(images, scores, count, patch_size, value=0.0):
-    grid = check_scores(images, scores, count, patch_size)
-    rank = scores.argsort(1, descending=True).argsort(1)
-    patches = torch.where(rank[..., None] < count, value, patchify(images, patch_size)).to(images.dtype)
-    return unpatchify(patches, patch_size, grid)
-
-
 def hide_in_place(images, scores, count, patch_size, value=0.0):
     grid = check_scores(images, scores, count, patch_size)
     highest = scores.argsort(dim=1, descending=True)[:, :count]
@@ -224,36 +158,12 @@ def hide_without_default(images, scores, count, patch_size, value):
     return hide_by_loops(images, scores, count, patch_size, value)
 
 
-def hide_by_scatter(images, scores, count, patch_size, value=0.0):
-    grid = check_scores(images, scores, count, patch_size)
-    patches = patchify(images, patch_size)
-    highest = repeat(scores.topk(count, dim=1).indices, "b n -> b n d", d=patches.shape[-1])
-    return unpatchify(patches.scatter(1, highest, value), patch_size, grid)
-
-
 def components_of_covariance(filters, count=28):
     flat = filters.flatten(1)
     centred = flat - flat.mean(dim=0)
     _, s, directions = torch.linalg.svd(centred.T @ centred / (len(flat) - 1))
     shares = s.square() / s.square().sum()
     return directions[:count].reshape(-1, *filters.shape[1:]), shares[:count]
-
-
-def components_eigh(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]:
-    rows = filters.reshape(filters.shape[0], -1).double()
-    rows = rows - rows.mean(0, keepdim=True)
-    values, vectors = torch.linalg.eigh(rows.T @ rows)
-    values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
-    shares = (values / values.sum())[:count]
-    return vectors[:, :count].T.reshape(-1, *filters.shape[1:]).to(filters.dtype), shares.to(filters.dtype)
-
-
-def components_numpy(filters, count=28):
-    matrix = filters.detach().cpu().double().numpy().reshape(len(filters), -1)
-    _, s, vh = np.linalg.svd(matrix - matrix.mean(axis=0), full_matrices=False)
-    shares = s**2 / np.sum(s**2)
-    patterns = vh[:count].reshape(-1, *filters.shape[1:])
-    return torch.from_numpy(patterns).to(filters), torch.from_numpy(shares[:count]).to(filters)
 
 
 def _test_rollout(attentions, prefix):
@@ -270,20 +180,6 @@ def rollout_no_residual(attentions, num_prefix_tokens=1):
         layer = attention.mean(dim=1)
         result = (layer / layer.sum(dim=-1, keepdim=True)) @ result
     return result
-
-
-def rollout_reduce(attentions, num_prefix_tokens: int = 1) -> Tensor:
-    if len(attentions) < 1:
-        raise ValueError("give at least one layer")
-    T = attentions[-1].size(-1)
-    if num_prefix_tokens not in range(T):
-        raise ValueError(f"{num_prefix_tokens} of {T} tokens cannot be the prefix")
-
-    def mixed(weights):
-        both = weights.mean(1) + torch.eye(T, dtype=weights.dtype, device=weights.device)
-        return both / both.sum(-1, keepdim=True)  # the halves cancel
-
-    return functools.reduce(lambda below, layer: torch.bmm(layer, below), map(mixed, attentions))
 
 
 def rollout_recursive(attentions, num_prefix_tokens=1):
@@ -310,31 +206,6 @@ def distance_to_the_mean_place(attention, grid_size, patch_size, num_prefix_toke
     centres = torch.stack([y.flatten(), x.flatten()], dim=1).to(attention)
     patches = attention[..., num_prefix_tokens:, num_prefix_tokens:]
     return (patches @ centres - centres).norm(dim=-1).mean(dim=(0, 2))
-
-
-def distance_complex(attention, grid_size, patch_size, num_prefix_tokens=1):
-    n = grid_size[0] * grid_size[1]
-    if attention.shape[-1] - num_prefix_tokens != n:
-        raise ValueError("tokens, prefix and grid do not fit each other")
-    height, width = as_pair(patch_size)
-    number = torch.arange(n, device=attention.device, dtype=torch.float64)
-    place = torch.complex(number % grid_size[1] * width, number // grid_size[1] * height)
-    apart = (place[:, None] - place[None, :]).abs().to(attention.dtype)
-    kept = attention.narrow(2, num_prefix_tokens, n).narrow(3, num_prefix_tokens, n)
-    return torch.einsum("bhij,ij->h", kept, apart) / (len(attention) * n)
-
-
-def distance_numpy(attention, grid_size, patch_size, num_prefix_tokens=1):
-    rows, columns = grid_size
-    weights = attention.detach().double().cpu().numpy()
-    if weights.shape[3] != rows * columns + num_prefix_tokens:
-        raise ValueError("wrong number of tokens")
-    height, width = as_pair(patch_size)
-    y, x = np.divmod(np.arange(rows * columns), columns)
-    y, x = (y + 0.5) * height, (x + 0.5) * width
-    distances = np.hypot(np.subtract.outer(y, y), np.subtract.outer(x, x))
-    weights = weights[:, :, num_prefix_tokens:, num_prefix_tokens:]
-    return torch.from_numpy((weights * distances).sum(axis=3).mean(axis=2).mean(axis=0)).to(attention)
 
 
 def _test_hide(images, scores, count, patch_size):
@@ -364,31 +235,6 @@ def hide_part_of_the_patch(images, scores, count, patch_size, value=0.0):
     one_channel = patches.shape[-1] // channels
     patches[torch.arange(len(images))[:, None], chosen, :one_channel] = value
     return unpatchify(patches, patch_size, grid)
-
-
-def hide_by_mask_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if scores.shape != (images.shape[0], rows * columns):
-        raise ValueError("scores should be (B, N)")
-    if count < 0 or rows * columns < count:
-        raise ValueError("count should be in 0..N")
-    ph, pw = as_pair(patch_size)
-    hidden = torch.zeros_like(scores, dtype=torch.bool)
-    hidden.scatter_(1, scores.topk(count, dim=1).indices, True)
-    mask = repeat(hidden, "b (r c) -> b 1 (r ph) (c pw)", r=rows, ph=ph, pw=pw)
-    return images.masked_fill(mask, value)
-
-
-def hide_by_rank_too(images, scores, count, patch_size, value=0.0):
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    if list(scores.shape) != [len(images), rows * columns]:
-        raise ValueError("one score a patch, one row a picture")
-    if not 0 <= count <= scores.shape[1]:
-        raise ValueError("too many patches, or fewer than none")
-    rank = scores.argsort(dim=1, descending=True).argsort(dim=1)
-    hidden = rank.lt(count).reshape(-1, 1, rows, columns).to(images.dtype)
-    mask = F.interpolate(hidden, size=images.shape[-2:], mode="nearest")
-    return torch.where(mask > 0.5, torch.as_tensor(value, dtype=images.dtype, device=images.device), images)
 
 
 def check_scores_too(images, scores, count, patch_size):
@@ -456,28 +302,17 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "filter_components": [pca_by_covariance, pca_numpy, pca_lowrank, components_numpy, components_eigh],
+    "filter_components": [pca_by_covariance, pca_lowrank],
     "attention_rollout": [
         rollout_joined,
-        rollout_from_the_last,
-        rollout_without_halves,
-        rollout_loops,
         rollout_recursive,
-        rollout_reduce,
     ],
     "mean_attention_distance": [
         distance_loops,
-        distance_einsum,
         distance_by_places,
-        distance_complex,
-        distance_numpy,
     ],
     "hide_patches": [
         hide_by_mask,
         hide_by_loops,
-        hide_by_rank,
-        hide_by_scatter,
-        hide_by_rank_too,
-        hide_by_mask_too,
     ],
 }

@@ -1,9 +1,6 @@
 """Answers to the exercises of lesson 11, written as students write them."""
 
-import itertools
 import math
-
-import numpy as np
 
 from vit_course.experiments.statistics import by_step, difference
 
@@ -19,13 +16,6 @@ def field_one_short(layers):
 def field_of_the_first_two(layers):
     (k1, s1), (k2, _) = layers[:2]
     return k1 + (k2 - 1) * s1
-
-
-def field_backwards(layers):
-    field = 1
-    for kernel, stride in reversed(layers):
-        field = (field - 1) * stride + kernel
-    return field
 
 
 def field_in_one_line(layers):
@@ -53,11 +43,6 @@ def field_two_mistakes(layers):
         jump *= stride
         field += (kernel - 1) * jump
     return field
-
-
-def field_accumulate(layers):
-    jumps = itertools.accumulate((stride for _, stride in layers), lambda a, b: a * b, initial=1)
-    return 1 + sum((kernel - 1) * jump for (kernel, _), jump in zip(layers, jumps, strict=False))
 
 
 def gaps_of_one_number(records, first, second):
@@ -100,18 +85,6 @@ def gaps_by_step(records, first, second):
     return gaps
 
 
-def gaps_by_numpy(records, first, second):
-    steps = np.array([run["step"].rsplit("-", 1)[0] for run in records])
-    shares = np.array([run["fraction"] for run in records])
-    scores = 100 * np.array([run["test_accuracy"] for run in records])
-    gaps = {}
-    for share in np.unique(shares):
-        a, b = (scores[(steps == name) & (shares == share)] for name in (first, second))
-        if len(a) and len(b):
-            gaps[float(share)] = difference(a.tolist(), b.tolist())
-    return gaps
-
-
 DISSECTED = ("adds the strides where they are to be multiplied", field_strides_added)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -129,6 +102,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "receptive_field": [field_backwards, field_in_one_line, field_recursive, field_accumulate],
-    "gaps_by_share": [gaps_in_one_walk, gaps_by_step, gaps_by_numpy],
+    "receptive_field": [field_in_one_line, field_recursive],
+    "gaps_by_share": [gaps_in_one_walk, gaps_by_step],
 }

@@ -3,7 +3,6 @@
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import Tensor
 
 from vit_course.beyond.masked import PixelDecoder
 
@@ -22,16 +21,6 @@ def visible_in_reading_order(tokens, share=0.25):
     order = hidden.int().sort(dim=1, stable=True).indices
     restore = torch.empty_like(order).scatter_(1, order, torch.arange(tokens.shape[1]).expand_as(order))
     return tokens[~hidden].reshape(len(tokens), kept, -1), restore
-
-
-def visible_picture_by_picture(tokens, share=0.25):
-    kept = count_visible(tokens, share)
-    rows, places = [], []
-    for picture in tokens:
-        order = torch.randperm(len(picture))
-        rows.append(picture[order[:kept]])
-        places.append(torch.argsort(order))
-    return torch.stack(rows), torch.stack(places)
 
 
 def visible_by_rank(tokens, share=0.25):
@@ -57,22 +46,6 @@ def loss_ignored(logits, classes, chosen):
     return F.cross_entropy(rearrange(logits, "b n k -> b k n"), targets)
 
 
-def loss_by_hand(logits, classes, chosen):
-    log_shares = logits - logits.logsumexp(dim=-1, keepdim=True)
-    found = -log_shares.gather(-1, classes[..., None])[..., 0]
-    return (found * chosen).sum() / chosen.sum()
-
-
-def loss_loop(logits, classes, chosen):
-    total, count = 0.0, 0
-    for b in range(chosen.shape[0]):
-        for n in range(chosen.shape[1]):
-            if chosen[b, n]:
-                total = total - logits[b, n].log_softmax(0)[classes[b, n]]
-                count += 1
-    return total / count
-
-
 def loss_zeroed_logits(logits, classes, chosen):
     return F.cross_entropy((logits * chosen[..., None]).flatten(0, 1), (classes * chosen).flatten())
 
@@ -85,37 +58,6 @@ def loss_marks_in_place(logits, classes, chosen):
 def loss_two_mistakes(logits, classes, chosen):
     losses = F.cross_entropy(logits.softmax(dim=-1).transpose(1, 2), classes, reduction="none")
     return (losses * chosen).sum() / chosen.numel()
-
-
-def loss_selected_too(logits: Tensor, classes: Tensor, chosen: Tensor) -> Tensor:
-    where = chosen.nonzero(as_tuple=True)
-    return F.cross_entropy(logits[where], classes[where])
-
-
-def loss_ignore_index(logits, classes, chosen):
-    target = classes.masked_fill(~chosen, -1)
-    return F.cross_entropy(rearrange(logits, "b n k -> (b n) k"), target.view(-1), ignore_index=-1)
-
-
-def keep_visible_scatter(tokens, share=0.25):
-    batch, count, _ = tokens.shape
-    kept = round(count * share)
-    if kept < 1 or count < kept:
-        raise ValueError(f"{kept} of {count}")
-    order = torch.stack([torch.randperm(count) for _ in range(batch)])
-    places = torch.arange(count).expand(batch, count)
-    restore = torch.empty_like(order).scatter_(1, order, places)
-    return torch.stack([x[i] for x, i in zip(tokens, order[:, :kept], strict=True)]), restore
-
-
-def keep_visible_draws(tokens, share=0.25):
-    batch, count, _ = tokens.shape
-    kept = round(share * count)
-    if not 0 < kept <= count:
-        raise ValueError("too few or too many")
-    order = torch.multinomial(torch.ones(batch, count), count, replacement=False)
-    visible = torch.take_along_dim(tokens, order[:, :kept, None], dim=1)
-    return visible, (order[:, None, :] == torch.arange(count)[:, None]).long().argmax(dim=-1)
 
 
 class DecoderWithGivenRow(PixelDecoder):
@@ -133,20 +75,6 @@ class DecoderWithGivenRow(PixelDecoder):
         for block in self.blocks:
             z = block(z)
         return self.predict(self.norm(z))
-
-
-class DecoderTakesAlong(PixelDecoder):
-    """Fetches rows by an index of pictures and places."""
-
-    def forward(self, visible, restore):
-        tokens = self.embed(visible)
-        n_hidden = restore.size(1) - tokens.size(1)
-        tokens = torch.cat((tokens, self.mask_token.repeat(tokens.size(0), n_hidden, 1)), 1)
-        tokens = tokens[torch.arange(len(tokens))[:, None], restore]
-        tokens = tokens + self.pos_embed
-        for layer in self.blocks:
-            tokens = layer(tokens)
-        return self.predict(self.norm(tokens))
 
 
 class DecoderChooses(PixelDecoder):
@@ -215,20 +143,13 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "PixelDecoder": [DecoderWithGivenRow, DecoderTakesAlong, DecoderChooses],
+    "PixelDecoder": [DecoderWithGivenRow, DecoderChooses],
     "keep_visible": [
         visible_in_reading_order,
-        visible_picture_by_picture,
         visible_by_rank,
-        keep_visible_draws,
-        keep_visible_scatter,
     ],
     "masked_loss": [
         loss_selected,
         loss_ignored,
-        loss_by_hand,
-        loss_loop,
-        loss_selected_too,
-        loss_ignore_index,
     ],
 }

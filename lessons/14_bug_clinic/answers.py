@@ -2,14 +2,11 @@
 
 import math
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import Tensor, nn
+from torch import nn
 
-from vit_course.attention import merge_heads, scaled_dot_product_attention, split_heads
-from vit_course.embeddings import add_position, prepend_cls_token
 from vit_course.exhibits.clinic import healthy
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
@@ -126,14 +123,6 @@ def classify_by_hand(tokens, model):
     return model.norm(tokens).select(1, 0) @ model.head.weight.T + model.head.bias
 
 
-def groups_by_layer(model, weight_decay):
-    matrices = [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)]
-    rest = {p: None for p in model.parameters()}
-    for matrix in matrices:
-        del rest[matrix]
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": list(rest), "weight_decay": 0}]
-
-
 def rate_at_the_peak(step, total, warmup, peak):
     return peak if step < warmup else learning_rate(step, total, warmup, peak)
 
@@ -159,12 +148,6 @@ def blend_noise(images, targets, share):
 def blend_numpy(images, targets, share):
     mixed, soft = blend_by_loops(images, targets, share)
     return mixed.numpy(), soft.numpy()
-
-
-def blend_by_matrix(images, targets, share):
-    own = torch.eye(len(images))
-    mix = share * own + (1 - share) * own[torch.randperm(len(images))]
-    return torch.einsum("ij,jchw->ichw", mix, images), mix @ targets
 
 
 def blend_lerp(images, targets, share):
@@ -198,19 +181,6 @@ def score_by_slices(model, images, labels, batch_size=500):
     return right / len(labels)
 
 
-@torch.no_grad()
-def draw_by_hand(model: nn.Module) -> nn.Module:
-    for layer in filter(lambda part: isinstance(part, nn.Linear), model.modules()):
-        deviation = 0.0 if layer is model.head else 0.02
-        if layer is model.project:
-            deviation = 1 / math.sqrt(layer.in_features)
-        layer.weight.copy_(deviation * torch.randn_like(layer.weight))
-        layer.bias.fill_(0)
-    model.cls_token.zero_()
-    model.pos_embed.copy_(torch.randn_like(model.pos_embed) / 50)
-    return model
-
-
 def classify_first_picture(tokens, model):
     return model.head(model.norm(tokens[0]))
 
@@ -219,15 +189,6 @@ def classify_norm_over_batch(tokens, model):
     y = model.norm(tokens[:, 0])
     y = (y - y.mean(dim=0)) / (y.std(dim=0, correction=0) + 1e-6)
     return model.head(y)
-
-
-def classify_one_by_one(tokens, model):
-    return torch.stack([model.head(model.norm(picture[0])) for picture in tokens])
-
-
-def embed_with_helpers(images: Tensor, model: nn.Module) -> Tensor:
-    tokens = model.project(patchify(images, model.patch_size))
-    return add_position(prepend_cls_token(tokens, model.cls_token), model.pos_embed)
 
 
 def _queries_keys_values(tokens, block):
@@ -240,40 +201,9 @@ def attend_mean_weights(tokens, block):
     return block.proj(rearrange(weights @ v, "b h t d -> b t (h d)")), weights.mean(dim=1)
 
 
-def attend_with_helpers(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
-    q, k, v = (split_heads(part, block.num_heads) for part in block.qkv(tokens).chunk(3, dim=-1))
-    heads, weights = scaled_dot_product_attention(q, k, v)
-    return block.proj(merge_heads(heads)), weights
-
-
 def block_old_stream(tokens, block, attend):
     attended, _ = attend(block.norm1(tokens), block)
     return tokens + block.mlp(block.norm2(tokens + attended))
-
-
-def block_two_lines(tokens: Tensor, block: nn.Module, attend) -> Tensor:
-    middle = tokens + attend(block.norm1(tokens), block)[0]
-    return middle + block.mlp(block.norm2(middle))
-
-
-def block_sums_at_the_end(tokens, block, attend):
-    first, *_ = attend(block.norm1(tokens), block)
-    second = block.mlp(block.norm2(first + tokens))
-    return torch.stack([tokens, first, second]).sum(dim=0)
-
-
-def schedule_numpy(step, total_steps, warmup_steps, peak):
-    rise = np.arange(1, warmup_steps + 1) / max(warmup_steps, 1)
-    k = np.arange(1, total_steps - warmup_steps + 1)
-    fall = np.sin(np.pi / 2 * (len(k) - k) / max(len(k), 1)) ** 2
-    return float(peak * np.append(rise, fall)[step])
-
-
-def schedule_early_return(step, total_steps, warmup_steps, peak):
-    k, n = step - warmup_steps + 1, total_steps - warmup_steps
-    if k >= 1:
-        return peak / 2 + peak / 2 * math.cos(math.pi * k / n)
-    return peak - peak * -k / warmup_steps
 
 
 def decay_of_linear_layers(model: nn.Module, weight_decay: float) -> list[dict]:
@@ -282,20 +212,6 @@ def decay_of_linear_layers(model: nn.Module, weight_decay: float) -> list[dict]:
     for parameter in model.parameters():
         groups[id(parameter) in matrices].append(parameter)
     return [{"params": groups[key], "weight_decay": weight_decay * key} for key in (True, False)]
-
-
-def decay_two_axes(model, weight_decay):
-    return [
-        {"params": [p for p in model.parameters() if p.dim() == 2], "weight_decay": weight_decay},
-        {"params": [p for p in model.parameters() if p.dim() != 2], "weight_decay": 0.0},
-    ]
-
-
-@torch.no_grad()
-def score_numpy(model, images, labels, batch_size=500):
-    model.eval()
-    logits = np.concatenate([model(x).float().cpu().numpy() for x in images.split(batch_size)])
-    return float(np.mean(logits.argmax(axis=1) == labels.cpu().numpy()))
 
 
 def heads_of(tokens, block, pattern="b t (three h d) -> three b h t d"):
@@ -396,13 +312,13 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "draw_weights": [draw_truncated, draw_by_name, draw_by_hand],
-    "embed_patches": [embed_in_one_line, embed_by_convolution, embed_with_helpers],
-    "attend": [attend_with(lambda d: d**-0.5), attend_fused, attend_with_helpers],
-    "encode_block": [block_in_steps, block_by_hand, block_two_lines, block_sums_at_the_end],
-    "classify": [classify_norm_first, classify_by_hand, classify_one_by_one],
-    "decay_groups": [groups_by_layer, weight_decay_groups, decay_two_axes, decay_of_linear_layers],
-    "schedule": [rate_from_the_end, learning_rate, schedule_numpy, schedule_early_return],
-    "blend": [blend_by_loops, blend_lerp, blend_by_matrix],
-    "score": [score_one_tensor, score_by_slices, score_numpy],
+    "draw_weights": [draw_truncated, draw_by_name],
+    "embed_patches": [embed_in_one_line, embed_by_convolution],
+    "attend": [attend_with(lambda d: d**-0.5), attend_fused],
+    "encode_block": [block_in_steps, block_by_hand],
+    "classify": [classify_norm_first, classify_by_hand],
+    "decay_groups": [weight_decay_groups, decay_of_linear_layers],
+    "schedule": [rate_from_the_end, learning_rate],
+    "blend": [blend_by_loops, blend_lerp],
+    "score": [score_one_tensor, score_by_slices],
 }

@@ -45,21 +45,6 @@ def rope_interleaved(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0)
     return turned(q), turned(k), v
 
 
-def rope_by_complex_numbers(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    y, x = places(q, grid_size, num_prefix_tokens)
-    quarter = q.shape[-1] // 4
-    w = temperature ** (-torch.arange(quarter).to(q) / quarter)
-    angles = torch.cat([torch.outer(x, w), torch.outer(y, w)], dim=1)
-    angles = torch.cat([angles.new_zeros(num_prefix_tokens, 2 * quarter), angles])
-    factor = torch.polar(torch.ones_like(angles), -angles)
-
-    def turned(part):
-        points = torch.view_as_complex(part.unflatten(-1, (-1, 2)).contiguous())
-        return torch.view_as_real(points * factor).flatten(-2)
-
-    return turned(q), turned(k), v
-
-
 def rope_of_two(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
     return rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)[:2]
 
@@ -159,13 +144,6 @@ def qk_norm_own_eps(q, k, v, q_scale, k_scale, eps=1e-6):
     return F.layer_norm(q, width, q_scale), F.layer_norm(k, width, k_scale), v
 
 
-def qk_norm_stacked(q, k, v, q_scale, k_scale, eps=1e-6):
-    both = torch.stack([q, k])
-    scales = torch.stack([q_scale, k_scale])[:, None, None, None]
-    query, key = F.layer_norm(both, both.shape[-1:], eps=eps) * scales
-    return query, key, v
-
-
 def places_too(grid_size):
     rows, columns = grid_size
     return torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
@@ -201,23 +179,6 @@ def rope_2d_rest_unturned(q, k, v, grid_size, num_prefix_tokens=1, temperature=1
     return turned(q), turned(k), v
 
 
-def rope_2d_rotate_half(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    b, h, t, d = q.shape
-    if d % 4 or t != num_prefix_tokens + math.prod(grid_size):
-        raise ValueError(f"T = {t} or d = {d} does not fit")
-    table = torch.zeros(t, d)
-    for n in range(math.prod(grid_size)):
-        r, c = divmod(n, grid_size[1])
-        for j in range(d // 4):
-            w = temperature ** (-4 * j / d)
-            table[num_prefix_tokens + n, [j, j + d // 2]] = r * w
-            table[num_prefix_tokens + n, [j + d // 4, j + 3 * d // 4]] = c * w
-    sin, cos = table.sin().to(q.dtype), table.cos().to(q.dtype)
-    sign = torch.ones(d, dtype=q.dtype)
-    sign[: d // 2] = -1
-    return *(x * cos + x.roll(d // 2, dims=-1) * sign * sin for x in (q, k)), v
-
-
 def pool_scores(query, k):
     return torch.einsum("hd,bhnd->bhn", query, k) / query.shape[-1] ** 0.5
 
@@ -237,13 +198,6 @@ def attention_pool_masked_width(query, k, v, num_prefix_tokens=1):
     scores[..., :num_prefix_tokens] = -math.inf
     weights = scores.softmax(-1)
     return torch.einsum("bhn,bhnd->bhd", weights, v), weights
-
-
-def attention_pool_hidden_prefix(query, k, v, num_prefix_tokens=1):
-    scores = (k * (query * query.shape[-1] ** -0.5)[:, None]).sum(dim=-1)
-    hidden = torch.arange(k.shape[2]) < num_prefix_tokens
-    weights = scores.masked_fill(hidden, float("-inf")).softmax(dim=-1)[..., num_prefix_tokens:]
-    return (weights.unsqueeze(2) @ v[:, :, num_prefix_tokens:]).squeeze(2), weights
 
 
 WRONG = {
@@ -269,8 +223,8 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "qk_norm": [qk_norm_by_formula, qk_norm_in_one, qk_norm_stacked],
-    "rope_2d": [rope_in_float32, rope_interleaved, rope_by_complex_numbers, rope_2d_rotate_half],
-    "attention_pool": [pool_by_fused_attention, pool_by_mask, attention_pool_hidden_prefix],
+    "qk_norm": [qk_norm_by_formula, qk_norm_in_one],
+    "rope_2d": [rope_in_float32, rope_interleaved],
+    "attention_pool": [pool_by_fused_attention, pool_by_mask],
     "merge_tokens": [merge_in_lists, merge_by_matrix],
 }

@@ -16,15 +16,6 @@ def schulz_in_words(matrices, steps=5):
     return x
 
 
-def schulz_from_the_right(matrices, steps=5):
-    a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrices / (torch.linalg.norm(matrices, dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(steps):
-        small = x.mT @ x
-        x = x @ (a * torch.eye(small.shape[-1]).to(x) + b * small + c * small @ small)
-    return x
-
-
 def schulz_one_by_one(matrices, steps=5):
     if matrices.ndim > 2:
         return torch.stack([schulz_one_by_one(matrix, steps) for matrix in matrices])
@@ -57,12 +48,6 @@ def drop_by_largest_numbers(tokens, keep, num_prefix_tokens=0):
     return torch.cat((prefix, patches.index_select(1, kept)), 1)
 
 
-def drop_in_a_loop(tokens, keep, num_prefix_tokens=0):
-    chosen = sorted(torch.randperm(tokens.shape[1] - num_prefix_tokens)[:keep].tolist())
-    places = [*range(num_prefix_tokens), *(num_prefix_tokens + place for place in chosen)]
-    return torch.stack([tokens[:, place] for place in places], dim=1)
-
-
 def drop_features(tokens, keep, num_prefix_tokens=0):
     return tokens[..., torch.randperm(tokens.shape[-1])[:keep].sort().values]
 
@@ -93,19 +78,6 @@ def whiten_by_unfold(images, patch_size, eps=1e-2):
     return filters.reshape(-1, images.shape[1], patch_size, patch_size)
 
 
-def whiten_by_hand(images, patch_size, eps=1e-2):
-    b, c, h, w = images.shape
-    p = patch_size
-    patches = images.reshape(b, c, h // p, p, w // p, p).permute(0, 2, 4, 1, 3, 5).reshape(-1, c * p * p)
-    patches = patches - patches.mean(0)
-    variance, vectors = torch.linalg.eigh(patches.T @ patches / (patches.shape[0] - 1))
-    return (
-        torch.stack([v * (s + eps) ** -0.5 for s, v in zip(variance, vectors.T, strict=True)])
-        .flip(0)
-        .view(-1, c, p, p)
-    )
-
-
 def whiten_too_few(images, patch_size, eps=1e-2):
     return whiten_by_svd(images, patch_size, eps)[: patch_size**2]
 
@@ -134,7 +106,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "newton_schulz": [schulz_in_words, schulz_from_the_right, schulz_one_by_one],
-    "drop_tokens": [drop_with_a_mask, drop_by_largest_numbers, drop_in_a_loop],
-    "whitening_filters": [whiten_by_svd, whiten_by_unfold, whiten_by_hand],
+    "newton_schulz": [schulz_in_words, schulz_one_by_one],
+    "drop_tokens": [drop_with_a_mask, drop_by_largest_numbers],
+    "whitening_filters": [whiten_by_svd, whiten_by_unfold],
 }

@@ -93,7 +93,7 @@ check-spelling: $(READY)
 
 check-code: $(READY)
 	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
-	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) -p no:nbval $(if $(WEEKLY),-m "")
+	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) --dist worksteal -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: $(READY)
 	$(call say,notebooks run, with nothing solved and solved, and show what they showed before)

@@ -51,6 +51,7 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
 
 KILLS = """
 import os, signal, sys
+import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.machinery.run import Run
 from vit_course.recipes import main

@@ -15,7 +15,6 @@ import argparse
 import copy
 import difflib
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -32,17 +31,16 @@ from glossary import SOURCE as GLOSSARY
 from glossary import glossary_page
 from model_map import is_current_map, map_file, write_map
 from outputs import FalseClaims, NotebookFailed, carry_outputs, is_current, run
-from pages import table
+from pages import fill, table
 from reckoning import core_minutes
 from restamp import Unproven, keep_outputs, tree_of
-from results import CARD, with_results, with_weights
+from results import CARD, results_text, weights_text
 from run_sheets import run_sheets_page
 from speedrun import PAGE as SPEEDRUN
-from speedrun import with_marks
+from speedrun import marks_text
 from teaching_notes import SOURCE as TEACHING
 from teaching_notes import teaching_notes_page
 
-README_TABLE = re.compile(r"(<!-- lessons:begin -->\n).*?(<!-- lessons:end -->)", re.DOTALL)
 PAGES = {
     "docs/glossary.md": (GLOSSARY, glossary_page),
     "docs/teaching_notes.md": (TEACHING, teaching_notes_page),
@@ -55,7 +53,7 @@ NOTICE = "<!-- Written by `python tools/build.py`: edit what it reads, not this 
 def readme_text(course: Course) -> str:
     """Return the README with the current lesson table and the current results."""
     text = (course.root / "README.md").read_text(encoding="utf-8")
-    if not README_TABLE.search(text):
+    if not {"<!-- lessons:begin -->", "<!-- lessons:end -->"} <= set(text.splitlines()):
         raise LessonError("README.md: the lines <!-- lessons:begin --> and <!-- lessons:end --> are missing")
     tables = []
     for part, lessons in groupby(course.lessons, key=lambda lesson: lesson.part):
@@ -65,8 +63,7 @@ def readme_text(course: Course) -> str:
             ways = f"[solved](solutions/{lesson.slug}.ipynb) {badge(course, lesson)}".strip()
             rows.append([lesson.number, link, core_minutes(course, lesson), ways])
         tables.append(f"**{part}**\n\n{table(['', 'lesson', 'minutes', ''], rows)}\n")
-    lines = "\n".join(tables)
-    return with_results(README_TABLE.sub(lambda match: match[1] + lines + match[2], text), course.root)
+    return fill(fill(text, "lessons", "\n".join(tables)), "results", results_text(course.root))
 
 
 # -- writing, checking, running
@@ -98,10 +95,10 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
         yield f"solutions/{lesson.slug}.ipynb", file_text(solution_with_outputs(course, lesson)), command
     if (course.root / "README.md").is_file():
         yield "README.md", readme_text(course), "python tools/build.py"
-    for page, filled in ((SPEEDRUN, with_marks), (CARD, with_weights)):
+    for page, name, content in ((SPEEDRUN, "marks", marks_text), (CARD, "weights", weights_text)):
         if (course.root / page).is_file():
             text = (course.root / page).read_text(encoding="utf-8")
-            yield page.as_posix(), filled(text, course.root), "python tools/build.py"
+            yield page.as_posix(), fill(text, name, content(course.root)), "python tools/build.py"
     for name, (source, page) in PAGES.items():
         if (course.root / source).is_file():
             yield name, NOTICE + page(course), "python tools/build.py"

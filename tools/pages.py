@@ -1,5 +1,6 @@
 """What generated pages of `docs/` are made of: links to lessons, tables, the prose of a lesson, and YAML files."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,12 @@ def table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
     """Write a Markdown table. A bar inside a cell is escaped."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in lines)
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """Return a page with this between the lines `<!-- name:begin -->` and `<!-- name:end -->`, if it has them."""
+    between = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+    return between.sub(lambda match: match[1] + content + match[2], text)
 
 
 def prose(lesson: Lesson) -> str:

@@ -9,9 +9,7 @@ from safetensors import safe_open
 
 from vit_course.experiments.records import load_records
 
-TABLE = re.compile(r"(<!-- results:begin -->\n).*?(<!-- results:end -->)", re.DOTALL)
 CARD = Path("data", "checkpoints", "README.md")
-WEIGHTS = re.compile(r"(<!-- weights:begin -->\n).*?(<!-- weights:end -->)", re.DOTALL)
 ROWS = {
     "linear classifier": ("comparison", "linear"),
     "ViT, first settings": ("comparison-first", "vit"),
@@ -35,16 +33,9 @@ def results_text(root: Path) -> str:
     if not shown:
         return "No comparison is recorded yet, so there is no number here.\n"
     columns = (
-        "model",
-        "parameters",
-        "epochs",
-        "optimiser",
-        "TFLOP of training",
-        "minutes, quickest run",
-        "test accuracy",
+        "model | parameters | epochs | optimiser | TFLOP of training | minutes, quickest run | test accuracy"
     )
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [row(name, some) for name, some in shown.items()]
+    lines = [f"| {columns} |", "|---" * 7 + "|", *(row(name, some) for name, some in shown.items())]
     every = [run for some in shown.values() for run in some]
     machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in every})
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
@@ -87,13 +78,8 @@ def held_out(run: dict) -> str:
     return f": {count:,} of the training pictures were held out" if count else ""
 
 
-def with_results(text: str, root: Path) -> str:
-    """Return a README with the current results between its marks, or as it is if it has none."""
-    return TABLE.sub(lambda match: match[1] + results_text(root) + match[2], text)
-
-
-def with_weights(text: str, root: Path) -> str:
-    """Return the card of the shipped weights with what their files say between its marks."""
+def weights_text(root: Path) -> str:
+    """Return the table of the shipped weights in Markdown: what their files say."""
     lines = ["| name | model | parameters | trained on | epochs | test accuracy |", "|---" * 6 + "|"]
     for path in sorted((root / CARD).parent.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
@@ -108,4 +94,4 @@ def with_weights(text: str, root: Path) -> str:
             f"{info['test_accuracy']:.1%}".replace("%", " %"),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return WEIGHTS.sub(lambda match: match[1] + "\n".join(lines) + "\n" + match[2], text)
+    return "\n".join(lines) + "\n"

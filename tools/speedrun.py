@@ -10,23 +10,13 @@ PAGE = Path("docs", "speedrun.md")
 GROUP = "marks"
 LIMITS = {"60": 2.5, "75": 9, "80": 18, "85": 60, "90": 480}
 """The marks, test accuracies in percent, each with the core-minutes in which it should be reached."""
-TABLE = re.compile(r"(<!-- marks:begin -->\n).*?(<!-- marks:end -->)", re.DOTALL)
-COLUMNS = (
-    "mark",
-    "limit",
-    "test accuracy of each seed",
-    "mean",
-    "core-minutes",
-    "parameters",
-    "commit",
-    "so it is",
-)
+COLUMNS = "mark | limit | test accuracy of each seed | mean | core-minutes | parameters | commit | so it is"
 
 
 def marks_text(root: Path) -> str:
     """Return the table in Markdown, and what is needed to read it and to repeat the runs."""
     runs = load_records(GROUP, runs=root / "data" / "runs")
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    lines = [f"| {COLUMNS} |", "|---" * 8 + "|"]
     lines += [
         row(mark, limit, [run for run in runs if run["step"] == mark]) for mark, limit in LIMITS.items()
     ]
@@ -71,8 +61,3 @@ def processors_text(runs: list[dict]) -> str:
         f"{name}, {min(found):.0f} to {max(found):.0f} GFLOP/s in bfloat16 on one thread"
         for name, found in sorted(rates.items())
     )
-
-
-def with_marks(text: str, root: Path) -> str:
-    """Return the page with the current runs between its marks."""
-    return TABLE.sub(lambda match: match[1] + marks_text(root) + match[2], text)

@@ -71,10 +71,6 @@ def queue(tmp_path, monkeypatch):
     return tmp_path / "queue"
 
 
-def picture():
-    return torch.arange(1, 13).reshape(1, 1, 3, 4)
-
-
 def write(folder, name, **content):
     path = folder / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,11 +81,8 @@ def write(folder, name, **content):
 
 
 def test_shift_moves_to_the_right_and_lets_black_in():
-    assert shift(picture(), 1).tolist() == [[[[0, 1, 2, 3], [0, 5, 6, 7], [0, 9, 10, 11]]]]
-
-
-def test_shift_by_nothing_and_by_everything():
-    original = picture()
+    original = torch.arange(1, 13).reshape(1, 1, 3, 4)
+    assert shift(original, 1).tolist() == [[[[0, 1, 2, 3], [0, 5, 6, 7], [0, 9, 10, 11]]]]
     still = shift(original, 0)
     assert torch.equal(still, original) and still.data_ptr() != original.data_ptr()
     assert not shift(original, 4).any()
@@ -349,12 +342,7 @@ def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):
     write(runs, "cpu/comparison/vit-seed1", step="vit")
     (runs / "cpu/comparison/vit-seed2.json.7.part").write_text("{")
     assert [r["step"] for r in load_records("comparison")] == ["vit"]
-    assert load_records("fractions") == []
-
-
-def test_no_folder_of_records_is_no_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_records, "RUNS", tmp_path / "nothing")
-    assert load_records("comparison") == []
+    assert load_records("fractions") == load_records("ladder", runs=runs / "nothing") == []
 
 
 @pytest.mark.parametrize("content", ["{", "", "[1]"])
@@ -529,12 +517,6 @@ def test_list_tells_what_is_recorded_and_runs_nothing(tiny_list, capsys):
     assert main(["--list", "--size", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["to", "recorded"]
-
-
-def test_unknown_group_is_refused(tiny_list, capsys):
-    with pytest.raises(SystemExit):
-        main(["nonsense", "--size", "cpu"])
-    assert "no experiments in nonsense" in capsys.readouterr().err
 
 
 # -- starts that are not random
@@ -783,36 +765,30 @@ def test_headline_resnet_costs_what_the_vit_costs(pictures):
     assert costs["resnet-flops"] == pytest.approx(costs["vit"], rel=0.02)
 
 
-def test_a_caption_names_what_records_share():
-    machine = {"machine": "cpu", "threads": 1}
-    records = [
-        {**machine, "data": "pictures; subset of 100; seed 0"},
-        {**machine, "data": "pictures; subset of 50"},
-    ]
-    assert caption(records) == "recorded on cpu, 1 thread(s); pictures"
-    assert caption(records[:1]).endswith("pictures; subset of 100; seed 0")
-
-
-def test_a_caption_names_the_code_and_leaves_out_which_pictures_a_seed_drew():
+def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pictures_a_seed_drew():
+    other = {"machine": "cpu", "threads": 1, "data": "pictures; subset of 50"}
     drawn = [{"machine": "cpu", "threads": 1, "data": f"pictures; subset of 9, seed {k}"} for k in (0, 1)]
     assert caption(drawn) == "recorded on cpu, 1 thread(s); pictures; subset of 9"
+    assert caption([*drawn, other]) == "recorded on cpu, 1 thread(s); pictures"
     made = [{**record, "code": code} for record, code in zip(drawn, ("abc", "def"), strict=True)]
     assert caption([*made, made[0]]).endswith("subset of 9; code abc, def")
     assert caption(drawn[:1]).endswith("subset of 9, seed 0")
     assert max(len(line) for line in caption(made * 9, 40).splitlines()) <= 40
-
-
-def test_a_caption_of_nothing_tells_how_to_make_records():
     assert "`python -m vit_course experiments` makes them" in caption([])
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("--data nowhere", "no data in nowhere"), ("--minutes -1", "--minutes"), ("--minutes nan", "--minutes")],
+    [
+        ("comparison --data nowhere", "no data in nowhere"),
+        ("comparison --minutes -1", "--minutes"),
+        ("comparison --minutes nan", "--minutes"),
+        ("nonsense", "no experiments in nonsense"),
+    ],
 )
 def test_a_mistyped_command_line_is_refused_without_a_traceback(line, words, capsys):
     try:
-        status = main(["comparison", "--size", "cpu", *line.split()])
+        status = main(["--size", "cpu", *line.split()])
     except SystemExit as left:
         status = left.code
     assert status in (1, 2) and words in capsys.readouterr().err.splitlines()[-1]

@@ -830,22 +830,10 @@ def test_a_course_without_lessons_is_no_error(course):
 
 
 def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
-    record = {
-        "model": "Nano/8",
-        "parameters": 1000,
-        "forward_flops": 2e6,
-        "training_flops": 3e12,
-        "seconds": 90,
-    }
-    record |= {
-        "data": "some pictures",
-        "machine": "cpu",
-        "threads": 1,
-        "versions": {"torch": "2.9"},
-        "size": "cpu",
-    }
+    record = {"model": "Nano/8", "parameters": 1000, "forward_flops": 2e6, "training_flops": 3e12}
+    record |= {"seconds": 90, "data": "some pictures", "machine": "cpu", "threads": 1, "size": "cpu"}
+    record |= {"versions": {"torch": "2.9"}, "options": {"depth": 6}}
     record["config"] = {"epochs": 2, "optimizer": "muon", "validation": 1000}
-    record["options"] = {"depth": 6}
     for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
         content = json.dumps({**record, "step": "vit", "test_accuracy": accuracy})
         course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", content)

@@ -397,4 +397,9 @@ def test_no_function_has_more_than_60_lines_of_code():
     assert long == {}
 
 
+def test_all_python_of_the_course_fits_into_64500_lines():
+    files = python_files(PACKAGE, "lessons", "tools", "tests", "benchmarks")
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= 64_500
+
+
 # -- law 9, a record says which code made it: tests/experiments/test_experiments.py asks every record and a new one

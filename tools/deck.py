@@ -25,15 +25,12 @@ from teaching_notes import read_notes
 FEWEST, MOST, WORDS = 12, 24, 60
 """A deck has at least so many slides and at most so many, each of fewer words."""
 LABELS = {
-    "title": "",
+    **dict.fromkeys(("title", "equation", "figure", "table"), ""),
     "opening": "Today's question",
     "predict": "Predict",
     "look": "Look",
     "idea": "Key idea",
     "trap": "Trap",
-    "equation": "",
-    "figure": "",
-    "table": "",
     "exercise": "In pairs",
     "wrong": "What is wrong here?",
     "says": "The check says",

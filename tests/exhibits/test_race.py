@@ -4,14 +4,8 @@ import json
 
 from vit_course.exhibits import race
 
-LINE = {
-    "what": "race",
-    "name": "Ada",
-    "accuracy": 0.5,
-    "core_seconds": 300,
-    "settings": "lr 0.01",
-    "data": "Shapes-10",
-}
+LINE = {"what": "race", "name": "Ada", "accuracy": 0.5, "core_seconds": 300}
+LINE |= {"settings": "lr 0.01", "data": "Shapes-10"}
 
 
 def lines(*changes):

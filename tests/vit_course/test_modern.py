@@ -12,16 +12,8 @@ from vit_course.beyond import modern
 from vit_course.vit import VisionTransformer, create_vit
 
 SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 3}
-PARTS = {
-    "qk_norm": True,
-    "rope": True,
-    "layer_scale": 0.1,
-    "gated_mlp": True,
-    "rms_norm": True,
-    "registers": 4,
-    "attention_pool": True,
-    "qkv_bias": False,
-}
+PARTS = dict.fromkeys(("qk_norm", "rope", "gated_mlp", "rms_norm", "attention_pool"), True)
+PARTS |= {"layer_scale": 0.1, "registers": 4, "qkv_bias": False}
 
 
 def drawn(model):

@@ -136,15 +136,6 @@ def test_a_mistyped_command_line_is_refused_in_one_line(line, pictures, capsys):
     assert any(word in error or word.replace("-", "_") in error for word in words), error
 
 
-@pytest.mark.parametrize("name", [name for config, name, _ in NUMBERS if config is TrainConfig])
-def test_a_number_outside_its_range_is_refused_in_one_line_whatever_flag_it_is_given_to(
-    name, pictures, capsys
-):
-    value = outside(allowed_values(TrainConfig)[name], random.Random(name))
-    error = refusal([f"--{name.replace('_', '-')}={value}"], capsys)
-    assert error.startswith(f"error: {name} is ")
-
-
 def test_a_folder_that_the_run_refuses_stays_as_it_is(pictures, tmp_path, capsys):
     (tmp_path / "file").touch()
     (tmp_path / "used").mkdir()

@@ -195,15 +195,9 @@ def test_a_picture_of_one_colour_keeps_it_and_sharp_edges_do_not_wrap_around():
 
 def torchvision_vit(**options) -> TorchvisionViT:
     torch.manual_seed(1)
-    sizes = {
-        "image_size": 24,
-        "patch_size": 8,
-        "num_layers": 2,
-        "num_heads": 2,
-        "hidden_dim": 128,
-        "mlp_dim": 256,
-    }
-    model = TorchvisionViT(**{**sizes, "num_classes": 6, **options})
+    sizes = {"image_size": 24, "patch_size": 8, "num_layers": 2, "num_heads": 2}
+    sizes |= {"hidden_dim": 128, "mlp_dim": 256, "num_classes": 6}
+    model = TorchvisionViT(**{**sizes, **options})
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.1)
     return model.eval()

@@ -77,7 +77,7 @@ table([["photo", *answer[:6].tolist()], ["puzzle", *answer_to_puzzle[:6].tolist(
 # new order. $x_\pi$ is `x[:, permutation]`. CLS stayed at index 0, so its output did not change at all; that is called
 # **invariance**.
 #
-# **Your task: the shuffle experiment.** Write `equivariance_gap`. It computes both sides of the equation and returns their
+# **Your task.** Write `equivariance_gap`, the shuffle experiment. It computes both sides of the equation and returns their
 # largest absolute difference, as a plain number.
 
 # %% exercise="vit_course.interpret:equivariance_gap" difficulty=1 minutes=8 hint="You need two results: the encoder on shuffled tokens, and the encoder on the tokens in order, shuffled afterwards. Tokens are axis 1." hint2="`tokens[:, permutation]` shuffles the tokens of every image. Use the same index on the result of the second way. Then take the difference, its absolute values, and the largest of them as a plain number with `.item()`."

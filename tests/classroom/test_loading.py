@@ -18,13 +18,10 @@ def test_the_first_cell_of_a_lesson_loads_neither_figures_nor_pictures_nor_a_les
     assert "vit_course.classroom.plots" in loaded
     assert not loaded & {"matplotlib", "torchvision", "PIL", "IPython", "vit_course.data", "vit_course.train"}
     assert not any(name.startswith("lessons.") for name in loaded)
+    with pytest.raises(ImportError, match="nothing"):
+        exec("from vit_course.classroom import nothing")
 
 
 def test_the_doctor_loads_nothing_that_may_be_missing_or_broken():
     loaded = loaded_by("import vit_course.classroom.doctor")
     assert not {name.partition(".")[0] for name in loaded} & {"torch", "numpy", "matplotlib", "einops"}
-
-
-def test_classroom_has_nothing_else():
-    with pytest.raises(ImportError, match="nothing"):
-        exec("from vit_course.classroom import nothing")

@@ -586,17 +586,14 @@ def test_check_notices_a_change_of_the_function_that_is_the_solution(course):
     assert not any(message.startswith("notebooks/") for message in course.check())
 
 
-def test_check_reports_missing_notebooks_and_those_whose_lesson_is_gone(course):
+def test_check_reports_missing_notebooks_and_those_whose_lesson_is_gone_and_writes_nothing(course):
+    course.check()
+    assert not (course.root / "notebooks").exists()
     course.build()
     (course.root / "notebooks" / "01_roots.ipynb").rename(course.root / "notebooks" / "07_old.ipynb")
     messages = course.check()
     assert "notebooks/01_roots.ipynb is missing: run `python tools/build.py 01`" in messages
     assert "notebooks/07_old.ipynb has no lesson: delete it" in messages
-
-
-def test_check_writes_nothing(course):
-    course.check()
-    assert not (course.root / "notebooks").exists()
 
 
 def test_a_broken_solution_is_stale_and_a_build_writes_it_anew(course):
@@ -611,6 +608,8 @@ def test_a_broken_solution_is_stale_and_a_build_writes_it_anew(course):
 
 def test_outputs_survive_a_build_and_then_nothing_is_stale(course):
     course.build()
+    (message,) = course.check()
+    assert message.endswith("run `python tools/build.py --execute 01`")
     course.store_outputs()
     stored = course.read("solutions")
     assert course.build() == [] and course.check() == []
@@ -659,12 +658,6 @@ def test_a_new_record_makes_only_lessons_stale_that_show_records(course, module,
     course.write(f"data/{record.format('second')}", "{}")
     (message,) = course.check()
     assert "outputs are stale" in message
-
-
-def test_a_solution_without_outputs_is_stale(course):
-    course.build()
-    (message,) = course.check()
-    assert message.endswith("run `python tools/build.py --execute 01`")
 
 
 def test_a_fingerprint_is_the_same_on_every_python():
@@ -830,6 +823,7 @@ def test_a_course_without_lessons_is_no_error(course):
 
 
 def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
+    assert "recorded yet" in results_text(course.root)
     record = {"model": "Nano/8", "parameters": 1000, "forward_flops": 2e6, "training_flops": 3e12}
     record |= {"seconds": 90, "data": "some pictures", "machine": "cpu", "threads": 1, "size": "cpu"}
     record |= {"versions": {"torch": "2.9"}, "options": {"depth": 6}}
@@ -852,7 +846,3 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
         "data/runs/cpu/comparison/vit-seed0.json", json.dumps({**record, "step": "vit", "test_accuracy": 0.9})
     )
     assert any(message.startswith("README.md is stale") for message in course.check())
-
-
-def test_without_records_the_readme_says_so(tmp_path):
-    assert "recorded yet" in results_text(tmp_path)

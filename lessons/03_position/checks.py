@@ -172,7 +172,7 @@ def with_seed(num_tokens, dim, std):
         ),
         "the number of tokens and the width are swapped": learned(lambda t, d, std: drawn(d, t, std)),
         "`torch.rand` draws from 0 to 1": learned(lambda t, d, std: std * torch.rand(1, t, d)),
-        "multiply `torch.randn` by `std`": [
+        "take `std` times `torch.randn`, and cut nothing off": [
             learned(lambda t, d, std: torch.randn(1, t, d)),
             learned(lambda t, d, std: drawn(t, d)),
             learned(lambda t, d, std: std**0.5 * torch.randn(1, t, d)),
@@ -215,8 +215,8 @@ def is_a_table_that_learns(answer):
             )
         if not 0.9 < values.std() / std < 1.1:
             raise Mistake(
-                f"for std = {std} your numbers have the standard deviation {values.std().item():.2g}: multiply "
-                "`torch.randn` by `std`"
+                f"for std = {std} your numbers have the standard deviation {values.std().item():.2g}: take `std` "
+                "times `torch.randn`, and cut nothing off"
             )
     if torch.equal(answer(3, 4), answer(3, 4)):
         raise Mistake("two models start with the same table: draw new numbers in each call, without a seed")

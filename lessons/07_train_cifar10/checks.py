@@ -114,6 +114,7 @@ FROM_0 = "the offsets begin at 0: `torch.randint(0, 2·padding + 1, ...)`"
 @demand(
     {
         "the pictures of a batch change places: result i must be cut from picture i": changes_places,
+        "with flip 0 some pictures are mirrored": crop(chosen=lambda b, _: torch.arange(b) % 2 == 0),
         "with flip 0 every picture is mirrored": crop(chosen=lambda b, flip: torch.rand(b) >= flip),
         "with padding 0 and flip 0 you hand back the input itself": nothing_to_do,
         "you write into the pictures that you are given": writes_into_them,
@@ -143,6 +144,11 @@ def does_what_is_certain(answer):
                     "with flip 0 every picture is mirrored: flip is the probability of mirroring, so mirror where a "
                     "random number is *below* flip"
                 )
+            if all(
+                bool((got == own).all() | (got == own.flip(-1)).all())
+                for got, own in zip(unmoved, small, strict=True)
+            ):
+                raise Mistake("with flip 0 some pictures are mirrored: is the argument `flip` used?")
             raise Mistake(
                 "the pictures of a batch change places: result i must be cut from picture i (labels stay where they "
                 "are)"

@@ -1,5 +1,6 @@
 """Checks of lesson 15: since 2021."""
 
+import inspect
 from collections.abc import Callable
 
 import torch
@@ -351,6 +352,7 @@ def leaves_values_and_prefix(answer):
 @demand(
     {
         "return queries, keys and values, in this order": lambda *case: rope_2d(*case)[::-1],
+        "no gradient comes through": lambda *case: tuple(x.detach() for x in rope_2d(*case)),
         "a rotation keeps the length": [
             rotating(apply=lambda q, k, v, t: (forgets_the_sign(q, t), forgets_the_sign(k, t), v)),
             rotating(apply=lambda q, k, v, t: (mixes_up_the_terms(q, t), mixes_up_the_terms(k, t), v)),
@@ -359,8 +361,10 @@ def leaves_values_and_prefix(answer):
     }
 )
 def keeps_lengths(answer):
-    inputs = tuple(qkv(1, 2, 7, 8))
+    inputs = tuple(x.requires_grad_() for x in qkv(1, 2, 7, 8))
     results = triple(answer, inputs, GRID)
+    if not (results[0].requires_grad and results[1].requires_grad):
+        raise Mistake("no gradient comes through: queries and keys are what the model learns to ask with")
     if same(results[0], inputs[2]) and not same(results[2], inputs[2]):
         raise Mistake("your first result is v: return queries, keys and values, in this order")
     for name, mine, given in zip(("query", "key"), results, inputs, strict=False):
@@ -454,21 +458,24 @@ def sees_the_offset_alone(answer):
             rotating(angles=lambda r, c, w: torch.cat([r * w ** (len(w) / 4), c * w ** (len(w) / 4)], dim=1)),
         ],
         "`temperature` is not used": other_temperature,
+        "`step` is not used": lambda q, k, v, g, n=1, t=100.0, step=1.0: rope_2d(q, k, v, g, n, t),
     }
 )
 def turns_by_its_frequencies(answer):
-    for dim, temperature in ((16, 100.0), (24, 100.0), (16, 10.0)):
-        options, count = () if temperature == 100 else (temperature,), dim // 4
-        turned = rotations(answer, dim, *options)[0].reshape(*GRID, dim, dim)
-        wanted = temperature ** (-torch.arange(count) / count)
+    more = [(16, 100.0, 0.5)] if "step" in inspect.signature(answer).parameters else []
+    for dim, *options in ((16,), (24,), (16, 10.0), *more):
+        temperature, step = {1: (*options, 1.0), 2: options}.get(len(options), (100.0, 1.0))
+        turned, count = rotations(answer, dim, *options)[0].reshape(*GRID, dim, dim), dim // 4
+        wanted = step * temperature ** (-torch.arange(count) / count)
         still = torch.ones(dim // 2)
         cosines = torch.cat([wanted.cos().repeat_interleave(2), still]).sort().values
         for what, place in (("down", (1, 0)), ("to the right", (0, 1))):
             mine = turned[place].diagonal().sort().values
             if same(mine, cosines):
                 continue
-            if temperature != 100:
-                raise Mistake("right by default, but `temperature` is not used")
+            if options:
+                unused = "temperature" if step == 1 else "step"
+                raise Mistake(f"right by default, but `{unused}` is not used, or not for all pairs alike")
             steps = mine[::2].clamp(-1, 1).acos()
             if same(steps[:count], steps[:1].expand(count)):
                 raise Mistake("all pairs of an axis turn by the same angle: pair j has the frequency w_j")

@@ -315,7 +315,8 @@ def keeps_prefix(answer):
         calls = [kept_by(answer, 5, prefix) for prefix in (1, 2) for _ in range(20)]
     except Mistake as mistake:
         if "yours is (6, 5, 7)" in str(mistake):
-            raise Mistake("the prefix tokens are missing: they always stay, in front") from mistake
+            words = "the prefix tokens are missing: they all stay, and `keep` counts patches alone"
+            raise Mistake(words) from mistake
         raise
     for number, places in enumerate(calls):
         prefix = list(range(1 if number < 20 else 2))

@@ -212,7 +212,7 @@ def test_argument_names_do_not_matter():
 
 @pytest.mark.parametrize(
     ("number", "answer", "exercise"),
-    [("01", "EmbedPlain", "PatchEmbed"), ("10", "time_by_counting", "at_equal_time")],
+    [("01", "PatchEmbedUnfold", "PatchEmbed"), ("17", "probe_in_parts", "probe")],
 )
 def test_kept_source_takes_helpers_and_imports_along(number, answer, exercise):
     namespace: dict = {}

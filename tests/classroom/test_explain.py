@@ -569,7 +569,7 @@ def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     [
         (
             lambda x: x.expand(2, 2, 2),
-            "an axis of length 4 is asked to have the length 2 (axis 2): only axes",
+            "the length 4 does not fit where 2 is wanted (axis 2): an axis",
         ),
         (lambda x: x.expand(2), "`expand` wants a length for each of the 3 axes, and gets 1"),
         (

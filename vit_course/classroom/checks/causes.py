@@ -87,7 +87,7 @@ LENGTHS = [
      "joined along axis {0}, all other axes must be equal: {1} meets {2}"),
     (
         r"The expanded size of the tensor \((-?\d+)\) must match the existing size \((\d+)\).*dimension (\d+)",
-        "an axis of length {1} is asked to have the length {0} (axis {2}): only axes of length 1 can be repeated",
+        "the length {1} does not fit where {0} is wanted (axis {2}): an axis of length 1 alone could be repeated",
     ),
     (r"expected index \[(.+)\] to be (?:no larger|smaller) than self \[(.+?)\] apart from dimension (\d+)",
      "an index of shape ({0}) looks along axis {2} of a tensor of shape ({1}): the other axes must not be longer"),

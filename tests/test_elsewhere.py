@@ -12,7 +12,7 @@ from vit_course.machinery.paths import ROOT
 LINE = "train --data=shapes10 --train=40 --test=10 --model=linear --recipe=plain --epochs=1 --batch-size=20"
 SETTINGS = [
     {"LANG": "C", "LC_ALL": "C", "TZ": "Asia/Kathmandu"},
-    {"LANG": "ko_KR.UTF-8", "LC_ALL": "ko_KR.UTF-8", "HOME": "/nonexistent"},
+    pytest.param({"LC_ALL": "ko_KR.UTF-8", "HOME": "/nonexistent"}, marks=pytest.mark.weekly),
 ]
 AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """What takes from root the right to write where nobody may."""

@@ -20,7 +20,7 @@ from vit_course.experiments.released import (
 from vit_course.experiments.studies import CPU, plan
 from vit_course.train import evaluate
 
-PICTURES = 400
+PICTURES = 200
 
 
 @pytest.mark.parametrize("name", trained_names())

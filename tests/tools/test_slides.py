@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from vit_course.classroom.checks import diagnose, lesson_part
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
 LESSONS = {lesson.slug: lesson for lesson in COURSE.lessons}
-DECKS = {slug: make_deck(COURSE, lesson) for slug, lesson in LESSONS.items()}
-PAGES = {slug: slides.deck_html(LESSONS[slug], deck) for slug, deck in DECKS.items()}
+deck_of = cache(lambda slug: make_deck(COURSE, LESSONS[slug]))
+page_of = cache(lambda slug: slides.deck_html(LESSONS[slug], deck_of(slug)))
 SHEETS = (ROOT / "docs" / "run_sheets.md").read_text(encoding="utf-8")
 each_lesson = pytest.mark.parametrize("slug", LESSONS)
 
@@ -45,13 +46,13 @@ class Tags(HTMLParser):
 
 @each_lesson
 def test_a_deck_has_12_to_25_slides_each_under_60_words(slug):
-    assert 12 <= len(DECKS[slug]) <= 25
-    assert {f"{slide.kind}: {slide.title}": slide.words for slide in DECKS[slug] if slide.words >= 60} == {}
+    assert 12 <= len(deck_of(slug)) <= 25
+    assert {f"{slide.kind}: {slide.title}": slide.words for slide in deck_of(slug) if slide.words >= 60} == {}
 
 
 @each_lesson
 def test_a_deck_has_what_a_lesson_needs_in_its_order(slug):
-    kinds = [slide.kind for slide in DECKS[slug]]
+    kinds = [slide.kind for slide in deck_of(slug)]
     exercises = sum(bool(cell.references) for cell in LESSONS[slug].cells)
     assert kinds[:2] == ["title", "opening"] and kinds[-2:] == ["exit", "home"]
     assert kinds.count("exercise") == exercises and kinds.count("quiz") == kinds.count("answer") == 2
@@ -61,7 +62,7 @@ def test_a_deck_has_what_a_lesson_needs_in_its_order(slug):
 
 @each_lesson
 def test_every_picture_has_a_text_and_nothing_comes_from_another_host(slug):
-    tags = Tags(PAGES[slug]).found
+    tags = Tags(page_of(slug)).found
     pictures = [attributes for tag, attributes in tags if tag == "img"]
     assert pictures and all(len(picture["alt"].split()) >= 5 for picture in pictures)
     loaded = [a.get("src") or a.get("href") for tag, a in tags if tag in ("img", "script", "link")]
@@ -70,20 +71,20 @@ def test_every_picture_has_a_text_and_nothing_comes_from_another_host(slug):
         *beside,
         slides.STYLE.name,
     }
-    text = PAGES[slug] + slides.STYLE.read_text(encoding="utf-8")
+    text = page_of(slug) + slides.STYLE.read_text(encoding="utf-8")
     assert not re.search(r"(?:src|href)=.?https?:|@import|url\(", text)
 
 
 @each_lesson
 def test_every_equation_reaches_mathjax_whole(slug):
-    shown = PAGES[slug]
+    shown = page_of(slug)
     assert "$$" not in re.sub(r"<pre>.*?</pre>", "", shown, flags=re.DOTALL)
-    equations = sum(slide.kind == "equation" for slide in DECKS[slug])
+    equations = sum(slide.kind == "equation" for slide in deck_of(slug))
     assert shown.count("\\[") - 1 >= equations and shown.count("\\[") == shown.count("\\]")
 
 
 def test_the_notes_of_a_teacher_stand_where_they_belong():
-    deck = DECKS["04_attention"]
+    deck = deck_of("04_attention")
     notes = {
         slide.title: " ".join(slide.notes) for slide in deck if slide.kind in ("title", "exercise", "predict")
     }
@@ -93,12 +94,12 @@ def test_the_notes_of_a_teacher_stand_where_they_belong():
 
 
 def test_what_a_prediction_is_about_is_on_its_slide_and_what_came_of_it_on_the_next():
-    asked, look = (next(s for s in DECKS["03_position"] if s.kind == kind) for kind in ("predict", "look"))
+    asked, look = (next(s for s in deck_of("03_position") if s.kind == kind) for kind in ("predict", "look"))
     assert (
         "a portrait, right the same 49 square patches in random order" in asked.html
         and look.title == asked.title
     )
-    assert next(s for s in DECKS["01_patches"] if s.kind == "predict").text.startswith(
+    assert next(s for s in deck_of("01_patches") if s.kind == "predict").text.startswith(
         "Try it on a tiny grey image"
     )
 

@@ -172,18 +172,17 @@ def test_another_objective_is_minimised_and_scored(dataset):
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--pool", "avg"],
-        ["--pos-embed", "2d", "--pos-embed-at", "every"],
-        ["--pos-embed", "relative"],
-        ["--model", "R-Nano/4", "--pool", "avg"],
+        "--pool=avg",
+        "--pos-embed=2d --pos-embed-at=every",
+        "--pos-embed=relative",
+        "--model=R-Nano/4 --pool=avg",
     ],
-    ids=" ".join,
 )
 def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path, capsys):
     common = (
         "--model=Nano/8 --recipe=smoothing --data=shapes10 --train=100 --test=50 --epochs=1 --batch-size=50"
     )
-    assert main([*common.split(), f"--out={tmp_path}", *flags]) == 0
+    assert main([*common.split(), f"--out={tmp_path}", *flags.split()]) == 0
     record = json.loads((tmp_path / "record.json").read_text())
     assert 0 <= record["test_accuracy"] <= 1 and record["train_loss"][0] < 2.6
 

@@ -168,16 +168,11 @@ def test_another_objective_is_minimised_and_scored(dataset):
     assert history.val_accuracy == [0.25] * 3
 
 
+FLAGS = ["--pool=avg", "--pos-embed=2d --pos-embed-at=every", "--pos-embed=relative", "--model=R-Nano/4"]
+
+
 @pytest.mark.usefixtures("drawn")
-@pytest.mark.parametrize(
-    "flags",
-    [
-        "--pool=avg",
-        "--pos-embed=2d --pos-embed-at=every",
-        "--pos-embed=relative",
-        "--model=R-Nano/4 --pool=avg",
-    ],
-)
+@pytest.mark.parametrize("flags", FLAGS)
 def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path, capsys):
     common = (
         "--model=Nano/8 --recipe=smoothing --data=shapes10 --train=100 --test=50 --epochs=1 --batch-size=50"

@@ -108,6 +108,10 @@ exercise(
                 weighs_all_pictures
             ),
             "of several neighbours with one label only one counts: add their shares (`scatter_add`)": keeps_one_vote,
+            "the most similar picture comes first: yours comes last": lambda *given: (
+                nearest_neighbours(*given)[0].flip(1),
+                nearest_neighbours(*given)[1],
+            ),
             "you return the labels of the neighbours: return their rows in `features`": returns_labels,
             "return both: the rows of the neighbours, and the votes": [
                 lambda *given: nearest_neighbours(*given)[1],

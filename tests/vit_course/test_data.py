@@ -197,13 +197,14 @@ def test_what_is_not_read_is_counted_and_named_once(pets, capsys):
         "test/cat/c.GIF",
         "test/dog/d.bmp",
         "test/dog/nameless",
+        "train/lost.jpg",
     ):
         (pets / name).touch()
     (pets / "train" / "cat" / "kittens").mkdir()
     load_folder(pets)
     assert capsys.readouterr().out == (
         f"Not read in {pets.name}: 1 .bmp files, 1 .gif files, 2 .webp files, 1 folders inside a class, "
-        "1 nameless files. "
+        "1 nameless files, 1 pictures outside a class. "
         "Pictures are .jpg, .jpeg, .png files in their class's folder itself.\n"
     )
 

@@ -31,6 +31,9 @@ def passed_over(folder: Path) -> str:
     """Say how many files and folders in the classes of a folder are not read, and why; "" if all are."""
     counts: Counter = Counter()
     for half in ("train", "test"):
+        for path in (folder / half).iterdir():
+            if path.is_file() and path.name[0] != "." and path.name.lower().endswith(PICTURES):
+                counts["pictures outside a class"] += 1
         for one in folders_in(folder / half):
             for path in one.iterdir():
                 if path.is_dir() and path.name[0] != ".":

@@ -236,7 +236,7 @@ plots.show(
 
 
 # %% tags=["nbval-ignore-output"]
-def core_seconds(call, tries=5):
+def core_seconds(call, tries=profile.pick(smoke=1, cpu=5, gpu=5)):
     """Return the processor time of the cheapest of some calls on one thread: other work can only add to it."""
     threads, spent = torch.get_num_threads(), []
     torch.set_num_threads(1)
@@ -453,7 +453,7 @@ else:
 
 
 # %%
-SECONDS = profile.pick(smoke=2, cpu=180, gpu=180)
+SECONDS = profile.pick(smoke=0.5, cpu=180, gpu=180)
 
 
 def pass_in(engine):

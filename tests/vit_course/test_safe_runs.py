@@ -53,9 +53,11 @@ KILLS = """
 import os, signal, sys
 import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
+from vit_course.data import shapes10
 from vit_course.machinery.run import Run
 from vit_course.recipes import main
 folder, *line = sys.argv[1:]
+drawn = shapes10()
 die, count_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL), Run.count_step
 for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
     child = os.fork()
@@ -69,7 +71,7 @@ for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
     if os.waitpid(child, 0)[1] != signal.SIGKILL:
         sys.exit(f"not killed: {steps}")
 """
-"""Begins a run ten times, and each time kills it in the midst: in forks, so that torch is imported once."""
+"""Begins a run ten times, and each time kills it in the midst: in forks, so that torch is imported and Shapes-10 drawn once."""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -277,7 +279,9 @@ SEVERAL += ["-m", "vit_course", "train"]
 
 TWO = """
 import os, sys
+from vit_course.data import shapes10
 from vit_course.recipes import main
+drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}
 children = []
 for rank in ("0", "1"):

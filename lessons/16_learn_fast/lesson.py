@@ -236,7 +236,7 @@ plots.show(
 
 
 # %% tags=["nbval-ignore-output"]
-def core_seconds(call, tries=profile.pick(smoke=1, cpu=5, gpu=5)):
+def core_seconds(call, tries):
     """Return the processor time of the cheapest of some calls on one thread: other work can only add to it."""
     threads, spent = torch.get_num_threads(), []
     torch.set_num_threads(1)
@@ -259,7 +259,8 @@ def one_step(share, model=model, batch=batch):
     model.head(pool(model.norm(model.blocks(z)), "avg", 0)).logsumexp(dim=1).sum().backward()
 
 
-costs = {share: core_seconds(lambda share=share: one_step(share)) for share in (1, 0.5, 0.25)}
+tries = profile.pick(smoke=1, cpu=5, gpu=5)
+costs = {share: core_seconds(lambda share=share: one_step(share), tries) for share in (1, 0.5, 0.25)}
 rows = [[percent(share, 0), cost, percent(cost / costs[1], 0)] for share, cost in costs.items()]
 table(rows, ["tokens kept", "core-seconds of a step", "of a full step"])
 

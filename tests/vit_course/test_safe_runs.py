@@ -71,7 +71,7 @@ for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
     if os.waitpid(child, 0)[1] != signal.SIGKILL:
         sys.exit(f"not killed: {steps}")
 """
-"""Begins a run ten times, and each time kills it in the midst: in forks, so that torch is imported and Shapes-10 drawn once."""
+"""Begins a run ten times, and each time kills it in the midst: in forks, with torch imported and Shapes-10 drawn."""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -1,5 +1,6 @@
 """The trained models that come with the course do what their records say."""
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -23,13 +24,18 @@ from vit_course.train import evaluate
 PICTURES = 200
 
 
+@functools.cache
+def photographs():
+    return load_dataset(os.environ["VIT_COURSE_REAL_DATA"])
+
+
 @pytest.mark.parametrize("name", trained_names())
 def test_recorded_accuracy_is_reproduced_on_some_hundred_pictures(name):
     model, info = load_trained(name)
     if name.startswith("shapes"):
         dataset = shapes10(train=10, test=2000)
     elif "VIT_COURSE_REAL_DATA" in os.environ:
-        dataset = load_dataset(os.environ["VIT_COURSE_REAL_DATA"])
+        dataset = photographs()
     else:
         pytest.skip("VIT_COURSE_REAL_DATA is not set")
     part = dataset.subset(10, PICTURES)

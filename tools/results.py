@@ -14,8 +14,8 @@ ROWS = {
     "linear classifier": ("comparison", "linear"),
     "ViT, first settings": ("comparison-first", "vit"),
     "ResNet, first settings": ("comparison-first", "resnet"),
-    "ViT": ("comparison", "vit"),
-    "ResNet": ("comparison", "resnet"),
+    "ViT, searched": ("comparison", "vit"),
+    "ResNet, searched": ("comparison", "resnet"),
     "ViT, larger and longer": ("headline", "vit"),
     "ViT, larger, a minute": ("headline", "vit-minute"),
     "ResNet, longer": ("headline", "resnet-minutes"),
@@ -32,9 +32,7 @@ def results_text(root: Path) -> str:
     shown = {name: some for name, some in found.items() if some}
     if not shown:
         return "No comparison is recorded yet, so there is no number here.\n"
-    columns = (
-        "model | parameters | epochs | optimiser | TFLOP of training | minutes, quickest run | test accuracy"
-    )
+    columns = "model | parameters | epochs | optimiser | TFLOP of training | core-minutes, quickest run | test accuracy"
     lines = [f"| {columns} |", "|---" * 7 + "|", *(row(name, some) for name, some in shown.items())]
     every = [run for some in shown.values() for run in some]
     machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in every})
@@ -42,10 +40,10 @@ def results_text(root: Path) -> str:
     held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
     notes = (
         f"Data: {' / '.join(data)}.{held} No model has seen other pictures, and of each the last epoch counts. "
-        f"Machine: {'; '.join(machines)}. Minutes are those of the clock; other work ran beside some runs, so the "
-        "quickest counts. Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was "
-        "made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with "
-        "recipe, curves and the commit that made it: [data/runs](data/runs)."
+        f"Machine: {'; '.join(machines)}. Of runs without processor time the clock's counts; other work ran beside "
+        "some, so the quickest is shown. Accuracy: mean of the seeds, and their sample standard deviation. How the "
+        "comparison was made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run "
+        "in full, with recipe, curves and the commit that made it: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"
 
@@ -61,7 +59,7 @@ def row(name: str, runs: list[dict]) -> str:
         f"{first['config']['epochs']}",
         {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon"}[first["config"]["optimizer"]],
         f"{first['training_flops'] / 1e12:,.1f}",
-        f"{min(run['seconds'] for run in runs) / 60:.1f}",
+        f"{min(run.get('cpu_seconds', run['seconds']) for run in runs) / 60:.1f}",
         f"{mean(scores):.1f} %{spread}",
     )
     return f"| {' | '.join(cells)} |"

@@ -73,6 +73,7 @@ from vit_course.data import load_dataset, shapes10
 from vit_course.experiments.probes import COST, PAPER_TABLE, PAPER_TASKS, shift, shuffle_patches
 from vit_course.experiments.records import caption, load_beside, load_records
 from vit_course.experiments.statistics import difference, difference_in_words, undecided
+from vit_course.experiments.trials import gains
 from vit_course.machinery.device import get_device
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model, forward_flops
@@ -436,7 +437,7 @@ def show_match(models, title):
         "test, %, each seed",
     ]
     display(table(rows, columns, title))
-    for name in models if "ViT" in models else ():
+    for name in models:
         if name != "ViT":
             print(difference_in_words(name, scores(models, name), "ViT", scores(models, "ViT")))
 
@@ -501,53 +502,45 @@ if longer := by_model(load_records("headline")).get("ViT"):
 #
 # > **Predict.** Which of the two will gain more from a search? And will the order change?
 
-# %% tags=["nbval-ignore-output"]
+# %%
 trials = {"ViT": load_records("trials"), "ResNet": load_records("trials-resnet")}
-held_out = {name: {r["step"]: 100 * r["held_out_accuracy"] for r in runs} for name, runs in trials.items()}
-rows = []
-for name, found in held_out.items():
-    if found:
-        best, spent = max(found, key=found.get), min(r["cpu_seconds"] for r in trials[name]) / 60
-        rows.append([name, len(found), f"{spent:.1f}", f"{found['base']:.1f}", f"{found[best]:.1f}", best])
-    else:
-        rows.append([name, 0, *["not recorded yet"] * 4])
-columns = ["", "trials", "core-minutes, quickest", "base, held-out %", "best trial", "which"]
-table(rows, columns, "The search: one seed a trial, scored on held-out pictures")
+taken, rows = {"ViT": "linear", "ResNet": "lr-0.4"}, []
+for name, found in trials.items():
+    arms = gains(found)
+    arm = taken[name] = arms[taken[name]]
+    spent, reached = min(r["cpu_seconds"] for r in found) / 60, fmean(arm.scores)
+    cells = [f"{spent:.1f}", reached - arm.points, arm.arm, reached, len(arm.scores), arm.verdict]
+    rows.append([name, len(arms) + 1, *cells])
+columns = ["", "trials", "core-minutes, quickest", "base, %", "we took", "its %", "seeds", "so it is"]
+table(rows, columns, "The search: equal cost for every trial, scored on held-out pictures")
 
-# %% tags=["nbval-ignore-output"]
+# %%
 runs = [r for r in load_records("comparison") if r["step"] != "linear"]
 searched = by_model(runs)
-if len(searched) == 2:
-    print(caption(runs))
-    show_match(searched, "After the search, at equal core-minutes")
-    moved = [fmean(scores(match, "ResNet")) - fmean(scores(match, "ViT")) for match in (first, searched)]
-    print(f"the ResNet's lead: {moved[0]:+.1f} points before the search, {moved[1]:+.1f} after")
-else:
-    print("The comparison after the search is not recorded yet. This does it, in some hours of one core:")
-    print("python -m vit_course experiments trials-resnet comparison --size cpu --data cifar10")
+print(caption(runs))
+show_match(searched, "After the search, at equal core-minutes")
+moved = [fmean(scores(match, "ResNet")) - fmean(scores(match, "ViT")) for match in (first, searched)]
+print(f"the ResNet's lead: {moved[0]:+.1f} points before the search, {moved[1]:+.1f} after")
 
-# %% fold tags=["nbval-ignore-output"]
+# %% fold
 series = {}
 for when, match in {"before any search": first, "after the search": searched}.items():
     pairs = [(name, score) for name in match for score in scores(match, name)]
-    series |= {when: tuple(map(list, zip(*pairs, strict=True)))} if pairs else {}
-if held_out["ViT"] and len(searched) < 2:
-    series["trials, on held-out pictures"] = ["ViT"] * len(held_out["ViT"]), list(held_out["ViT"].values())
+    series[when] = tuple(map(list, zip(*pairs, strict=True)))
 figure = plots.dots(series, "How far does the recipe move a model?", "accuracy in percent")
 figure.set_size_inches(8.4, 2.6)
 plots.show(
-    figure,
-    "Accuracies of ViT, ResNet and one matrix, a dot for each run: before any search, and as far as they are recorded after it.",
+    figure, "Accuracies of ViT, ResNet and one matrix, a dot for each run: before any search, and after it."
 )
 
-# %% [markdown] always claim=["not held_out['ViT'] or max(held_out['ViT'].values()) > max(scores(first, 'ViT')) + 5", "not held_out['ViT'] or held_out['ViT']['base'] - fmean(scores(first, 'ViT')) > max(held_out['ViT'].values()) - held_out['ViT']['base']", "not held_out['ViT'] or max(held_out['ViT'].values()) < min(scores(first, 'ResNet'))"]
-# Much of what the ViT lacked was *our* fault. In about ten core-minutes its best trial scores far more on held-out
-# pictures than its first settings did on the test pictures. Most of that came with a better base: 64 patches
-# instead of 16, another shape, smoothing, Muon, half of the tokens at first. The trials add less on top.
+# %% [markdown] always claim=["13 < moved[0] < 17 and 5 < moved[1] < 8", "difference(scores(searched, 'ResNet'), scores(searched, 'ViT'))[1] > 4", "fmean(scores(searched, 'ViT')) - fmean(scores(first, 'ViT')) > 9 and 0 < fmean(scores(searched, 'ResNet')) - fmean(scores(first, 'ResNet')) < 4", "taken['ViT'].verdict == 'better' and taken['ResNet'].verdict == 'undecided'", "100 * fmean(r['held_out_accuracy'] for r in trials['ViT'] if r['step'] == 'base') - fmean(scores(first, 'ViT')) > taken['ViT'].points > 1"]
+# More than half of the ResNet's lead was *our* fault: fifteen points have become six. Nearly all of that is the ViT's gain, and
+# most of it came with a better base: 64 patches instead of 16, another shape, smoothing, Muon, half of the tokens at first. The
+# trial that we took added a point on top. For the ResNet it added nothing that chance could not add too. (Where several trials
+# of the ViT were close, the ones in question got three seeds.)
 #
-# But no trial of the ViT reaches the ResNet's first result. So at this size the **order** has survived so far. The **size**
-# of the gap, and its **cause**, are open: what the ResNet gains from its own search, the lines above say once it is
-# recorded.
+# The **order** has survived: at this size and cost the ResNet is ahead, and three seeds leave no doubt. What the six points
+# are made of stays open. A ViT has more to learn (section 3), and a search of a dozen trials ends before all is found.
 #
 # > **Key idea.** A comparison of two models is always a comparison of two *searches* as well. Give both the same effort, and
 # > report it.

@@ -18,7 +18,10 @@ import einops, ipykernel.kernelapp, ipykernel.zmqshell, matplotlib.pyplot, numpy
 import torch._dynamo  # what the first optimizer of a process imports, 900 modules
 import torchvision.models
 from vit_course.data import shapes10
-drawn, here = shapes10(), os.environ.get("PYTHONPATH")  # what is in use need not be drawn again
+here, threads = os.environ.get("PYTHONPATH"), torch.get_num_threads()
+torch.set_num_threads(1)  # no child can use the threads of its parent
+drawn = shapes10()  # what is in use need not be drawn again
+torch.set_num_threads(threads)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children, so none is left as a zombie
 for line in sys.stdin:
     job = json.loads(line)

@@ -50,14 +50,17 @@ def trained(folder=None, resume=False, config=CONFIG, **options):
 
 
 KILLS = """
-import os, signal, sys
+import os, signal, sys, torch
 import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
 from vit_course.machinery.run import Run
 from vit_course.recipes import main
 folder, *line = sys.argv[1:]
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
+torch.set_num_threads(threads)
 die, count_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL), Run.count_step
 for steps in (0, 2, None, 4, 7, 0, None, 4, 6, 3):
     child = os.fork()
@@ -278,9 +281,10 @@ SEVERAL += ["-m", "vit_course", "train"]
 
 
 TWO = """
-import os, sys
+import os, sys, torch
 from vit_course.data import shapes10
 from vit_course.recipes import main
+torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}
 children = []

@@ -539,8 +539,9 @@ plots.show(
 # trial that we took added a point on top. For the ResNet it added nothing that chance could not add too. (Where several trials
 # of the ViT were close, the ones in question got three seeds.)
 #
-# The **order** has survived: at this size and cost the ResNet is ahead, and three seeds leave no doubt. What the six points
-# are made of stays open. A ViT has more to learn (section 3), and a search of a dozen trials ends before all is found.
+# The **order** has survived: at this size and cost the ResNet is ahead, and the interval over three seeds is far from 0. What the
+# six points are made of stays open. A ViT has more to learn (section 3), and a dozen trials end before all is found. Nor was the
+# effort quite equal: more thought had gone into the ViT's base than into the ResNet's before either search began.
 #
 # > **Key idea.** A comparison of two models is always a comparison of two *searches* as well. Give both the same effort, and
 # > report it.

@@ -838,7 +838,7 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
     course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
     assert (
-        "| ViT, searched (Nano/8, depth 6) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
+        "ViT, searched (Nano/8, depth 6) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |" in text
     )
     assert (
         "Data: some pictures. ViT, searched: 1,000 of the training pictures were held out." in text

@@ -16,6 +16,7 @@ ROWS = {
     "ResNet, first settings": ("comparison-first", "resnet"),
     "ViT, searched": ("comparison", "vit"),
     "ResNet, searched": ("comparison", "resnet"),
+    "ViT, searched, longer": ("marks", "85"),
     "ViT, larger and longer": ("headline", "vit"),
     "ViT, larger, a minute": ("headline", "vit-minute"),
     "ResNet, longer": ("headline", "resnet-minutes"),
@@ -40,8 +41,9 @@ def results_text(root: Path) -> str:
     held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
     notes = (
         f"Data: {' / '.join(data)}.{held} No model has seen other pictures, and of each the last epoch counts. "
-        f"Machine: {'; '.join(machines)}. Of runs without processor time the clock's counts; other work ran beside "
-        "some, so the quickest is shown. Accuracy: mean of the seeds, and their sample standard deviation. How the "
+        f"Machine: {'; '.join(machines)}. Minutes of two processors do not compare: the records name them. Of runs "
+        "without processor time the clock's counts; other work ran beside some, so the quickest is shown. Accuracy: "
+        "mean of the seeds, and their sample standard deviation. How the "
         "comparison was made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run "
         "in full, with recipe, curves and the commit that made it: [data/runs](data/runs)."
     )

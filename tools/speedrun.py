@@ -34,10 +34,8 @@ def row(mark: str, limit: float, runs: list[dict]) -> str:
     cells = ["–"] * 5 + ["no run is recorded yet"]
     if runs:
         runs = sorted(runs, key=lambda run: run["config"]["seed"])
-        scores, cost = (
-            [100 * run["test_accuracy"] for run in runs],
-            fmean(run["cpu_seconds"] for run in runs) / 60,
-        )
+        scores = [100 * run["test_accuracy"] for run in runs]
+        cost = fmean(run["cpu_seconds"] for run in runs) / 60
         high, cheap = fmean(scores) >= float(mark), cost <= limit
         cells = [
             ", ".join(f"{score:.1f}" for score in scores),

@@ -122,9 +122,10 @@ attended = results(
         "k is not transposed: score i, j is row i of q times *row* j of k, so q @ k.transpose(-2, -1)": attend(
             turn=lambda k: k
         ),
-        "the second value should be the weights, after the softmax; you returned the scores": attend(
-            scores=True
+        "q and k are exchanged: row i of the scores belongs to query i, so q comes first, q @ k.transpose(-2, -1)": (
+            lambda q, k, v: scaled_dot_product_attention(k, q, v)
         ),
+        "the second value should be the weights, after the softmax, not the scores": attend(scores=True),
         "first the output, then the weights": lambda *case: scaled_dot_product_attention(*case)[::-1],
         "you returned the output alone; the weights are wanted too: `return output, weights`": (
             lambda *case: scaled_dot_product_attention(*case)[0]

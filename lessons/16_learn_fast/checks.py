@@ -290,10 +290,7 @@ def treats_places_alike(answer):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         counts = torch.stack([kept_by(answer, 4)[0] for _ in range(300)]).flatten().bincount(minlength=16)
-    rare, often = (
-        int(counts.argmin()),
-        int(counts.argmax()),
-    )  # 75 of 300 are expected, with a deviation of 7.5
+    rare, often = int(counts.argmin()), int(counts.argmax())  # of about 75, with a deviation of 7.5
     if counts[rare] < 35:
         raise Mistake(
             f"place {rare} of 0 ... 15 is hardly ever kept: every patch should have the same chance"

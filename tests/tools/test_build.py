@@ -675,10 +675,8 @@ def test_a_fingerprint_is_the_same_on_every_python():
 
 
 def test_progress_on_stderr_is_dropped_and_a_control_becomes_a_line_of_text():
-    stream, display = (
-        nbformat.v4.new_output("stream", name="stderr", text="50%"),
-        {WIDGET_VIEW: {"model_id": "1"}},
-    )
+    stream = nbformat.v4.new_output("stream", name="stderr", text="50%")
+    display = {WIDGET_VIEW: {"model_id": "1"}}
     control = nbformat.v4.new_output("display_data", data={**display, "text/plain": "interactive(...)"})
     (kept,) = clean_outputs([stream, control])
     assert kept.data == {"text/plain": WIDGET_TEXT}

@@ -136,10 +136,8 @@ def uses_finished(answer: Any, finished: Any) -> bool:
     for function in filter(inspect.isfunction, functions):
         if function.__code__ == getattr(finished, "__code__", None):
             return True
-        steps, scope = (
-            [(step.opname, step.argval) for step in dis.get_instructions(function)],
-            function.__globals__,
-        )
+        steps = [(step.opname, step.argval) for step in dis.get_instructions(function)]
+        scope = function.__globals__
         for (loads, name), (_, attribute) in itertools.pairwise(steps):
             value = scope.get(name) if loads == "LOAD_GLOBAL" else None
             if value is finished or (inspect.ismodule(value) and vars(value).get(attribute) is finished):

@@ -62,8 +62,8 @@ RECIPES = {
     ),
     "hours": replace(
         ADAMW,
-        epochs=100,
-        augment=replace(MIXED, erasing=0.0),
+        epochs=46,
+        augment=replace(RAND_AUGMENT, erasing=0.0),
         label_smoothing=0.1,
         optimizer="muon",
         lr=3e-3,
@@ -71,7 +71,7 @@ RECIPES = {
         schedule="linear",
         qkv_matrices=3,
         keep_tokens=0.5,
-        keep_until=0.8,
+        keep_until=0.7,
     ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4

@@ -166,10 +166,8 @@ def test_data_knows_no_model():
 
 def lines_of_code(text: str) -> int:
     """Count lines that hold code: no blank lines, comments or docstrings."""
-    silent = {
-        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
-        *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-    }
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE}
+    silent |= {tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     lines = {n for t in tokens if t.type not in silent for n in range(t.start[0], t.end[0] + 1)}
     for node in ast.walk(ast.parse(text)):

@@ -567,10 +567,7 @@ def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (
-            lambda x: x.expand(2, 2, 2),
-            "the length 4 does not fit where 2 is wanted (axis 2): an axis",
-        ),
+        (lambda x: x.expand(2, 2, 2), "the length 4 does not fit where 2 is wanted (axis 2): an axis"),
         (lambda x: x.expand(2), "`expand` wants a length for each of the 3 axes, and gets 1"),
         (
             lambda x: x.gather(1, torch.zeros(9, 1, 1).long()),

@@ -27,12 +27,7 @@ from vit_course.experiments.experiment import (
     seconds_a_picture,
     used_pictures,
 )
-from vit_course.experiments.probes import (
-    accuracy_at_resolutions,
-    probe,
-    shift,
-    shuffle_patches,
-)
+from vit_course.experiments.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
 from vit_course.experiments.records import (
     caption,
     code_version,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -85,10 +86,8 @@ class Mirror(BaseHTTPRequestHandler):
 
     def handle(self):
         """Serve until the client goes away, which some tests make it do."""
-        try:
+        with suppress(ConnectionError):
             super().handle()
-        except ConnectionError:
-            pass
 
 
 @pytest.fixture

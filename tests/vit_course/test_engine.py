@@ -81,6 +81,16 @@ def test_before_the_first_step_a_loud_run_does_two_passes_at_most(monkeypatch, c
     assert "about" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("until", "promised"), [(0.0, "22.0 minutes"), (0.8, "13.2 minutes")])
+def test_a_run_that_leaves_out_tokens_promises_fewer_minutes(until, promised, monkeypatch, capsys):
+    monkeypatch.setattr(Run, "time_a_pass", lambda *_: 300.0)
+    config = TrainConfig(epochs=4, batch_size=32, device="cpu", keep_tokens=0.5, keep_until=until)
+    run = Run(small_vit(), shapes10(train=32, test=10), config)
+    run.begin(resume=False)
+    run.console.close()
+    assert f"about {promised}" in capsys.readouterr().out
+
+
 def test_an_unknown_precision_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'half' is unknown: use auto, float32, bfloat16"):
         choose_engine("half", CPU, 1, never)

@@ -174,7 +174,8 @@ class Run:
         if self.step:
             seconds = self.history.seconds / self.step
         else:
-            seconds = 1.1 * (self.pass_seconds.get(self.engine) or self.time_a_pass(self.engine))
+            tokens = 1 - self.config.keep_until * (1 - self.config.keep_tokens)
+            seconds = 1.1 * tokens * (self.pass_seconds.get(self.engine) or self.time_a_pass(self.engine))
         size = sum(parameter.numel() for parameter in self.model.parameters())
         what = f"{size:,} parameters, {len(self.images):,} pictures x {self.config.epochs:g} epochs on {self.device}"
         self.console.announce(what, seconds * (self.total_steps - self.step) / 60, self.step)

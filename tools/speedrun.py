@@ -24,7 +24,7 @@ def marks_text(root: Path) -> str:
         return "\n".join([*lines, "", "No run is recorded yet."]) + "\n"
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in runs})
     size = runs[0]["size"]
-    command = f"`python -m vit_course experiments {GROUP} --size {size} --data cifar10`"
+    command = f"`python -m vit_course experiments {GROUP} --size {size} --data cifar10 --again`"
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
     return "\n".join([*lines, "", *notes, f"Command: {command}. Limit and cost are core-minutes."]) + "\n"
 

@@ -451,39 +451,40 @@ def test_the_training_pictures_that_are_scored_as_stored_are_of_all_classes(tiny
     assert len(scored[0]) == 50 and len(scored[0].unique()) == 10
 
 
-def test_what_is_recorded_is_not_run_again(tiny_list, monkeypatch):
-    write(tiny_list, "cpu/comparison/linear-seed0", step="old")
-    ran = []
-
+@pytest.fixture
+def ran(monkeypatch):
     def fake(experiment, dataset):
-        ran.append(experiment.name)
-        return {"test_accuracy": 0.5, "seconds": 1.0, "cpu_seconds": 1.0}
+        names.append(experiment.name)
+        about = {"group": experiment.group, "step": experiment.name, "name": experiment.label}
+        return about | {"test_accuracy": 0.5, "cpu_seconds": 1e-6}
 
+    names = []
     monkeypatch.setattr(experiments, "run_experiment", fake)
+    return names
+
+
+def test_what_is_recorded_is_not_run_again_unless_it_is_asked_for(tiny_list, ran, capsys):
+    write(tiny_list, "cpu/comparison/linear-seed0", step="old")
     assert main(["--size", "cpu"]) == 0
     assert ran == ["linear-50"]
     assert load_records("comparison") == [{"step": "old"}]
     assert not list(tiny_list.rglob("*.part"))
+    assert "1 recorded already: --again runs them again" in capsys.readouterr().out
+    assert main(["--size", "cpu", "--again"]) == 0
+    assert ran == ["linear-50", "linear", "linear-50"], "no run ends the command, however short it was"
+    assert load_records("comparison")[0]["test_accuracy"] == 0.5
 
 
-def test_a_run_of_two_studies_is_trained_once(tiny_list, monkeypatch):
+def test_a_run_of_two_studies_is_trained_once(tiny_list, ran, monkeypatch):
     linear = tiny()[0]
     twin = replace(linear, group="ladder", name="last", probes=False)
     longer = replace(twin, name="longer", config=replace(linear.config, epochs=2))
     monkeypatch.setattr(experiments, "plan", lambda size: [linear, twin, longer])
-    ran = []
-
-    def fake(experiment, dataset):
-        ran.append(experiment.name)
-        about = {"group": experiment.group, "step": experiment.name, "name": experiment.label}
-        return about | {"test_accuracy": 0.5, "cpu_seconds": 1.0}
-
-    monkeypatch.setattr(experiments, "run_experiment", fake)
     assert main(["--size", "cpu"]) == 0
     assert ran == ["linear", "longer"]
     same, _ = load_records("ladder")
     named = {"group": "ladder", "step": "last", "name": "ladder/last", "same_run_as": linear.stem}
-    assert same == {"test_accuracy": 0.5, "cpu_seconds": 1.0} | named
+    assert same == {"test_accuracy": 0.5, "cpu_seconds": 1e-6} | named
 
 
 @pytest.mark.parametrize("label", ["ladder/minutes", "comparison/vit", "fractions/vit-100"])

@@ -6,7 +6,8 @@
     python -m vit_course experiments broken-runs mini-vit
 
 A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not
-trained again, and one that was cut off goes on after its last epoch: the command can be stopped and called again.
+trained again (both are with `--again`), and one that was cut off goes on after its last epoch: the command can be stopped
+and called again.
 """
 
 import argparse
@@ -202,20 +203,15 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         prog="python -m vit_course experiments", description="Run and record the experiments of the lessons."
     )
     parser.add_argument(
-        "runs",
-        nargs="*",
-        help="groups or runs, for example ladder or comparison/vit; or one of broken-runs, mini-vit",
+        "runs", nargs="*", help="groups or runs: ladder, comparison/vit, broken-runs, mini-vit"
     )
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
     parser.add_argument("--minutes", type=float, help="start no run after so many minutes")
     action = parser.add_mutually_exclusive_group()
-    action.add_argument(
-        "--list", action="store_true", help="list the runs, which are recorded, and minutes of one core"
-    )
-    action.add_argument(
-        "--release", action="store_true", help="put the weights of recorded runs into data/checkpoints/"
-    )
+    action.add_argument("--again", action="store_true", help="run what is recorded, too; replace its record")
+    action.add_argument("--list", action="store_true", help="list the runs, recorded or not, core-minutes")
+    action.add_argument("--release", action="store_true", help="put recorded weights into data/checkpoints/")
     options = parser.parse_args(arguments)
     if options.minutes is not None and not options.minutes > 0:
         parser.error(f"argument --minutes: {options.minutes} should be a number above 0")
@@ -265,7 +261,7 @@ def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
             print("\n".join(f"wrote {path.name}" for path in release(one, dataset)))
         return 0
     try:
-        run_all(chosen, dataset, options.minutes)
+        run_all(chosen, dataset, options.minutes, options.again)
     except KeyboardInterrupt:
         print("stopped; call again to go on")
         return 130
@@ -283,19 +279,21 @@ def recorded_elsewhere(experiment: Experiment) -> dict | None:
     return None
 
 
-def run_all(experiments: Sequence[Experiment], dataset: Dataset, minutes: float | None = None) -> None:
-    """Run the experiments that are not recorded, and record each; start none when so many minutes are over."""
+def run_all(
+    experiments: Sequence[Experiment], dataset: Dataset, minutes: float | None = None, again: bool = False
+) -> None:
+    """Run the experiments that are not recorded, or all of them again; start none when so many minutes are over."""
     start = time.perf_counter()
-    for experiment in experiments:
-        path = record_path(experiment)
-        if path.exists():
-            continue
+    to_run = [one for one in experiments if again or not record_path(one).exists()]
+    if len(to_run) < len(experiments):
+        print(f"{len(experiments) - len(to_run)} recorded already: --again runs them again", flush=True)
+    for experiment in to_run:
         if minutes and time.perf_counter() - start > 60 * minutes:
             print("out of time; call again to go on")
             return
-        record = recorded_elsewhere(experiment) or run_experiment(experiment, dataset)
-        write_record(path, record)
+        record = (not again and recorded_elsewhere(experiment)) or run_experiment(experiment, dataset)
+        write_record(record_path(experiment), record)
         (queue_folder(experiment.stem) / "checkpoint.pt").unlink(missing_ok=True)
         kind = "held_out" if experiment.held_out else "test"
-        score, minutes = record[f"{kind}_accuracy"], record["cpu_seconds"] / 60
-        print(f"{experiment.stem:44} {kind} {score:.2%} in {minutes:.1f} core-minutes", flush=True)
+        score, cost = record[f"{kind}_accuracy"], record["cpu_seconds"] / 60
+        print(f"{experiment.stem:44} {kind} {score:.2%} in {cost:.1f} core-minutes", flush=True)

@@ -6,8 +6,8 @@
     python -m vit_course experiments broken-runs mini-vit
 
 A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not
-trained again (both are with `--again`), and one that was cut off goes on after its last epoch: the command can be stopped
-and called again.
+trained again (both are with `--again`), and one that was cut off goes on after its last epoch: the command can be
+stopped and called again.
 """
 
 import argparse

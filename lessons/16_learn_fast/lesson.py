@@ -34,11 +34,10 @@ import torch.nn.functional as F
 from IPython.display import display
 
 from vit_course.augment import augment
-from vit_course.classroom import check, plots, table
+from vit_course.classroom import check, plots, race, table
 from vit_course.classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.embeddings import pool
-from vit_course.exhibits import race
 from vit_course.experiments.records import caption, load_records
 from vit_course.experiments.trials import COLUMNS, SHAPE, gains
 from vit_course.machinery.device import get_device
@@ -425,7 +424,7 @@ for verdict in ("better", "worse", "undecided"):
 # %% [markdown] curious
 # ## 7. What else was tried?
 #
-# Other rates, a smaller batch, other positions: the rest of the search.
+# Other rates, batches, positions and shapes: the rest of the search.
 
 # %%
 others = {arm: one for arm, one in brought.items() if arm not in TOLD}
@@ -515,8 +514,8 @@ print(race.hand_in(NAME, score, spent, settings, dataset.provenance))
 display(*race.boards())
 
 # %% [markdown] claim="spent < SECONDS / 2 or score > 3 / len(raced.classes)"
-# Three minutes ago this model was guessing. The line that was handed in lies in `answers/race.jsonl`. Your teacher can put
-# the lines of the class on one board.
+# Three minutes ago this model was guessing. What was handed in goes with your answers, and the class table of your teacher
+# shows the runs of everybody as one board.
 #
 # The clock was equal for all, the machines were not: compare runs with about as many core-seconds. And nobody has run a
 # second seed. A lead of one point is not a win yet.

@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from course import read_course
 from editions import make_notebook
+from vit_course.classroom import race
 from vit_course.classroom.answer_folder import LOG, MIME, Mark, cell_hash, marks_in, read_mark
 from vit_course.classroom.checks import EXERCISES
 from vit_course.classroom.progress import classes, command, student
@@ -477,12 +479,15 @@ def test_the_minutes_left_are_those_of_the_tasks_that_are_not_right_and_the_firs
 
 def test_an_export_is_what_a_class_is_made_of(answers, tmp_path, capsys):
     (tmp_path / "class").mkdir()
+    race.hand_in("Ada\x1b[2J", 0.61, 312, {"lr": 0.003}, "Shapes-10")
     assert command.main(["--export", str(tmp_path / "class/me.zip")]) == 0
     assert "1 right answer" in capsys.readouterr().out
     with zipfile.ZipFile(tmp_path / "class/me.zip") as archive:
         assert archive.namelist() == ["answers/count_patches.py", f"answers/{LOG}"]
     (one,) = classes.read_class(tmp_path / "class")
     assert (one.name, one.count(EXERCISES, "right"), one.count(EXERCISES, "wrong")) == ("me", 1, 1)
+    board = classes.class_text([one], LESSONS).partition("The race of lesson 16, Shapes-10")[2]
+    assert re.search(r"1 +Ada \[2J +61.0 % +312 +lr 0.003$", board)
 
 
 def test_without_a_log_it_says_where_one_is_looked_for(tmp_path, monkeypatch, capsys):

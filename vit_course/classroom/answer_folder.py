@@ -75,15 +75,16 @@ def cell_hash(source: str) -> str:
 # -- the folder
 
 
-def write_log(line: dict[str, Any]) -> None:
-    """Add a line to the log, in the first folder that lets us. Where none does, there is no log."""
+def write_log(line: dict[str, Any]) -> Path | None:
+    """Add a line to the log, in the first folder that lets us, and return the file; None where no folder does."""
     text = json.dumps(line) + "\n"
     for folder in answer_folders():
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             with open(folder / LOG, "a", encoding="utf-8", newline="\n") as file:
                 file.write(text)
-            return
+            return folder / LOG
+    return None
 
 
 def read_log() -> str:

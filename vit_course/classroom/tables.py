@@ -70,6 +70,11 @@ def cell_text(value: Any) -> str:
     return number(value) if isinstance(value, Real) and not isinstance(value, bool) else str(value)
 
 
+def plain(text: str) -> str:
+    """Return a text of somebody else without what a terminal takes for a command."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def is_numeric(text: str) -> bool:
     """Tell whether a cell holds numbers and their signs alone; an empty cell or a dash fits any column."""
     return set(text) <= NUMERIC or text in ("–", "—")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from vit_course.classroom.progress.handed_in import UNREADABLE, Refused, files_of, students_of
 from vit_course.classroom.progress.verdicts import Found, NoNotebook, Work
-from vit_course.classroom.tables import table
+from vit_course.classroom.race import Entry, boards
+from vit_course.classroom.tables import plain, table
 from vit_course.classroom.tasks import Lesson
 
 WIDTH = 100
@@ -24,11 +25,12 @@ LEGEND = """Numbers are right answers; * others there are wrong; · nothing is w
 
 @dataclass(frozen=True)
 class Student:
-    """One student of a class: what was found, by exercise, and what there is to say."""
+    """One student of a class: what was found, by exercise, what there is to say, and runs of the race."""
 
     name: str
     found: dict[str, Found]
     notes: list[str] = field(default_factory=list)
+    runs: list[Entry] = field(default_factory=list)
 
     def count(self, names: Iterable[str], *kinds: str) -> int:
         """Count the exercises of which one of these was found."""
@@ -80,7 +82,7 @@ def read_student(name: str, path: Path) -> Student:
         notes.append(f"answers without a verdict, their outputs cleared or never run: {', '.join(unchecked)}")
     if not files and not notes:
         notes.append("no notebook and no log of verdicts is in it")
-    return Student(name, found, notes)
+    return Student(name, found, notes, work.runs)
 
 
 def talk_about(students: Sequence[Student], lessons: Sequence[Lesson]) -> list[TalkAbout]:
@@ -105,7 +107,7 @@ def talk_about(students: Sequence[Student], lessons: Sequence[Lesson]) -> list[T
 
 
 def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
-    """Return the table, what went wrong while it was made, and what to talk about."""
+    """Return the table, what went wrong while it was made, what to talk about, and the boards of the race."""
     parts = [class_table(students, lessons), LEGEND]
     notes = [f"{student.name}: {note}" for student in students for note in student.notes]
     lines = ["Not everything could be read:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
@@ -116,6 +118,8 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
         texts.append("and, for fewer students: " + ", ".join(one.exercise for one in talks[TALKS:]))
     head = "Talk about these: fewer than half of those in the lesson have solved them, or half stumbled."
     parts.append("\n".join([head, *texts]) if talks else "")
+    raced = boards(run for student in students for run in student.runs)
+    parts += [f"The race of lesson 16, {board}" for board in raced]
     return "\n\n".join(filter(None, parts))
 
 
@@ -165,11 +169,6 @@ def talk_lines(one: TalkAbout) -> list[str]:
         texts += [f"{count:6}  {wrapped[0]}", *(f"{'':8}{more}" for more in wrapped[1:])]
     others = sum(count for _, count in one.mistakes[MISTAKES:])
     return texts + [f"{others:6}  other mistakes"] * bool(others)
-
-
-def plain(text: str) -> str:
-    """Return a text of somebody else without what a terminal takes for a command."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def short(text: str, width: int = WIDTH) -> str:

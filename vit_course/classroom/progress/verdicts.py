@@ -5,9 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from vit_course.classroom.answer_folder import MIME, Mark, cell_hash, marks_in, read_mark
+from vit_course.classroom.race import Entry, entries
 from vit_course.classroom.tasks import Lesson, exercise_names, read_lessons
 from vit_course.machinery.paths import ROOT
 
@@ -41,11 +43,12 @@ class Found:
 
 @dataclass
 class Work:
-    """What one student did: verdicts by exercise, and the hashes of the cells in which an answer is written now."""
+    """What one student did: verdicts by exercise, hashes of the cells with an answer, and runs of the race."""
 
     marks: dict[str, set[Mark]] = field(default_factory=lambda: defaultdict(set))
     cells: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     read: int = 0
+    runs: list[Entry] = field(default_factory=list)
 
     def add(self, mark: Mark) -> None:
         """Note a verdict; the same one in a notebook and in a log is one."""
@@ -62,8 +65,10 @@ class Work:
         if data.count(b"{") + data.count(b"[") > PARTS or data.count(b",") > VALUES:
             raise NoNotebook("it has more parts than a notebook of this course")
         if not name.endswith(".ipynb"):
-            for mark in marks_in(data.decode(errors="replace")):
+            text = data.decode(errors="replace")
+            for mark in marks_in(text):
                 self.add(mark)
+            self.runs += islice(entries(text.splitlines()), MOST)
             return
         try:
             for cell in json.loads(data)["cells"]:

@@ -1,4 +1,4 @@
-"""The race of lesson 16: each run of a class is one line of JSON, `race.jsonl` beside the answers; `boards` ranks them.
+"""The race of lesson 16: each run is one line of JSON in the log of verdicts; `boards` ranks those of a class.
 
 Nothing that was handed in is executed, and its texts are escaped where they are shown.
 """
@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from vit_course.classroom.answer_folder import read_log, write_log
 from vit_course.classroom.notebook import in_notebook
 from vit_course.classroom.numbers import percent
-from vit_course.classroom.tables import Table, table
-from vit_course.machinery.paths import answer_folders
+from vit_course.classroom.tables import Table, plain, table
 
-FILE = "race.jsonl"
-LONGEST = 200
+LONGEST = 90
 """A text of an entry has at most so many characters; a longer one is cut."""
 COLUMNS = ["place", "name", "held-out accuracy", "core-seconds", "settings"]
 
@@ -34,7 +33,7 @@ class Entry:
 
 
 def hand_in(name: str, accuracy: float, core_seconds: float, settings: Mapping[str, Any], data: str) -> str:
-    """Add a run to the file of races, and say what became of it, in words for the student.
+    """Add a run to the log, and say what became of it, in words for the student.
 
     Args:
         name: of the student or the team, as the board shall show it.
@@ -51,14 +50,8 @@ def hand_in(name: str, accuracy: float, core_seconds: float, settings: Mapping[s
     if not name.strip():
         return "not handed in: write your name or your team's into NAME"
     told = ", ".join(f"{key} {value}" for key, value in settings.items())
-    line = json.dumps({"what": "race", **asdict(Entry(name, accuracy, core_seconds, told, data))}) + "\n"
-    for folder in answer_folders():
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            with open(folder / FILE, "a", encoding="utf-8", newline="\n") as file:
-                file.write(line)
-            return f"handed in: {folder / FILE}"
-    return "not handed in: no folder can be written; VIT_COURSE_ANSWERS names another"
+    place = write_log({"what": "race", **asdict(Entry(name, accuracy, core_seconds, told, data))})
+    return f"handed in: {place}" if place else "not handed in: no folder for it can be written"
 
 
 def entries(lines: Iterable[str]) -> Iterator[Entry]:
@@ -73,7 +66,7 @@ def entries(lines: Iterable[str]) -> Iterator[Entry]:
             if not all(isinstance(text, str) for text in texts) or not all(map(is_number, numbers)):
                 continue
             if 0 <= numbers[0] <= 1 and numbers[1] > 0:
-                name, settings, pictures = (text[:LONGEST] for text in texts)
+                name, settings, pictures = (plain(text)[:LONGEST] for text in texts)
                 yield Entry(name, *map(float, numbers), settings, pictures)
 
 
@@ -82,14 +75,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def boards(lines: Iterable[str] | None = None) -> list[Table]:
-    """Rank runs, one board for each kind of pictures, the best run of every name on it.
+def boards(runs: Iterable[Entry] | None = None) -> list[Table]:
+    """Rank runs, those of this student's log if none are given.
 
-    Args:
-        lines: of one or several files of races; without them, those of this student's own.
+    There is one board for each kind of pictures, and the best run of every name stands on it.
     """
     best: dict[tuple[str, str], Entry] = {}
-    for entry in entries(own_lines() if lines is None else lines):
+    for entry in entries(read_log().splitlines()) if runs is None else runs:
         key = entry.data, entry.name
         if key not in best or entry.accuracy > best[key].accuracy:
             best[key] = entry
@@ -102,12 +94,3 @@ def boards(lines: Iterable[str] | None = None) -> list[Table]:
         ]
         made.append(table(rows, COLUMNS, pictures))
     return made
-
-
-def own_lines() -> list[str]:
-    """Return the lines of this student's files of races."""
-    found = []
-    for path in (folder / FILE for folder in answer_folders()):
-        with contextlib.suppress(OSError):
-            found += path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return found

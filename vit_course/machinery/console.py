@@ -108,7 +108,8 @@ class Console:
         if self.quiet:
             return
         print(
-            f"{history.config['epochs']:g} epochs in {history.seconds:.0f} s: training loss {history.train_loss[-1]:.3f}, "
+            f"{history.config['epochs']:g} epochs in {history.seconds:.0f} s: "
+            f"training loss {history.train_loss[-1]:.3f}, "
             f"test accuracy {100 * history.test_accuracy:.1f} % on {test_pictures:,} pictures"
         )
         print(fill(f"({history.provenance})", WIDTH, subsequent_indent=" "))

@@ -49,13 +49,13 @@ def row(mark: str, limit: float, runs: list[dict]) -> str:
 
 
 def processors_text(runs: list[dict]) -> str:
-    """Describe the processors of runs: name, whether they have matrix units, and the measured rates."""
-    rates: dict[str, list[float]] = {}
+    """Describe the processors of runs: name, whether they have matrix units, and the rates in the runs' precisions."""
+    rates: dict[tuple[str, str], list[float]] = {}
     for run in runs:
-        units = "with" if run["processor"]["amx"] else "without"
-        name = f"{run['processor']['name']}, {units} AMX"
-        rates.setdefault(name, []).append(run["processor"]["bfloat16_gflops"])
+        name = f"{run['processor']['name']}, {'with' if run['processor']['amx'] else 'without'} AMX"
+        precision = run["engine"]["precision"]
+        rates.setdefault((name, precision), []).append(run["processor"][f"{precision}_gflops"])
     return "; ".join(
-        f"{name}, {min(found):.0f} to {max(found):.0f} GFLOP/s in bfloat16 on one thread"
-        for name, found in sorted(rates.items())
+        f"{name}, {min(found):.0f} to {max(found):.0f} GFLOP/s in {precision} on one thread"
+        for (name, precision), found in sorted(rates.items())
     )

@@ -9,7 +9,8 @@ from pages import fill
 PAGE = (Path(__file__).resolve().parents[2] / speedrun.PAGE).read_text(encoding="utf-8")
 RUN = {"step": "60", "size": "cpu", "config": {"seed": 0}, "data": "CIFAR-10; 50,000 train pictures, seed 0"}
 RUN |= {"test_accuracy": 0.61, "cpu_seconds": 144.0, "parameters": 1_200_000, "code": "abc"}
-RUN["processor"] = {"name": "a core", "amx": True, "bfloat16_gflops": 805.4}
+RUN["processor"] = {"name": "a core", "amx": True, "bfloat16_gflops": 805.4, "float32_gflops": 90.2}
+RUN["engine"] = {"precision": "bfloat16"}
 
 
 def write(root, *changes):
@@ -27,7 +28,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     write(
         tmp_path,
         *seeds,
-        {"step": "75", "test_accuracy": 0.749},
+        {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}},
         {
             "step": "80",
             "test_accuracy": 0.9,
@@ -41,6 +42,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     assert "| 80 % | 18 | 90.0 | 90.0 % | 166.7 | 1,200,000 | abc | reached, over the limit |" in text
     assert "| 90 % | 480 | – | – | – | – | – | no run is recorded yet |" in text
     assert "a core, with AMX, 790 to 805 GFLOP/s in bfloat16 on one thread" in text
+    assert "a core, with AMX, 90 to 90 GFLOP/s in float32 on one thread" in text
     assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
 
 

@@ -433,8 +433,9 @@ table([one.row(arm) for arm, one in others.items()], COLUMNS, "each against the 
 # %% [markdown]
 # ## 8. A race: three minutes
 #
-# Everybody has three minutes of the clock and the same model. Rate, tokens, schedule, first values are yours. Your own
-# functions run in it, where they are right.
+# Everybody has three minutes of the clock and the same model. For drawn shapes it has patches of 8 x 8 pixels: a quarter of
+# the tokens, so a slow laptop gets somewhere, too. Rate, tokens, schedule, first values are yours. Your own functions run in
+# it, where they are right.
 #
 # The loop is the one of lesson 06 with three changes: the *clock* says how far the run is, so the rate reaches zero exactly
 # when time is up; some tokens stay out at first; two optimisers share the weights.
@@ -468,7 +469,8 @@ def clock(seconds):
 def train_for(seconds, optimizer, lr, keep, keep_until, schedule, whitened):
     """Train for so many seconds of the clock; return the model and its core-seconds."""
     torch.manual_seed(0)
-    begin, model = time.process_time(), build_model("Nano/4", raced, **SHAPE).to(device)
+    begin, size = time.process_time(), "Nano/8" if "Shapes-10" in raced.provenance else "Nano/4"
+    model = build_model(size, raced, **SHAPE).to(device)
     if whitened:
         with torch.no_grad():
             E = model.patch_embed.proj.weight  # (D, C, P, P)

@@ -23,8 +23,9 @@ ENGINES = (REFERENCE, FAST)
 
 
 @pytest.fixture(autouse=True)
-def no_switch(monkeypatch):
+def no_switch_and_a_processor_that_multiplies_bfloat16(monkeypatch):
     monkeypatch.delenv("VIT_COURSE_PRECISION", raising=False)
+    monkeypatch.setattr("vit_course.machinery.engine.product_rate", lambda *_: 1.0)
 
 
 def never(*_):
@@ -41,6 +42,11 @@ def test_the_faster_is_chosen_on_a_cpu_after_one_pass_each(fast):
 
     assert choose_engine("auto", CPU, WORTH_MEASURING, time_a_pass) == fast
     assert tried == list(ENGINES)
+
+
+def test_on_a_processor_that_imitates_bfloat16_no_pass_is_timed(monkeypatch):
+    monkeypatch.setattr("vit_course.machinery.engine.product_rate", lambda dtype, _: dtype.itemsize)
+    assert choose_engine("auto", CPU, WORTH_MEASURING, never) == REFERENCE
 
 
 GPU = torch.device("cuda")

@@ -25,12 +25,12 @@ def describe_processor() -> dict[str, str | bool | float]:
     return {"name": names[0] if names else platform.processor(), "amx": " amx_bf16" in text, **rates}
 
 
-def product_rate(dtype: torch.dtype) -> float:
+def product_rate(dtype: torch.dtype, side: int = SIDE) -> float:
     """Measure a product of square matrices in one thread: billions of operations a second of the processor."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        a = torch.ones(SIDE, SIDE, dtype=dtype)
+        a = torch.ones(side, side, dtype=dtype)
         best = float("inf")
         for _ in range(ROUNDS):
             start = time.process_time()
@@ -38,4 +38,4 @@ def product_rate(dtype: torch.dtype) -> float:
             best = min(best, time.process_time() - start)
     finally:
         torch.set_num_threads(threads)
-    return round(2 * SIDE**3 / best / 1e9, 1)
+    return round(2 * side**3 / best / 1e9, 1)

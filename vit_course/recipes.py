@@ -71,7 +71,7 @@ RECIPES = {
         schedule="linear",
         qkv_matrices=3,
         keep_tokens=0.5,
-        keep_until=0.7,
+        keep_until=0.85,
     ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4

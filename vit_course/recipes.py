@@ -62,7 +62,7 @@ RECIPES = {
     ),
     "hours": replace(
         ADAMW,
-        epochs=46,
+        epochs=52,
         augment=replace(RAND_AUGMENT, erasing=0.0),
         label_smoothing=0.1,
         optimizer="muon",
@@ -84,7 +84,7 @@ MODELS = {
         "Nano/4",
         {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False},
     ),
-    "hours": ("Micro/4", {}),
+    "hours": ("Nano/4", {"embed_dim": 160, "depth": 6, "num_heads": 5}),
 }
 """Model and options that belong to a recipe; the others are for any model."""
 

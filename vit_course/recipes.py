@@ -11,6 +11,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.beyond.fast import set_first_values
+from vit_course.beyond.fast import fewer_tokens, set_first_values
 from vit_course.beyond.hybrid import HybridViT, create_hybrid
 from vit_course.beyond.modern import modernize
 from vit_course.beyond.positions import with_positions
@@ -151,34 +152,47 @@ def forward_flops(model: nn.Module, dataset: Dataset) -> int:
         return vit_flops(model)
     if isinstance(model, HybridViT):
         return forward_flops(model.backbone, dataset) + vit_flops(model.vit)
+    return counted_flops(model, dataset, training=False)
+
+
+def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
+    """Count the operations of one picture through a model, as it computes in training or in evaluation."""
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.eval()(image)
+        model.train(training)(image)
     model.train(was_training)
     return counter.get_total_flops()
 
 
-def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, history: History) -> dict:
-    """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`.
+def training_flops(model: nn.Module, dataset: Dataset, config: dict[str, Any], steps: int) -> int:
+    """Count the operations of a training: a step is three forward passes of its batch, one forward and two backward.
 
-    `training_flops` counts a step as three forward passes: one forward, two backward. Where parts are frozen, some of
-    the backward pass is saved, and the number is an upper bound.
+    Tokens that a step leaves out cost nothing in the blocks. Where parts are frozen, some of the backward pass is
+    saved, and the number is an upper bound.
     """
+    every = fewer = forward_flops(model, dataset)
+    early, share = ceil(config["keep_until"] * steps), config["keep_tokens"]
+    if share < 1:
+        with fewer_tokens(model, share):
+            fewer = counted_flops(model, dataset, training=True)
+    return 3 * (early * fewer + (steps - early) * every) * config["batch_size"]
+
+
+def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, history: History) -> dict:
+    """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`."""
     device = torch.device(history.device)
     machine = (
         torch.cuda.get_device_name(device)
         if device.type == "cuda"
         else f"{device.type} ({platform.machine()})"
     )
-    flops = forward_flops(model, dataset)
-    pictures = len(history.step_lr) * history.config["batch_size"]
     return {
         "name": name,
         "model": model_name,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "forward_flops": flops,
-        "training_flops": 3 * flops * pictures,
+        "forward_flops": forward_flops(model, dataset),
+        "training_flops": training_flops(model, dataset, history.config, len(history.step_lr)),
         "data": history.provenance,
         "machine": machine,
         "threads": torch.get_num_threads(),

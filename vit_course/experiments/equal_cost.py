@@ -25,7 +25,10 @@ from vit_course.train import TrainConfig
 
 MARKS = {"60": 1.5, "75": 5.0, "80": 11.5, "85": 28.0}
 """Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; 90 has a recipe of its own."""
-LONGER = {name: getattr(RECIPES["hours"], name) for name in ("augment", "keep_until")}, {"pos_embed": "sincos"}
+LONGER = (
+    {name: getattr(RECIPES["hours"], name) for name in ("augment", "keep_until")},
+    {"pos_embed": "sincos"},
+)
 """What a run of more than 20 epochs changes in recipe and model. No trial decided it; RandAugment was in none."""
 GPU_MARKS = {"90": 40.0, "94": 200.0}
 """The same for one minute and five of a GPU, by the operations that one of today does in them; not tried yet."""
@@ -34,9 +37,10 @@ GPU_MARKS = {"90": 40.0, "94": 200.0}
 def marks(scale) -> Iterator[Experiment]:
     """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
     if scale.size == "gpu":
-        long = replace(RECIPES["hours"], **scale.everything)
         for mark, epochs in GPU_MARKS.items():
-            yield from scale.seeded(3, "marks", mark, scale.fine, replace(long, epochs=epochs))
+            config = replace(RECIPES["hours"], **{**scale.everything, "epochs": epochs})
+            more = {"probes": True, "snapshots": (0, round(epochs) // 2)} if mark == max(GPU_MARKS) else {}
+            yield from scale.seeded(3, "marks", mark, scale.fine, config, **more)
         return
     model, options = MODELS["minutes"]
     for mark, epochs in MARKS.items():

@@ -26,8 +26,9 @@ from vit_course.vit import create_vit
 
 QUEUE = DATA / "queue"
 """Checkpoints of runs that are not at their end, and the weights of those that keep some; not in git."""
-RELEASED = {"headline/vit": "cifar-vit", "shapes/vit": "shapes-vit"}
-"""Which experiments' weights come with the course, those of the first seed, and the names that `load_trained` takes."""
+RELEASED = {"headline/vit": "cifar-vit", "marks/94": "cifar-vit", "shapes/vit": "shapes-vit"}
+"""Which experiments' weights come with the course, those of the first seed, and the names that `load_trained` takes;
+`marks/94` is a GPU's."""
 
 
 def trained_names() -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from vit_course.experiments.equal_cost import comparison, fractions, ladder, marks
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
-from vit_course.experiments.trials import resnet_trials, trials
+from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_course.recipes import MIXED, RECIPES
 from vit_course.train import TrainConfig
 
@@ -31,16 +31,13 @@ class Scale:
         size: "cpu" or "gpu".
         vit: the ViT of most studies.
         fine: the ViT on a grid of 8x8 patches.
-        headline: arguments of the headline's model, besides those of `fine`.
-        headline_recipe: its recipe.
         resnet: the ResNet that the ViT is compared with.
         hybrid: the ViT on the feature map of a ResNet, with its arguments.
         everything: the regime of all pictures.
         few: the regime of few pictures.
-        search_epochs: length of the trials for the headline.
         recipe: the ViT's recipe for all pictures.
         resnet_recipe: the ResNet's, with as many operations as the ViT's.
-        resnet_minutes: epochs in which the ResNet of the headline takes as many minutes as the ViT; None if unknown.
+        resnet_minutes: epochs in which the ResNet takes as many minutes as the longest run of `marks`; None if unknown.
     """
 
     size: str
@@ -50,11 +47,8 @@ class Scale:
     hybrid: tuple[str, dict[str, Any]]
     everything: dict[str, Any]
     few: dict[str, Any]
-    search_epochs: int
     recipe: TrainConfig
     resnet_recipe: TrainConfig
-    headline: dict[str, Any]
-    headline_recipe: TrainConfig
     resnet_minutes: int | None = None
 
     def seeded(self, count: int, group: str, name: str, model: str, config: TrainConfig, **more) -> list:
@@ -80,20 +74,9 @@ CPU = Scale(
     ("R-Nano/8", {"width": 8}),
     everything=CPU_ALL,
     few={"epochs": 80, "batch_size": 64, "quiet": True},
-    search_epochs=6,
     recipe=replace(RECIPES["adamw"], **CPU_ALL, lr=2e-3),
     # Twice the operations of the ViT and half its speed on a CPU: half the epochs are as much work and as much time.
     resnet_recipe=replace(RECIPES["resnet"], **{**CPU_ALL, "epochs": 10}, lr=0.2),
-    headline={"embed_dim": 128, "depth": 6, "num_heads": 4},  # 1.2 million parameters
-    # What the search found; its runs learn the training pictures no better than new ones: room for augmentation.
-    headline_recipe=replace(
-        RECIPES["rand-augment"],
-        **{**CPU_ALL, "epochs": 30},
-        optimizer="muon",
-        lr=3e-3,
-        warmup_epochs=2.0,
-        validation=1_000,
-    ),
 )
 GPU_COMMON = {"quiet": True, "augment_ahead": 8, "compile": True}
 GPU_ALL = {"epochs": 60, "batch_size": 512, **GPU_COMMON}
@@ -105,17 +88,14 @@ GPU = Scale(
     ("R-Ti/8", {}),
     everything=GPU_ALL,
     few={"epochs": 200, "batch_size": 128, **GPU_COMMON},
-    search_epochs=30,
     recipe=replace(RECIPES["mixed"], **GPU_ALL),
     # One epoch of Ti/4 costs 0.730 GFLOP a picture, one of ResNet-18 1.11: two thirds of the epochs are as much.
     resnet_recipe=replace(RECIPES["resnet"], **{**GPU_ALL, "epochs": 40}),
-    headline={"drop_path_rate": 0.1},
-    headline_recipe=replace(RECIPES["mixed"], **{**GPU_ALL, "epochs": 240}, warmup_epochs=10.0, lr=2e-3),
 )
 
 
 def plan(size: str) -> list[Experiment]:
-    """List the experiments of one size, in the order of their worth: more seeds of the CPU's headline come last."""
+    """List the experiments of one size, in the order of their worth."""
     scale = {"cpu": CPU, "gpu": GPU}[size]
     studies = (
         search,
@@ -127,36 +107,42 @@ def plan(size: str) -> list[Experiment]:
         *(qk_norm, attention_pool, rope),
         *(trials, resnet_trials, comparison, fractions),
     )
-    runs = [run for study in studies for run in study(scale)]
-    return sorted(runs, key=lambda run: (size, run.group) == ("cpu", "headline") and run.config.seed > 0)
+    return [run for study in studies for run in study(scale)]
 
 
 def search(scale: Scale) -> Iterator[Experiment]:
-    """README: which optimiser and rate for the headline, a short trial each, scored on 5,000 held-out pictures."""
-    base = replace(
-        RECIPES["smoothing"], **{**scale.everything, "epochs": scale.search_epochs}, validation=5_000
-    )
-    for optimizer, rate in (("adamw", 1.5e-3), ("muon", 3e-3), ("adamw", 3e-3)):
-        config = replace(base, optimizer=optimizer, lr=rate)
-        yield from scale.seeded(
-            1, "search", f"{optimizer}-{rate:g}", scale.fine, config, options=scale.headline
-        )
+    """Which rate for a GPU's `marks` and its ResNet: short trials, scored on 5,000 held-out pictures."""
+    if scale.size == "cpu":  # `trials` and `resnet_trials` search there
+        return
+    for name, model, recipe in (("vit", scale.fine, "hours"), ("resnet", scale.resnet, "resnet")):
+        base = replace(RECIPES[recipe], **{**scale.everything, "epochs": 20})
+        for factor in (0.5, 1, 2, 4):
+            config = replace(base, lr=base.lr * factor)
+            yield from scale.seeded(1, "search", f"{name}-{config.lr:g}", model, config, held_out=HELD_OUT)
 
 
 def headline(scale: Scale) -> Iterator[Experiment]:
-    """README: how good a plain ViT gets. A GPU also tries Muon, a minute, and a ResNet for as much work or time."""
-    config = scale.headline_recipe
-    more = {"options": scale.headline, "probes": True, "snapshots": (0, config.epochs // 2)}
-    yield from scale.seeded(3, "headline", "vit", scale.fine, config, **more)
+    """README: how good a ViT got before the search; on a GPU a ResNet for as much work or time as the longest mark."""
     if scale.size == "cpu":
+        config = replace(
+            RECIPES["rand-augment"],
+            **{
+                **CPU_ALL,
+                "epochs": 30,
+                "optimizer": "muon",
+                "lr": 3e-3,
+                "warmup_epochs": 2.0,
+                "validation": 1_000,
+            },
+        )
+        more = {
+            "options": {"embed_dim": 128, "depth": 6, "num_heads": 4},
+            "probes": True,
+            "snapshots": (0, 15),
+        }
+        yield from scale.seeded(1, "headline", "vit", scale.fine, config, **more)
         return
-    minute = replace(RECIPES["rand-augment"], **scale.everything, lr=2e-3)
-    muon = replace(config, optimizer="muon")
-    yield from scale.seeded(3, "headline", "vit-muon", scale.fine, muon, options=scale.headline)
-    yield from scale.seeded(3, "headline", "vit-minute", scale.fine, minute)
-    longer = config.epochs / scale.recipe.epochs
-    epochs = {"flops": round(scale.resnet_recipe.epochs * longer), "minutes": scale.resnet_minutes}
-    for equal, count in epochs.items():
+    for equal, count in {"flops": 75, "minutes": scale.resnet_minutes}.items():
         if count:
             config = replace(scale.resnet_recipe, epochs=count)
             yield from scale.seeded(3, "headline", f"resnet-{equal}", scale.resnet, config, probes=True)

@@ -126,6 +126,15 @@ def test_python_versions_agree():
     assert f'python: "{oldest}"' in read(".github", "workflows", "tests.yml")
 
 
+def test_every_table_of_a_lesson_is_shown():  # the last line of a cell is, others need `display`
+    for path in (ROOT / "lessons").glob("*/lesson.py"):
+        for cell in path.read_text(encoding="utf-8").split("\n# %%"):
+            body = ast.parse(f"# %%{cell}").body
+            for node in ast.walk(ast.Module(body, [])):
+                called = getattr(getattr(getattr(node, "value", None), "func", None), "id", "")
+                assert called != "table" or node is body[-1] or not isinstance(node, ast.Expr), cell
+
+
 def packages_imported(files) -> set[str]:
     """The packages that files import, anywhere in them, Python's own and the course's left out."""
     package_of = {"PIL": "pillow", "yaml": "pyyaml"}

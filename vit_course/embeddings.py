@@ -97,7 +97,7 @@ def sincos_2d(grid_size: tuple[int, int], dim: int, temperature: float = 10000.0
     Args:
         grid_size: (rows, columns) of the grid of patches.
         dim: width D, a multiple of 4.
-        temperature: waves grow from 2·pi patches towards 2·pi·temperature.
+        temperature: wavelengths run from 2·pi patches up towards 2·pi·temperature.
 
     Returns:
         (N, D) float32 with N = rows·columns, positions in reading order.

@@ -74,7 +74,7 @@ doctor.report(doctor.run())
 # - **not right yet**: the check says *what* is wrong, and the lesson goes on with the finished version.
 #
 # Change the cell and run it as often as you like. Above each exercise you find its difficulty, the minutes it may take,
-# two hints behind folds, and a link to the solution. Try for that long before you open a hint.
+# two folded hints, and a link to the solution. Try for those minutes before you open a hint.
 #
 # This is what a check says. Here is a wrong answer to an exercise of lesson 01, on purpose. (How it works does not matter
 # yet.) `diagnose` finds the verdict and `say` shows it; in an exercise, `check` does both and notes the verdict.
@@ -139,7 +139,7 @@ table(
 # Brackets mean *one axis made of several*. `(c h w)` is one axis of 3·32·32 = 3,072 numbers. `(r k)` is one axis of r·k
 # numbers that you look at as r groups of k.
 #
-# > **Key idea.** In a bracket the right letter runs fast: with k = 8, picture 9 is in group 1, at place 1.
+# > **Key idea.** In a bracket the right letter runs fast: counted from 0, with k = 8, picture 9 is in group 1 at place 1.
 #
 # **`reduce`** takes axes away: what stands on the left and not on the right is averaged (or summed, or the largest is
 # taken). **`repeat`** adds axes: what stands on the right and not on the left is copied.
@@ -214,8 +214,8 @@ plots.show(
 )
 
 # %% [markdown]
-# A pixel is a whole number from 0 to 255. Such numbers make training hard: they are all positive and large, and the
-# first layer would have to undo this first. So the pictures are **normalised**, channel by channel:
+# Each value is a whole number from 0 to 255. Such numbers make training hard: they are all positive and large, and the
+# first layer would have to undo this. So the pictures are **normalised**, channel by channel:
 #
 # $$x' = \frac{x - \mu_c}{\sigma_c}$$
 #
@@ -259,12 +259,12 @@ figure = plots.value_histograms(
 )
 plots.show(
     figure,
-    "Two histograms: stored values fill 0 to 1; normalised ones lie around 0, mostly between -2 and 2.",
+    "Two histograms: stored values fill 0 to 1; normalised ones lie around 0, from -1.3 to 3.1.",
 )
 
 # %% [markdown]
-# The values now lie around zero. Mean and deviation are close to 0 and 1, not equal to them: these are 1,000 of the 8,000
-# pictures on which they were measured.
+# The values now lie around zero. Their means are close to 0, not equal to it: these are 1,000 of the 8,000 pictures on which
+# they were measured.
 #
 # ## 6. Does such a model learn?
 #
@@ -310,7 +310,7 @@ epochs = [min(epoch, config.epochs) for epoch in range(1, len(history.train_accu
 ends, guessing = [epochs[0], epochs[-1]], 1 / len(data.classes)
 figure = plots.curves(
     {
-        "ViT, while it learns": (epochs, [100 * a for a in history.train_accuracy]),
+        "ViT, on training pictures": (epochs, [100 * a for a in history.train_accuracy]),
         "guessing": (ends, [100 * guessing] * 2),
         "linear classifier, on new pictures": (ends, [100 * simple.test_accuracy] * 2),
     },

@@ -18,7 +18,7 @@
 # word) becomes one **token**, a vector of D numbers. An image has no words. What should its tokens be?
 #
 # The first idea: one token for each pixel. What does it cost? In self-attention (lesson 04) every token looks at every
-# token, so N tokens need a table of N x N weights in every head of every layer.
+# token, so N tokens need a table of N x N weights, several in every layer.
 
 # %%
 from textwrap import fill
@@ -40,15 +40,15 @@ table(rows, ["one token for each of the", "tokens", "weights in one table", "MB"
 # The Vision Transformer (ViT) therefore cuts the image into squares of P x P pixels, the **patches**, and makes each
 # patch one token. This is the title of the paper: *an image is worth 16x16 words*.
 #
-# Here is a photo cut in four ways. Small patches show little and are many; large ones show much and are few.
+# Here is a photo cut in four ways. Small patches are many and show little each; large ones are few and show much.
 
 # %% fold
 photo = plots.sample_photo((224, 224))  # (3, 224, 224), uint8
 cuts = []
 for side in (112, 56, 32, 16):
     lined = photo.clone()
-    lined[:, ::side] = 255
-    lined[:, :, ::side] = 255
+    lined[:, torch.arange(224) % side < 2] = 255
+    lined[:, :, torch.arange(224) % side < 2] = 255
     cuts.append(lined)
 titles = [f"P = {side}: N = {(224 // side) ** 2}" for side in (112, 56, 32, 16)]
 figure = plots.image_row(cuts, titles, "The same photo as 4, 16, 49 and 196 words")
@@ -63,7 +63,7 @@ plots.show(figure, "One portrait four times, cut by white lines into 4, 16, 49 a
 # where P is the side of a patch in pixels, and N is the number of patches: the length of the sentence.
 #
 # **Your task.** Write `count_patches`. A size can be a number (a square) or a pair (height, width). The call of `grid_size`
-# is given: it counts both ways, `grid_size((32, 48), 8)` is `(4, 6)`, and refuses patches that leave a rest.
+# is given: it counts both ways, `grid_size((32, 48), 8)` is `(4, 6)`, and refuses patches that leave a remainder.
 
 # %% exercise="vit_course.patches:count_patches" difficulty=1 minutes=3 hint="How many patches fit from top to bottom? How many from left to right? `rows` and `columns` are exactly these two numbers." hint2="The number of cells in a table with so many rows and columns is their product."
 from vit_course.patches import count_patches
@@ -142,7 +142,7 @@ from vit_course.patches import as_pair, grid_size
 def patchify_loops(images, patch_size):
     """Cut images (B, C, H, W) into flat patches (B, N, P·P·C), patch by patch."""
     p1, p2 = as_pair(patch_size)
-    grid_size(images.shape[-2:], patch_size)  # a ValueError if the patches leave a rest
+    grid_size(images.shape[-2:], patch_size)  # a ValueError if the patches leave a remainder
     rows = []
     for y in range(0, images.shape[2], p1):
         for x in range(0, images.shape[3], p2):
@@ -162,8 +162,7 @@ print("all four patches:", patchify_loops(tiny, 2)[0].tolist())
 # *is* two axes, the slow one first. The width is `(w p2)`.
 #
 #     images    b  c  (h p1)  (w p2)
-#                      |  \     |  \
-#     patches   b  (h  w)  (p1  p2  c)
+#     patches   b  (h w)  (p1 p2 c)
 #
 # Cutting means: bring the two grid axes h and w together, and what is inside a patch behind them. You name the axes, einops
 # does the moving. First with the axes one by one: the 4x4 image becomes a 2x2 grid of 2x2 patches.
@@ -202,12 +201,12 @@ plots.show(
 # %% [markdown] curious
 # ## 4. Can we get the picture back?
 #
-# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. You will need it again in
-# lesson 13, where a model paints missing patches.
+# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. It comes back,
+# ready-made, in lesson 13, where a model paints missing patches.
 #
 # **Your task.** Write `unpatchify`. A list of 12 patches may come from a grid of 3 x 4 or of
-# 2 x 6, so you are told the grid. The number of channels follows from the length of a patch. What refuses wrong sizes
-# is given.
+# 2 x 6, so you are told the grid. The number of channels follows from the length of a patch. The lines that refuse wrong
+# sizes are given.
 
 # %% exercise="vit_course.patches:unpatchify" difficulty=2 minutes=8 hint="Write the einops pattern of `patchify` from right to left: what was the result is now the input." hint2="The left side is `b (h w) (p1 p2 c)`. A bracket can be split when all its letters but one are known: give einops h and w (`rows` and `columns`), p1 and p2, and it computes c by itself."
 from vit_course.patches import unpatchify
@@ -272,9 +271,9 @@ print("tokens:", tuple(tokens.shape), "= (B, N, D)")
 # In most ViTs you will find no `patchify`, but `nn.Conv2d(3, D, kernel_size=P, stride=P)`. It confuses nearly everybody
 # once: was the idea not to do *without* convolutions?
 #
-# Its kernel has the size of a patch. It starts at the upper left patch, multiplies the P·P·C pixels with D sets of
+# Its kernel has the size of a patch. It starts at the upper left patch, multiplies the P·P·C numbers with D sets of
 # weights, and writes D numbers. Then it moves on by its stride, P pixels: to the next patch, without overlap. This *is*
-# "cut into patches, multiply each by E". The kernel holds the numbers of E in another order.
+# "cut into patches, multiply each by E". The kernel holds E in another order (and adds a bias, which equation 1 leaves out).
 #
 # > **Trap.** The convolution returns a grid, (B, D, rows, columns). Turning it into (B, N, D) is where the trap of section
 # > 2 waits again.
@@ -343,7 +342,7 @@ table(rows, ["P", "tokens N", "attention table N²", "numbers in E (D = 192)"])
 
 # %% [markdown]
 # 16 times: four times the tokens, and the table is their square. This growth is *polynomial*. Some texts say that the cost
-# grows "exponentially" with the resolution. It does not, and this is bad enough.
+# grows "exponentially" with the resolution. It does not; polynomial is bad enough.
 #
 # This course uses P = 8 (16 tokens) in short runs and P = 4 (64 tokens) on a GPU; the paper P = 14, 16 or 32 on pictures of
 # 224 pixels. Lesson 10 measures what each size gains.
@@ -387,11 +386,10 @@ for attempt in [lambda: count_patches((30, 32), 4), lambda: embed(torch.rand(1, 
 # ## 9. Who had tried attention on images before?
 #
 # Several groups had, and each found its own way around the table of N x N weights. The **Image Transformer** (2018) and
-# **stand-alone self-attention** (2019) let a pixel look only at its neighbourhood; **axial attention** (2019) at its row and
-# its column. **Cordonnier and others** (2020) cut images into patches of 2x2 pixels and let each look at all: the ViT's
-# idea, at a patch size that suits small images only. **iGPT** (2020) made images smaller and their colours fewer, and
-# predicted them pixel by pixel. The ViT changed little: larger patches, the Transformer as it was for text, and far more
-# images to learn from.
+# **stand-alone self-attention** (2019) let a pixel look only at its neighbourhood; **axial attention** (2019) at its row and its
+# column. **Cordonnier and others** (2020) cut images into patches of 2x2 pixels and let each look at all: the ViT's idea, at a
+# patch size that suits small images only. **iGPT** (2020) made images smaller and their colours fewer, and predicted them pixel
+# by pixel. The ViT changed little: larger patches, the Transformer as it was for text, and far more images to learn from.
 
 # %% fold
 row, column = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
@@ -464,7 +462,7 @@ plots.show(
 # |---|---|---|
 # | images | (B, C, H, W) | (B, 3, 32, 32) |
 # | patches, flattened | (B, N, P·P·C) | (B, 64, 48) |
-# | E, as a linear layer | (P·P·C, D) | (48, 192) |
+# | E, as a matrix | (P·P·C, D) | (48, 192) |
 # | E, as a convolution kernel | (D, C, P, P) | (192, 3, 4, 4) |
 # | output of the convolution | (B, D, H/P, W/P) | (B, 192, 8, 8) |
 # | tokens | (B, N, D) | (B, 64, 192) |

@@ -62,7 +62,7 @@ plots.show(
 # **Your task.** Write `prepend_cls_token`. The batch has B sequences, and you are given one vector, (1, 1, D). Every
 # sequence gets this same vector, at index 0. (The lines that refuse widths that differ are given.)
 
-# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` comes to stand in front."
+# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="Two steps. Make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat([first, second], dim=1)` joins along the token axis, and `first` ends up in front."
 from vit_course.embeddings import prepend_cls_token
 
 prepend_cls_token = check(prepend_cls_token)
@@ -165,10 +165,9 @@ table(rows, ["", "optimiser knows it", "in the state dict", "after .to(float64)"
 # %% [markdown] claim="[row[1:3] for row in rows] == [[False, False], [True, True]]" always
 # (`meta` is a device that keeps shapes and no numbers. Every machine has it, so it stands in for a GPU here.)
 #
-# Three signs, one cause. `nn.Parameter` tells the module: this tensor is mine. Then the **optimiser**, which changes
-# the weights, is told about it; the **state dict**, which is saved to disk, contains it; and `.to(...)` moves it. A
-# plain tensor has none of this. On a GPU, `torch.cat` stops with an error about two devices. On a CPU nothing warns
-# you.
+# Three signs, one cause. `nn.Parameter` tells the module: this tensor is mine. Then the **optimiser**, which changes the
+# weights, is told about it; the **state dict**, which is saved to disk, contains it; and `.to(...)` moves it. A plain tensor
+# has none of this. On a GPU, `torch.cat` stops with an error about two devices. On a CPU nothing warns you.
 #
 # Let us train both for 60 steps on random tokens and watch the length of the CLS vector.
 #
@@ -222,7 +221,7 @@ print("CLS token and position 0 get the same gradient:", same)
 
 # %% [markdown] claim="same and model.cls_token.grad.abs().max() > 0" always
 # So position 0 takes over for a forgotten CLS token, and the loss goes down as it should. The bug shows when
-# positions are not learned, or when you load someone's weights and `cls_token` is not expected.
+# positions are not learned, or when you load someone's weights: `cls_token` is then an unexpected key.
 #
 # The order matters for the same reason: first CLS, then positions. If positions are added before, there are N of them,
 # and CLS has none.
@@ -321,8 +320,8 @@ within_before, between_before = within_and_between(before)
 # Before training, two crosses agree hardly more than a cross and a ring. Now train. `train` is the course's
 # training loop; you will write one in lesson 06.
 #
-# > **Predict.** After training, will the CLS token still be the same for all images on its way in? And on its way out,
-# > will two crosses agree more than a cross and a ring?
+# > **Predict.** After training, on its way out, will the CLS tokens of two crosses agree more than those of a cross and a
+# > ring?
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.machinery.profiles import get_profile
@@ -379,8 +378,8 @@ for number, name in enumerate(names):
     mine = labels == number
     own, others = similar[mine][:, mine].mean().item(), similar[mine][:, ~mine].mean().item()
     rows.append([name, round(own, 2), round(others, 2), round(own - others, 2)])
-table(rows, ["class", "to its own class", "to the others", "difference"])
 print(f"The model names {percent(history.test_accuracy)} of the test pictures; guessing gets 25 %.")
+table(rows, ["class", "to its own class", "to the others", "difference"])
 
 # %% [markdown] claim=["all(row[3] > 0 for row in rows)", "history.test_accuracy > 0.4"]
 # Each class agrees with itself more than with the others, but not all of them to the same degree. A class with a small
@@ -399,12 +398,12 @@ for axis in figure.axes[:2]:
     axis.set_yticks(range(50, 400, 100), names)
 plots.show(
     figure,
-    "Two square tables of all pairs of images, sorted by class. Left nearly one colour. Right bright blocks "
-    "along the diagonal, one for each class, and darker blocks elsewhere.",
+    "Two square tables of all pairs of images, sorted by class. Left nearly one colour. Right blocks of many "
+    "shades: bright where images agree, within a class or between two that look alike.",
 )
 
 # %% [markdown]
-# Which squares on the diagonal stand out in your run, and which two shapes does your model confuse most?
+# Which squares on the diagonal stand out in your run, and which two shapes look most alike to your model?
 #
 # ## 5. How does it know where to look?
 #
@@ -412,8 +411,8 @@ plots.show(
 # The only place where tokens exchange anything is **attention** (lesson 04). There, every token gives every token a
 # weight: how much it reads from it. The weights of one token sum to 1.
 #
-# For T = N + 1 tokens this is a table (T, T) in every head of every layer. Row 0 is what CLS reads. We take row 0 of
-# the last layer and average over the heads. The weight on CLS itself is left out. What is left is one number for each
+# For T = N + 1 tokens this is a table (T, T), and each layer has several (one for each *attention head*, lesson 04). Row 0 is
+# what CLS reads. We take row 0 of the last layer's tables and average. The weight on CLS itself is left out. What is left is one number for each
 # patch: a small map. Bright patches are read, dark ones are not.
 
 # %% tags=["nbval-ignore-output"]
@@ -459,15 +458,14 @@ share_before, share = share_on_bright(untrained), share_on_bright(model)
 print(f"untrained: {percent(share_before)}, trained: {percent(share)}")
 
 # %% [markdown] claim=["abs(share_before - 0.25) < 0.03", "share > share_before + 0.05"]
-# The untrained CLS token looks at all patches equally. The trained one gives more to the brightest patches, and that is where
-# the shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be
-# careful with such maps, though. They show one layer of two, and in the first layer the patches have already read each
-# other. Lesson 09 does it with more care.
+# The untrained CLS token looks at all patches equally. The trained one gives more to the brightest patches, and that is where the
+# shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be careful with such maps, though.
+# They show one layer of two, and in the first layer the patches have already read each other. Lesson 09 does it with more care.
 #
 # ## 6. Do we need a CLS token at all?
 #
 # There is an older way, from convolutional networks: take the *mean* of all patch tokens on their way out. It is called
-# **global average pooling**, GAP. No token is added. With the same names as above,
+# **global average pooling**, GAP. No token is added. With the names of above, and patches counted from 1,
 #
 # $$y = \frac{1}{N} \sum_{i=1}^{N} \mathrm{LN}(z_L^i)$$
 
@@ -534,8 +532,8 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 # %% [markdown] curious
 # ## 7. Are there other ways?
 #
-# There are more ways to make one vector of many. Write one of them in place of the mean, and train the model of section 6
-# with it, with two learning rates:
+# There are more ways to make one vector of many. Write one of them for the tokens that `averaged.encode` gives, in place of the
+# mean, and train the model of section 6 with it, with two learning rates:
 #
 # - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").
@@ -562,7 +560,7 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 # - [ ] both, for it is one parameter :: Then all images would get the same scores.
 
 # %% [markdown] quiz
-# A classmate writes `torch.cat([tokens, cls], dim=1)` and leaves the head at `x[:, 0]`. What happens?
+# A classmate writes `torch.cat([tokens, cls], dim=1)` and leaves the head at `x[:, 0]`; `cls` is (B, 1, D). What happens?
 #
 # - [ ] `torch.cat` stops with an error :: All shapes are right, so nothing stops.
 # - [x] the head reads patch 0 :: CLS now stands at index N. The model still learns, since patch 0 can read the others too: the bug is quiet.

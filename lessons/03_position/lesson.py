@@ -207,7 +207,7 @@ plots.show(
 )
 
 # %% [markdown]
-# The model below is as small as can be, and of your own parts: patches of 8x8 (lesson 01), CLS (lesson 02), your positions
+# The model below is as small as can be, and of parts that you know: patches of 8x8 (lesson 01), CLS (lesson 02), your positions
 # if it is asked for them, a closed box of two layers, a head.
 
 
@@ -261,7 +261,7 @@ plots.show(
 
 # %% [markdown]
 # What did the table learn? Ask each position which others are like it, by **cosine similarity**: 1 if two vectors point the
-# same way, 0 if they have nothing in common. For this task the four patches of a corner mean the same.
+# same way, 0 at a right angle, -1 if they are opposite. For this task the four patches of a corner mean the same.
 #
 # > **Predict.** Which of the 16 positions will be like the one in the top left?
 
@@ -456,8 +456,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Stretched in 2-D the map stays a map. Stretched as a list its columns are torn: a step down in the picture is a jump of
-# 12 places in the list, and of 8 before.
+# Stretched in 2-D the map stays a map. Stretched as a list its columns are torn: the 8 vectors of an old row now fill 18
+# places of the list, but a new row has only 12.
 #
 # Load the same weights in two libraries, enlarge the picture, and the outputs differ a little. Nobody made a mistake; the
 # settings differ:
@@ -498,9 +498,9 @@ plots.show(
 # %% [markdown] quiz
 # You enlarge the grid, and your first attempt stretches the whole list, CLS and all. What happens?
 #
-# - [x] it runs, and CLS is mixed with patch 0 :: In a list the two are neighbours, so their vectors are mixed, and all places move.
+# - [x] it runs, and patch 0 gets part of the vector of CLS :: In a list the two are neighbours, so they are mixed, and all places move.
 # - [ ] an error: the number of vectors does not fit :: As a list any length can be reached; nothing complains.
-# - [ ] nothing that matters: it is one vector among many :: Every token reads CLS and CLS decides, so this vector counts.
+# - [ ] nothing that matters: it is one vector among many :: It is not only one: every patch gets a vector of another place.
 
 # %% [markdown] quiz
 # The model without positions of section 3 trains ten times as long. What does it reach on new pictures?

@@ -72,9 +72,8 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # %% [markdown]
 # ## 2. What does one token receive? Four tokens on paper
 #
-# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4, and let the four numbers
-# of a query or key stand for *fur, pointed, green, blue*. (A trained model finds numbers without names.) Values have two
-# numbers.
+# Take a picture of four patches: the left ear of a cat, the right ear, grass and sky. Let d = 4, and let the four numbers of a
+# query or key stand for *fur, pointed, green, blue*. (A trained model finds numbers without names.) Values have two numbers.
 #
 # | token | query q | key k | value v |
 # |---|---|---|---|
@@ -137,7 +136,7 @@ edit_attention(queries, keys, values, names)
 #
 # $$A = \mathrm{softmax}\!\left(\frac{q k^\top}{\sqrt{d}}\right), \qquad \mathrm{SA}(z) = A\,v$$
 #
-# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query.
+# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query, as wide as a value.
 
 # %% fold
 plots.show(
@@ -233,7 +232,7 @@ plots.show(
 # images and all heads at once. A bare `view` or `reshape` gives this shape too. To see what it does, we write into every
 # number of q the token that it belongs to.
 #
-# > **Predict.** 4 tokens of 6 numbers, 3 heads. Of which tokens are the 4 rows of head 0, after a bare `view`?
+# > **Predict.** 4 tokens of 6 numbers, 3 heads. Which tokens do the 4 rows of head 0 come from, after a bare `view`?
 
 # %%
 origin = torch.arange(4).repeat_interleave(6).reshape(1, 4, 6).float()  # (B, T, D), token t is full of t
@@ -449,7 +448,7 @@ plots.slider(draw_head, head=[0, 1, 2], query=list(spots))
 # %% [markdown]
 # ## 8. What does it cost?
 #
-# A product of an (a, b) with a (b, c) matrix needs a·b·c multiplications and as many additions: 2·a·b·c **floating-point
+# Multiplying an (a, b) by a (b, c) matrix takes a·b·c multiplications and as many additions: 2·a·b·c **floating-point
 # operations** (FLOPs). Multi-head attention on one image contains these products:
 #
 # - the projections to q, k, v and back by $W_O$: four times (T, D) by (D, D), so 8·T·D²;
@@ -627,19 +626,19 @@ def milliseconds(function, *inputs):
 
 device = get_device()
 ways = {"step by step": scaled_dot_product_attention, "fused": F.scaled_dot_product_attention}
-lengths = get_profile().pick(
+timed = get_profile().pick(
     smoke=[64, 128, 256], cpu=[64, 128, 256, 512, 1024, 2048], gpu=[256, 512, 1024, 2048, 4096, 8192]
 )
 measured = {name: [] for name in ways}
-for t in lengths:
+for t in timed:
     q, k, v = torch.randn(3, 1, 3, t, 64, device=device)
     for name, attend in ways.items():
         measured[name].append(milliseconds(attend, q, k, v))
-table(list(zip(lengths, *measured.values(), strict=True)), ["tokens T", *(f"{name}, ms" for name in ways)])
+table(list(zip(timed, *measured.values(), strict=True)), ["tokens T", *(f"{name}, ms" for name in ways)])
 
 # %% fold tags=["nbval-ignore-output"]
 figure = plots.curves(
-    {name: (lengths, times) for name, times in measured.items()},
+    {name: (timed, times) for name, times in measured.items()},
     f"Time of one attention, three heads, on {device.type} (profile {get_profile().name})",
     "tokens T",
     "milliseconds",
@@ -685,7 +684,7 @@ plots.show(
 #
 # - [x] it is shuffled in the same way :: Each query still meets the same keys and values, and a weighted sum has no order. This is why lesson 03 had to add positions.
 # - [ ] nothing, a sum has no order :: True for a mean over all tokens. Here each token has a sum of its own, and it moves with its token.
-# - [ ] it becomes something else altogether :: Only with a position in the tokens or in the scores.
+# - [ ] it becomes something else altogether :: Only with a position in the scores, or one added after the shuffle.
 
 # %% [markdown]
 # ## Recap

@@ -30,6 +30,7 @@
 # %%
 import torch
 import torch.nn.functional as F
+from IPython.display import display
 from torch import nn
 
 from vit_course import encoder
@@ -76,16 +77,16 @@ def differences(kind):
             shares.append(((x - x.mean(dim=axis, keepdim=True)).norm() / x.norm()).item())
     depths = (0, 1, 2, 4, 12)
     rows = [[name, *(percent(shares[depth]) for depth in depths)] for name, shares in own.items()]
-    table(rows, ["what they have of their own", *(f"after {depth} layers" for depth in depths)])
+    display(table(rows, ["what they have of their own, after layer", *depths]))
     return own
 
 
 bare = differences(Bare)
 
 # %% [markdown] claim=["bare['pictures'][4] < 0.01", "bare['tokens of a picture'][2] < 0.01"] always
-# After four layers all pictures look the same to the model, so nothing can be learned from them. Three parts repair
-# it, and this lesson is about them: the **norm**, the **residual** (the plus signs below) and, between them, the two
-# **branches**, attention and MLP. Read the picture from left to right.
+# After four layers all pictures look the same to the model, so nothing can be learned from them. Two parts repair it, and
+# this lesson is about them: the **norm** and the **residual** (the plus signs below). Norm and attention make one **branch**,
+# norm and MLP the other. Read the picture from left to right.
 
 # %%
 figure = plots.block_diagram()
@@ -143,8 +144,8 @@ plots.show(
 #
 # **Your task.** Write `layer_norm` for tokens of shape (..., D). The equation above is the full description.
 #
-# > **Trap.** Three details cause trouble: where ε stands; whether the variance is divided by D or by D - 1; and the axis
-# > that a mean takes away. `x.mean(dim=-1, keepdim=True)` keeps it, so that (B, T, 1) fits to (B, T, D).
+# > **Trap.** Three details cause trouble: where ε stands; whether the variance divides by D or by D - 1; and the axis
+# > that a mean takes away. `x.mean(dim=-1, keepdim=True)` keeps it, so that (B, T, 1) fits (B, T, D).
 
 # %% exercise="vit_course.encoder:layer_norm" difficulty=1 minutes=8 hint="Mean and variance are taken over the last axis only. `torch.var` divides by D - 1 unless you tell it not to." hint2="`x.var(dim=-1, unbiased=False, keepdim=True)` is the variance that divides by D. Add eps to it *before* you take the root. Weight and bias have shape (D,), so `*` and `+` fit them to every token."
 from vit_course.encoder import layer_norm
@@ -210,7 +211,7 @@ plots.show(
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
 
-# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Four steps in `forward`: fc1, GELU, fc2, and dropout twice. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
+# %% exercise="vit_course.encoder:Mlp" difficulty=1 minutes=8 hint="Five steps in `forward`: fc1, GELU, dropout, fc2, dropout. `nn.Dropout` knows by itself whether the model is training." hint2="`__init__` begins with `super().__init__()`, then it makes two `nn.Linear(in, out)`, an `nn.GELU()` and an `nn.Dropout(drop)`. One dropout layer can be called in two places. In `forward`, call the parts one inside the other: `self.act(self.fc1(x))` is the beginning."
 from vit_course.encoder import Mlp
 
 Mlp = check(Mlp)
@@ -228,12 +229,11 @@ sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in sizes
 table([[name, size] for name, size in sizes.items()], ["part of a block", "parameters, D = 192"])
 
 # %% [markdown] claim=["moved.nonzero().flatten().tolist() == [3]", "abs(sizes['MLP'] / sum(sizes.values()) - 2 / 3) < 0.01"] always
-# Attention moves information *between* tokens, the MLP works *inside* each. Two thirds of a block's parameters are in
-# the MLP.
+# Attention moves information *between* tokens, the MLP works *inside* each. Two thirds of a block's parameters are in the MLP.
 #
 # The paper draws a conclusion from this (section 3.1): in a ViT, only the MLP layers are local and translationally
-# equivariant. *Local* means that a result depends on one patch alone. *Equivariant* means that a patch that moves takes
-# its result along. Self-attention is global. In a CNN every layer is local and equivariant.
+# equivariant. *Local*: a result depends on a small neighbourhood, in the MLP on one patch. *Equivariant*: a patch that moves
+# takes its result along. Self-attention is global. In a CNN every layer is local and equivariant.
 #
 # ## 4. How does the gradient reach the first layer?
 #
@@ -516,10 +516,9 @@ class PostNormBlock(Block):
 
 
 # %% [markdown]
-# In post-norm the stream itself goes through a norm twice a block, so no path around all the layers is left. Does it
-# matter? We build deep stacks of both, untrained, and measure the gradient of `fc2` in every layer. Weights
-# are Xavier's (they keep the size of numbers steady), as in the study of Xiong et al. (2020); we take means over four
-# seeds.
+# In post-norm the stream itself goes through a norm twice a block, so no path around all the layers is left. Does it matter?
+# We build deep stacks of both, untrained, and measure the gradient of `fc2` in every layer. Weights are Xavier's (they keep
+# the size of numbers steady), as in the study of Xiong et al. (2020); we take means over four seeds.
 
 
 # %%
@@ -605,7 +604,8 @@ figure = plots.curves(
     series, "Where does a unit still have a slope?", "input x of the unit", "slope of the output"
 )
 plots.show(
-    figure, "ReLU's slope jumps from 0 to 1 at 0; GELU's runs smoothly, and left of 0 it is small but not 0."
+    figure,
+    "ReLU's slope jumps from 0 to 1 at 0; GELU's runs smoothly, dips below 0 left of -0.75, and fades out.",
 )
 
 # %% [markdown]
@@ -693,7 +693,7 @@ table(found, ["activation", *(f"seed {seed}" for seed in range(seeds))])
 # %% [markdown] quiz
 # Dropout with p = 0.25, in training. What are the numbers that stay multiplied by?
 #
-# - [ ] 0.75 :: Then it would shrink twice.
+# - [ ] 0.75 :: Then the sums would shrink twice.
 # - [ ] 1 :: Without the scale the sums would be larger in evaluation, when nothing is dropped.
 # - [x] 1.33 :: 1 / (1 - 0.25), so that 0.75 · 1.33 = 1 on average.
 
@@ -714,7 +714,7 @@ table(found, ["activation", *(f"seed {seed}" for seed in range(seeds))])
 # %% [markdown]
 # ## Recap
 #
-# | what | shape | Ti: D = 192, 65 tokens |
+# | what | shape | D = 192, 65 tokens |
 # |---|---|---|
 # | stream before, inside and after a block | (B, T, D) | (B, 65, 192) |
 # | mean and variance of layer norm | (B, T, 1) | (B, 65, 1) |

@@ -110,8 +110,8 @@ for num_classes in (2, 10, 1000):
 #
 # Why zeros? The gradient reaches the body *through* the weight of the head. At zero, a new head that knows nothing cannot
 # push a trained body around in the first step. The head itself gets a gradient, so from the second step on both learn. This
-# reason is ours: the authors only write that zeros for the last layer were "a little more robust" when a trained model gets
-# a new task (B.1.1). In pre-training, they say, their head has a hidden layer with a tanh, D numbers wide.
+# reason is ours: the authors only write that one layer of zeros in place of the whole old head was "a little more robust"
+# than drawing its last layer anew (B.1.1). In pre-training, they say, their head has a hidden layer with a tanh (D.3).
 #
 # ## 3. Is it really the Vision Transformer?
 #
@@ -207,7 +207,7 @@ print("guessing:                       ", percent(1 / 10))
 #
 # Now your model and your loop, with all the pictures there are. `load_dataset("auto")` gives real pictures if you have some
 # (lesson 00), else Shapes-10, ten drawn shapes. The opponent is a **linear classifier**, one matrix from all pixels to the
-# classes, trained by the same loop. What the ViT wins over it comes from patches, attention and depth.
+# classes, trained by the same loop. On Shapes-10, what the ViT wins over it comes from patches, attention and depth.
 #
 # > **Predict.** How much of the test set will each name right? Guessing gives 10 %.
 #
@@ -252,16 +252,16 @@ else:
 linear = nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, classes))
 nn.init.zeros_(linear[1].weight)
 linear_scores = learn(linear, 3e-4, epochs)
+print("your model is", keep_model(vit, part, vit_scores[-1], epochs * len(train_images)))
 table(
     [["your MiniViT", percent(vit_scores[-1])], ["linear classifier", percent(linear_scores[-1])]]
     + [["guessing", percent(1 / classes)]],
     ["model", "test pictures named right"],
 )
-print("your model is", keep_model(vit, part, vit_scores[-1], epochs * len(train_images)))
 
 # %% [markdown] claim=["vit_scores[-1] > 2 / classes", "vit_scores[-1] > linear_scores[-1] + 0.1"]
 # Your ViT is far ahead of the one matrix. A star that moves by a few pixels meets other weights of the linear classifier, so
-# that cannot learn "a star, wherever it stands". (The profile `smoke` stops long before.) Later lessons build on your model.
+# it cannot learn "a star, wherever it stands". (The profile `smoke` stops long before.) Later lessons build on your model.
 #
 # ## 6. What does it see?
 #
@@ -333,7 +333,7 @@ figure = plots.confusion_table(answers, part.test_labels, part.classes, title)
 plots.show(figure, "A square table, true classes against answers; the diagonal holds what was named right.")
 counts = plots.confusion(answers, part.test_labels, classes).fill_diagonal_(0)
 was, said = divmod(int(counts.argmax()), classes)
-print(f"most frequent mistake: {part.classes[was]} called {part.classes[said]}, {counts.max()} times")
+print(f"most frequent mistake: {part.classes[was]} called {part.classes[said]}, {counts.max()} times in all")
 
 # %% [markdown]
 # Would you make the most frequent mistake too?
@@ -450,8 +450,9 @@ print("gradient of the head is above 0:  ", fresh.head.weight.grad.abs().max().i
 # %% [markdown] claim="body == 0 and fresh.head.weight.grad.any()" always
 # No gradient reaches the body, and one reaches the head.
 #
-# The other weights cannot all be zero: nothing of the picture would reach the head. They are drawn at random, with a standard
-# deviation (std) of .02 for linear layers and for positions. This looks very small. What happens with other values?
+# The other weights cannot all be zero: nothing of the picture would reach the head. `VisionTransformer` draws them at random,
+# with a standard deviation (std) of .02 for linear layers and for positions (in your `MiniViT` most linear layers have
+# PyTorch's .06). This looks very small. What happens with other values?
 #
 # The next cell draws all linear layers of the body with one std, and the head either with the same std or as zeros. It
 # measures two things on pictures: the first loss, and how *decided* the attention of the first block is. A largest weight
@@ -560,8 +561,7 @@ table(rows, ["size", "blocks", "D", "MLP", "heads", "millions, by formula", "mil
 # The formula agrees with Table 1 to about one percent. The paper does not say which patch size and which head it counted. For
 # Large, P = 32 comes closer than P = 16: E is larger, there are fewer positions.
 #
-# Where do the parameters sit? A block has about 4·D² in attention and 8·D² in the MLP. So there is a rule for your head:
-# **12·L·D²**.
+# Where do the parameters sit? A block has about 4·D² in attention and 8·D² in the MLP. So there is a rule of thumb: **12·L·D²**.
 
 # %% fold
 names = list(counted)

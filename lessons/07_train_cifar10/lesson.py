@@ -116,7 +116,7 @@ plots.show(figure, "Accuracy by epoch on the pictures of the training and on new
 #
 # **Your task.** Write `random_crop_flip` for a whole batch. The border is given. A loop over the pictures is a right answer.
 
-# %% exercise="vit_course.augment:random_crop_flip" difficulty=2 minutes=10 hint="Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (batch,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + height, l : l + width]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where a random number is below `flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(height)` says which rows each picture takes, (B, H). Columns likewise, counted backwards where the picture is mirrored. Then index `padded` with picture, row and column at once; the three index tensors must broadcast to (B, H, W). Give every random tensor `device=images.device`."
+# %% exercise="vit_course.augment:random_crop_flip" difficulty=2 minutes=10 hint="Draw `top` and `left` with `torch.randint(0, 2 * padding + 1, (batch,))`, one for each picture. First write it as a loop: `padded[b, :, t : t + height, l : l + width]`." hint2="In the loop: cut the window, mirror it with `.flip(-1)` where a random number is below `flip`, collect, and `torch.stack`. Without a loop: `rows = top[:, None] + torch.arange(height)` says which rows each picture takes, (B, H). Columns likewise, counted backwards where the picture is mirrored. Then `padded[picture, :, row, column]`, whose index tensors broadcast to (B, H, W), is (B, H, W, C): move C back to axis 1. Give every random tensor `device=images.device`."
 from vit_course.augment import random_crop_flip
 
 random_crop_flip = check(random_crop_flip)
@@ -167,7 +167,7 @@ table([row("as stored", alone), row("crop and flip", varied)], columns)
 # %% [markdown] claim=["varied.train_accuracy[-1] < alone.train_accuracy[-1] - 0.1", "varied.train_accuracy[-1] - varied.val_accuracy[-1] < alone.train_accuracy[-1] - alone.val_accuracy[-1] - 0.1"]
 # After the same number of steps the model knows far fewer of the pictures that it is shown: they seldom come twice, so it
 # cannot memorise them. The gap shrinks. Augmentation makes the *training* harder, and a harder training needs more steps.
-# Look at the new pictures: did the model gain there, in so few?
+# Look at the new pictures: did so few steps gain anything there?
 #
 # ## 3. How large should a step be, and when?
 #
@@ -218,7 +218,7 @@ plots.show(
 # norm undoes the size of the weights. There decay acts on the *effective* learning rate: a step of the same length turns
 # small weights further than large ones.
 #
-# This makes sense for weight *matrices*. A bias only shifts. The scale of a norm should sit near 1, not 0. And the CLS token
+# Decay makes sense for weight *matrices*. A bias only shifts. The scale of a norm should sit near 1, not 0. And the CLS token
 # and the positions are inputs rather than weights. So these get no decay. Many programs use a short rule, "decay what has at
 # least two axes". Which parameters of a ViT have how many?
 
@@ -263,7 +263,7 @@ table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["de
 #
 # **What is it for?** For *long* runs, hundreds of epochs, in which a model would memorise its pictures in spite of crop and
 # flip. Blends never come twice. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
-# lose in short runs, as in this lesson; the good long recipes of section 12 have it.
+# lose in short runs, as in this lesson; the best ViT of section 12 has it.
 #
 # > **Trap.** Blending uint8 pictures loses fractions, or fails. And a target mixed with another partner than its picture
 # > teaches nonsense.
@@ -370,10 +370,10 @@ say(scores)
 # %% [markdown] always claim=["difference(scores['smoothing'], scores['adamw'])[1] < 0 < difference(scores['smoothing'], scores['adamw'])[2]", "difference([a - b for a, b in zip(scores['adamw'], scores['crop-flip'])], [0, 0, 0])[1] < 0 < difference(scores['adamw'], scores['crop-flip'])[1]"]
 # About smoothing the seeds have not decided. The rule says what other *seeds* would bring, and nothing about other test
 # pictures; and of twenty comparisons between equal settings about one misses 0 by luck. (Seed s draws the same pictures on
-# every rung. A test in pairs would use that, and would not decide about AdamW either.)
+# every rung. A test in pairs would use that, and would leave AdamW undecided, unlike our rule.)
 #
 # **A ladder belongs to its budget.** So here is the second one, as people train today: *all* 50,000 pictures, a larger model,
-# and for every rung the same cost on one core, so that a rung with dearer steps gets fewer epochs.
+# and for every rung about the same cost on one core, so that a rung with dearer steps gets fewer epochs.
 #
 # > **Predict.** Three or four epochs. Will crop and flip bring most here, too?
 
@@ -495,9 +495,8 @@ show_source(train)
 # %% [markdown] curious
 # ## 8. What if the power fails?
 #
-# `train(..., folder="runs/mine")` writes a checkpoint after every epoch: weights, state of the
-# optimiser, history. With `resume=True` the next call goes on from there. Ctrl-C, or the stop button, saves first and then
-# stops.
+# `train(..., folder="runs/mine")` writes a checkpoint after every epoch: weights, state of the optimiser, history. With
+# `resume=True` the next call goes on from there. Ctrl-C, or the stop button, saves first and then stops.
 #
 # > **Predict.** We cut the power in the third epoch, go on, and compare with an unbroken run. Which weights will be equal?
 
@@ -587,11 +586,10 @@ plots.show(
 )
 
 # %% [markdown]
-# **Your task.** Give every plot the number of its diagnosis. The list is in the docstring. Ask of each plot: Where does it
-# start? Is training able to fall? Does validation follow, stay, or go the other way? Is the line calm or restless? Does
-# anything repeat?
+# **Your task.** Give every plot the number of its diagnosis. The list is in the docstring. Ask of each plot: Where does it start?
+# Is training able to fall? Does validation follow, stay, or go the other way? Is the line calm or restless? Does anything repeat?
 
-# %% exercise="vit_course.exhibits.broken_runs:read_curves" difficulty=2 minutes=10 hint="Begin with the sure ones. One plot freezes. One has a pattern that repeats in each epoch. One has validation *below* training. One never leaves the dotted line." hint2="Two plots have a rising validation loss. Memorising helps with new pictures at first, so there validation falls *before* it rises. Labels in a wrong order never let it fall. Two diagnoses of the list fit no plot."
+# %% exercise="vit_course.exhibits.broken_runs:read_curves" difficulty=2 minutes=10 hint="Begin with the sure ones. One plot freezes. One has a pattern that repeats in each epoch. One has validation *below* training. One jumps at first, then stays at the dotted line." hint2="Two plots have a rising validation loss. Memorising helps with new pictures at first, so there validation falls *before* it rises. Labels in a wrong order never let it fall. Two diagnoses of the list fit no plot."
 from vit_course.exhibits.broken_runs import read_curves
 
 read_curves = check(read_curves)
@@ -615,13 +613,13 @@ show_source(broken_runs.run)
 # - **Pictures.** CIFAR-10 as uint8 is small (the cell prints it). So it lies on the GPU as a whole, and crop, flip and the
 #   rest happen there. A loader on the CPU with RandAugment needs 10 to 40 seconds an epoch; the arithmetic takes a big GPU less
 #   than one.
-# - **Launching.** A step of a small ViT is some 200 to 400 separate little programs, 2 to 3 ms only to start them. A larger
+# - **Launching.** A step of a small ViT is some 200 to 400 separate little programs, and starting them alone takes 2 to 3 ms. A larger
 #   batch does more in each; `torch.compile` joins many into few.
 # - **Work.** **bf16** is a number of 16 bits with the range of float32 and fewer digits. Matrix products run several times
 #   faster in it.
 #
-# How near is *your* machine to its limit? We measure the limit with one large matrix product, and then whole training steps.
-# A step costs three forward passes.
+# How near is *your* machine to its limit? We measure the limit with one large matrix product, and then forward and backward
+# passes, which cost three forward ones.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -697,7 +695,7 @@ print(f"at 790 TFLOP/s, a large GPU in bf16: {number(per_epoch / 790e12)} s")
 # The share stays below 100 %: norms, GELU and softmax do little arithmetic and wait for memory. One can count this traffic
 # too. A program that runs kernel after kernel, and writes each result to memory, then needs about .3 s for an epoch of Ti/4
 # on that large GPU. This is computed, not measured (`benchmarks/floors.py`). Fused kernels write less, so they can go below
-# it. A width of D = 192 is narrow.
+# it. The narrower the model, the more memory counts.
 #
 # Newer CPUs multiply in bf16 as well, and the course's training uses it where that is faster (it measures first). Do fewer
 # digits cost accuracy? The rung `adamw` of the first ladder was recorded in both:
@@ -806,8 +804,7 @@ plots.show(
 # %% [markdown] curious
 # ## 12. What do others reach?
 #
-# On CIFAR-10, trained from nothing (read from their papers and repositories; most of them give the best epoch on the *test
-# set*):
+# On CIFAR-10, trained from nothing (read from their papers and repositories; most of them give the best epoch on the *test set*):
 #
 # | who | model | epochs | accuracy |
 # |---|---|---|---|
@@ -818,10 +815,11 @@ plots.show(
 # | SPT_LSA_ViT, its plain ViT | 9 blocks, D = 192, P = 4 | 300 | 93.6 % |
 # | ResNet-18 (a user's run of kuangliu/pytorch-cifar, issue 149 there; best epoch) | the opponent of lesson 08 | 200 | 95.7 % |
 #
-# The good ones share a recipe: AdamW near .001, decay .05, warm-up and cosine, RandAugment with erasing, MixUp and CutMix,
-# smoothing .1, drop path .1, patches of 4 pixels, and much patience. What is the recipe alone worth? This table cannot say:
-# its rows differ in model, epochs and recipe at once. (For the same ResNet-18 the README of kuangliu/pytorch-cifar lists 93.0 %.
-# What the user's run did otherwise is not known; that its best epoch was chosen on the test pictures is one part of it.)
+# The good ones share Adam or AdamW near .001, warm-up and cosine, AutoAugment (RandAugment with a list that was searched),
+# smoothing .1, patches of 4 pixels, and much patience. The best ViT adds decay .05, erasing, MixUp and CutMix, and drop path
+# .1. What is the recipe alone worth? This table cannot say: its rows differ in model, epochs and recipe at once. (For the
+# same ResNet-18 the README of kuangliu/pytorch-cifar lists 93.0 %. What the user's run did differently is not known; that its
+# best epoch was chosen on the test pictures is one part of it.)
 #
 # And we? The longest run of this course is a plain ViT, trained on a CPU with RandAugment and with **Muon**, not with AdamW
 # alone:

@@ -108,8 +108,8 @@ for name in pairs:
 # **Trained on Shapes-10**, *after* still looks like *before*, and needs as many components. What was *learned* needs far fewer,
 # and its first ones are smooth: one colour all over, a ramp, then stripes.
 #
-# **Trained on CIFAR-10**, the patterns stand in *after* itself, which needs the fewest components here: stripes, blobs, a ramp from
-# one colour to another. The paper shows patterns of this kind.
+# **Trained on CIFAR-10**, the patterns stand in *after*, as in the paper: stripes, blobs, a ramp of colours. The *difference* looks
+# more like noise.
 #
 # > **Trap.** "The filters are still noise, so the entrance has learned nothing." What you see depends on what you
 # > subtract. A small change in a sensible direction can do more than large random numbers that were always there.
@@ -121,7 +121,7 @@ for name in pairs:
 #
 # > **Predict.** Look for two things: a bright *neighbourhood*, and arms along row and column. Which of the two models has them?
 #
-# The table has the means: *in line* are pairs 3 to 4 apart in one row or column, *border* both lie at the border of the picture.
+# The table has the means: *row*, *column* and *not in line* are pairs 3 to 4 apart, *border* both lie at the border of the picture.
 
 # %%
 from vit_course.interpret import position_similarity
@@ -135,7 +135,8 @@ rim = torch.minimum(places, torch.tensor(grid) - 1 - places).amin(dim=1)  # how 
 groups = {
     "neighbours": apart == 1,
     "far apart": apart > 5,
-    "in line": middle & in_line,
+    "same row": middle & (places[:, None, 0] == places[None, :, 0]),
+    "same column": middle & (places[:, None, 1] == places[None, :, 1]),
     "not in line": middle & ~in_line,
     "border": (rim == 0) & (rim[:, None] == 0) & (apart > 0),
     "border, middle": (rim == 0) & (rim[:, None] > 1),
@@ -158,12 +159,12 @@ figure = plots.map_grid(
 plots.show(
     figure,
     "Two grids of 8 by 8 small maps of similarity. Trained on Shapes-10: light borders in the maps of places at the border, "
-    "hardly a pattern elsewhere. Trained on CIFAR-10: a bright spot around the map's own place, with arms along row and column.",
+    "hardly a pattern elsewhere. Trained on CIFAR-10: a bright spot around the map's own place, and bands along rows.",
 )
 
-# %% [markdown] always claim=["alike['CIFAR-10', 'trained'][0] > alike['CIFAR-10', 'trained'][1] + 0.5 and alike['CIFAR-10', 'trained'][2] > alike['CIFAR-10', 'trained'][3] + 0.1", "abs(alike['Shapes-10', 'trained'][0] - alike['Shapes-10', 'trained'][1]) < 0.2 and alike['Shapes-10', 'trained'][4] > alike['Shapes-10', 'trained'][5] + 0.2", "max(abs(value) for name in pairs for value in alike[name, 'untrained']) < 0.05"]
-# **The photo model has found out both**, from examples alone: neighbours are alike, places far apart are not, and a place in the
-# same row or column is more alike than another one just as far. The paper's model shows the same (Figure 7, centre).
+# %% [markdown] always claim=["alike['CIFAR-10', 'trained'][0] > alike['CIFAR-10', 'trained'][1] + 0.5 and alike['CIFAR-10', 'trained'][2] > alike['CIFAR-10', 'trained'][4] + 0.1 and alike['CIFAR-10', 'trained'][2] > alike['CIFAR-10', 'trained'][3] + 0.1", "abs(alike['Shapes-10', 'trained'][0] - alike['Shapes-10', 'trained'][1]) < 0.2 and alike['Shapes-10', 'trained'][5] > alike['Shapes-10', 'trained'][6] + 0.2", "max(abs(value) for name in pairs for value in alike[name, 'untrained']) < 0.05"]
+# **The photo model has found out most of it**, from examples alone: neighbours are alike, places far apart are not, and a place
+# in the same row is more alike than another one just as far. The paper's model shows both arms (Figure 7, centre).
 #
 # **The Shapes-10 model has not.** Neighbours are hardly more alike than places far apart. It has learned something else: *border*
 # and *middle*. Places all around the border are alike, those in the middle differ from them. Drawings leave the border mostly
@@ -210,9 +211,9 @@ for values, ylabel in [(lengths, "mean length of a token"), (likeness, "mean cos
     plots.show(figure, f"{ylabel} over the layers, for the untrained and the trained model.")
 
 # %% [markdown] claim="all(values[-1] > 3 * values[0] for name, (_, values) in lengths.items() if name.startswith('trained')) and likeness['trained, patches'][1][-1] > likeness['trained, patches'][1][1] + 0.1"
-# In the trained model tokens grow: the blocks add much to what came in. And its patches become more alike on their way, so they may
-# share what they know of the whole picture. Then "the token of the corner" is no longer only about the corner. Keep this in mind
-# when you look at maps of the last layers.
+# In the trained model tokens grow: the blocks add much to what came in. From layer 1 on its patches become more alike, so
+# they may share what they know of the whole picture. Then "the token of the corner" is no longer only about the corner. Keep
+# this in mind when you look at maps of the last layers.
 
 # %% [markdown]
 # ## 5. What does each head look at?
@@ -241,7 +242,7 @@ cls_maps = {
     for name, attentions in few.items()
 }  # (L, h, rows, columns)
 alike_for_all = 1 / few["trained"][0].shape[-1]
-print("attention of CLS to each token if it looks at all alike:", percent(alike_for_all))
+print("attention of CLS to each token if all get the same:", percent(alike_for_all))
 for name, found in cls_maps.items():
     print(f"{name:9} largest weight, layer by layer:", ", ".join(percent(layer.max()) for layer in found))
 
@@ -392,7 +393,7 @@ def reading(distances, even):
     print(
         f"heads differ most in layer {widest + 1} of {len(low)}: {low[widest]:.1f} to {high[widest]:.1f} px"
     )
-    print(f"with depth the mean {change}: layer 1 {means[0]:.1f} px, layer {len(low)} {means[-1]:.1f} px")
+    print(f"from layer 1 to layer {len(low)} the mean {change}: {means[0]:.1f} px, {means[-1]:.1f} px")
 
 
 cases = {"trained on CIFAR-10": (*pairs["CIFAR-10"], photo_info)}
@@ -421,10 +422,10 @@ for name, found in measured.items():
 (even, _), (distances, to_cls) = measured["trained on CIFAR-10"]
 
 # %% [markdown] claim=["even.max() - even.min() < 0.5 and distances.min() < even.mean() - 3", "(distances.amax(dim=1) - distances.amin(dim=1)).max() > 3 and to_cls.max() < 0.2"]
-# **Training has taught some heads to look near.** Untrained, all look everywhere alike. Trained, some look several pixels less far,
-# beside others in the same layer that still look far. It is not CLS: little of the attention goes there. So near and far heads
-# stand side by side here too. *Where* they differ most, and whether the mean grows with depth, the printed lines say: hold them
-# against the two points above.
+# **Training has taught some heads to look nearer.** Untrained, all look everywhere alike. Trained, some look several pixels
+# less far, beside others in the same layer that still look far. It is not CLS: little of the attention goes there. So nearer
+# and farther heads stand side by side here too. *Where* they differ most, and whether the mean grows with depth, the printed
+# lines say: hold them against the two points above.
 #
 # ## 9. Does attention explain the result?
 #
@@ -443,7 +444,7 @@ hide_patches = check(hide_patches)
 
 # %% [markdown]
 # > **Predict.** Which order of hiding hurts most: highest rollout first, highest in the last layer, random, lowest rollout? And if
-# > what decides sits in *one* place, how many answers are still right when all but the best patch are hidden?
+# > the evidence sits in *one* place, how many answers are still right when all but the best patch are hidden?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -505,11 +506,11 @@ plots.show(
 )
 
 # %% [markdown] claim=["max(mean['highest rollout'][4], mean['highest in the last layer'][4]) < whole / 2 and mean['random'][4] > whole - 15", "mean['lowest rollout'][48] > mean['random'][48] + 20 and mean['lowest rollout'][48] > whole - 15", "mean['lowest rollout'][n - 1] < 30 < mean['lowest rollout'][48]"]
-# **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of what the model could is gone;
-# four random patches cost little. Hide the *lowest* first, and a quarter of the picture is enough for nearly all that it could.
+# **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of its accuracy is gone;
+# four random patches cost little. Hide the *lowest* first, and a quarter of the picture is enough for nearly all of it.
 #
-# **But what decides does not sit in one place.** With all but the best patch hidden the model does little better than guessing. A few
-# patches are *necessary*, and not *sufficient*: without them the star is lost, but a single one is no star either.
+# **But the evidence does not sit in one place.** With all but the best patch hidden the model does little better than
+# guessing. Four patches are *necessary*: without them the star is mostly lost. One is not *sufficient*: alone it is no star.
 #
 # Mind two limits. A painted patch is a new thing, which the model never saw in training, so every line may fall. And patches of the
 # shape are important to any model, so a map that glows on the object beats chance easily.

@@ -170,8 +170,8 @@ plots.show(
 )
 
 # %% [markdown] always claim="max(body) == 0 < norms['zero head']['head'] and min(norms['random head'].values()) > 0"
-# With a zero head, the head learns and the body waits: its gradient is exactly 0. A random head pushes the whole body in a
-# direction that is pure chance.
+# With a zero head, the head learns and the body waits: its gradient is exactly 0. A random head pushes the whole body in
+# directions that its random W picks.
 #
 # > **Key idea.** Keep the body and start the head at zero: the first step cannot disturb what was learned. (Weight decay does
 # > not look at the loss. It shrinks the body a little in every step, the first one too.)
@@ -571,14 +571,14 @@ if curves:
 #   fine-tuning. Our reading: with 500 pictures it pays to learn little, for what cannot change cannot be spoiled.
 # - *5,000 labels.* The start from nothing comes closer. Fine-tuning is still four points ahead of it; between probe and
 #   fine-tuning nothing is decided.
-# - *Drawings.* That a first task far from the second helps is not seen here; with 5,000 labels the mean is far *below* "from
+# - *Drawings.* A first task far from the second brings no clear gain here; with 5,000 labels the mean is far *below* "from
 #   nothing". Two seeds do not decide it. It could be **negative transfer**, old knowledge that stands in the way, or only the
 #   shorter tuning: equal steps would tell.
 #
 # How far to trust them:
 #
 # - *Budget and price.* "From nothing" took as many steps as both parts of "nine classes", so the gain is not training time.
-#   But the nine classes came with 40,500 labelled pictures of their own, and nine of our ten classes are among them.
+#   But the nine classes came with 40,500 labelled pictures of their own, and these show nine of our ten classes.
 # - *Luck.* The count above the table says what chance alone would decide. Far more is decided, so most of it is real.
 # - *Pairs.* Seed s draws the same pictures in every row, so one might compare seed by seed. We keep Welch's rule, which we chose
 #   before we looked. A test in pairs would change two verdicts of this lesson, both to undecided: "from nothing" at 48 pixels,
@@ -587,8 +587,7 @@ if curves:
 # %% [markdown] curious
 # ## 7. What if others have already paid for the pre-training?
 #
-# This is how ViTs are used in practice. For CIFAR-10, the paper reports for ViT-B/16, fine-tuned at 384 pixels (its
-# Table 5):
+# This is how ViTs are used in practice. For CIFAR-10, the paper reports for ViT-B/16, fine-tuned at 384 pixels (its Table 5):
 #
 # | pre-trained on | pictures | CIFAR-10 accuracy, the paper's |
 # |---|---|---|
@@ -675,7 +674,7 @@ else:
 # A start from nothing has taken 300 steps, the pre-trained model 1,000 and then 300. The second is better. What follows?
 #
 # - [x] together, time and other pictures helped :: To tell them apart you need a start from nothing with 1,300 steps.
-# - [ ] the other pictures helped :: Perhaps. It may also be the longer training.
+# - [ ] the other pictures helped :: That does not follow: the longer training may have done it.
 # - [ ] nothing, the comparison is unfair :: It answers a useful question: what do I get for a pre-training that is paid already?
 
 # %% [markdown] quiz
@@ -707,7 +706,7 @@ else:
 #
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), section 3.2, appendix B.1.1, Tables 4 and 5.
 # - Kolesnikov et al., *Big Transfer (BiT)* (2020): simple recipes for fine-tuning at many sizes of data.
-# - Clark et al., *ELECTRA* (2020), and Bao et al., *BEiT* (2022): layer-wise learning rates, first for text, then for
+# - Clark et al., *ELECTRA* (2020), and Bao et al., *BEiT* (2022): layer-wise learning rates, for text and for
 #   pictures.
 # - Kumar et al., *Fine-Tuning can Distort Pretrained Features* (2022): why to train the head first.
 # - Steiner et al., *How to train your ViT?* (2021): when to take a pre-trained model, and which.

@@ -6,7 +6,7 @@
 # goals:
 #   - "Examine a model by measurements before you read a line of its code."
 #   - "Say which bug makes which symptom, and why most bugs raise no error."
-#   - "Mend bugs that were all met in public code, each from its symptom, and tell a bug from another convention."
+#   - "Mend bugs that were all met in public code, each from its symptom, and tell a bug from a convention."
 #   - "Show that a mended model equals one that is known to be right."
 # recall: ["03.2", "04.1", "09.3"]
 # ---
@@ -92,8 +92,8 @@ plots.show(figure, "Training loss over the steps, beside a level line at ln 10, 
 #
 # ## 2. What does a doctor do before surgery?
 #
-# A doctor measures, and knows what a healthy body shows. A good measurement needs **no training**, so it takes a second. You know
-# its healthy value **exactly**, *before* you measure. And it looks **from outside**: it asks what the code does, not how it is
+# A doctor measures, and knows what a healthy body shows. A good measurement needs **no training**, so it takes a second. Its
+# healthy value is a **law**: you know it exactly, *before* you measure. And it looks **from outside**: it asks what the code does, not how it is
 # written.
 #
 # The first on the list is the loss at step 0. A model that knows nothing should give all K classes the same probability. Then the
@@ -423,9 +423,9 @@ table(rows, ["repaired", "test accuracy", "points gained"])
 # The first three repairs help little or not at all; the last two bring nearly everything. Were the first three useless? No:
 # one bug further on can stop the flow of information by itself, and then mending another shows *nothing*. (Here it is
 # attention over the batch: CLS never meets a patch of its own picture.) So "I changed it and the accuracy did not move"
-# does not mean that the line was right before. This is why we measured each part by itself.
+# does not mean that the line was right before.
 #
-# Small steps are one seed each, and may be chance (lesson 07).
+# The fall to 10 % is no chance: before, CLS stood last, and the head read a patch. Other small steps may be chance (lesson 07).
 #
 # And *your* patient?
 
@@ -491,7 +491,7 @@ table(ward_book(), ["function", "difference", "kind", "the patient's line", "the
 # 1. Write the bug as data: the healthy line, and the sick one in its place.
 # 2. Make sure that it raises no error, and measure what it costs, with three seeds.
 # 3. Write the law that finds it in a second, without training. Try it on the healthy and on the sick function.
-# 4. Give your friend the sick function and the *name* of the law, no more: `print(bugs.planted_source(my_bug.function, [my_bug]))`.
+# 4. Give your friend the sick function and the *name* of the measurement, no more: `print(bugs.planted_source(my_bug.function, [my_bug]))`.
 # 5. Swap. Who needs fewer questions?
 #
 # The next cell does steps 1 and 2 for a bug that you know. Put yours in its place.
@@ -527,7 +527,7 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 # | Your friend found it from the symptom, before reading the code. | 0 to 2 |
 # | Half a page says which of the fifteen bugs yours resembles, and what would have prevented it. | 0 to 3 |
 #
-# 12 of 15 points are very good. A bug that costs nothing can have them all: the hardest ones do.
+# 12 of 15 points are very good. A bug that costs nothing can earn them all: it is the hardest to find.
 
 # %% [markdown]
 # ## Check yourself

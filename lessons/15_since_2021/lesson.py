@@ -5,7 +5,7 @@
 # map: [attention, position, pool]
 # recall: ["02.5", "03.1", "04.2"]
 # goals:
-#   - "Say what of the ViT of 2021 is in use unchanged, and which parts were added why."
+#   - "Say what of the ViT of 2021 is in use unchanged, and which parts were added, and why."
 #   - "Watch attention scores explode at a high learning rate, and stop them."
 #   - "Turn queries and keys by place, and read tokens out with a learned query."
 #   - "Say of a new part which trouble it is for, and whether that trouble is there at your size."
@@ -211,7 +211,7 @@ if runs and usual:
 
 # %% [markdown] claim=["not usual or all(results[f'normed-{rate}'] and min(results[f'normed-{rate}']) > max(results[f'usual-{rate}']) for rate in ('0.008', '0.032'))", "not usual or 'undecided' in difference_in_words('', results['normed-0.002'], '', results['usual-0.002'])", "not usual or fmean(results['usual-0.008']) < fmean(linear_classifier(runs, load_records('pooling')))", "not usual or 'undecided' in difference_in_words('', results['normed-0.008'], '', results['usual-0.002'])", "not usual or 0.4 < fmean(results['usual-0.032']) / fmean(linear_classifier(runs, load_records('pooling'))) < 0.6", "not usual or ('undecided' not in difference_in_words('', results['normed-0.032'], '', results['usual-0.002']) and 3 < fmean(results['usual-0.002']) - fmean(results['normed-0.032']) < 8)"] always
 # QK-norm brings no gain that we can see at the usual rate, .002; it saves the model at higher ones. At four times the rate the
-# usual model is already below one matrix on raw pixels, and at sixteen times it has half as much. With QK-norm the first
+# usual model is already below one matrix on raw pixels, and at sixteen times it has about half of that matrix's score. With QK-norm the first
 # step costs nothing that three seeds can show, and the second a few points. So the part brings *room*: for rates that are too
 # high, and for large models. Of the seven comparisons above, chance alone would decide one in twenty.
 #
@@ -250,8 +250,8 @@ table(rows, ["side in pixels", "positions stretched, accuracy in %", "control: b
 #
 # What should a score know about place? Mostly the *offset*: "two patches to the right of me". The **rotary position
 # embedding** (RoPE) builds this in. Take two of the d numbers of a query as a point in a plane, and rotate it by an angle
-# that grows with the place of its patch. Do the same with the keys. The product of two vectors depends only on the angle
-# *between* them, which is the difference of the places:
+# that grows with the place of its patch. Do the same with the keys. Turning keeps both lengths, and changes the angle
+# *between* the two by the difference of the places alone:
 #
 # $$\langle R(m)\,q,\; R(n)\,k \rangle = \langle q,\; R(n - m)\,k \rangle$$
 #
@@ -320,8 +320,8 @@ for side in ("24", "32", "40", "48"):
 # three above it. Stretching helps at 24 and 40 pixels, too, and changes nothing at 32. So what was met in training counts, not
 # that a formula is defined everywhere. DINOv3 stretches: it counts from -1 to 1 on every grid.
 #
-# How sure is that? Against the table all else is undecided, but for 24 pixels without stretching, where the interval just misses
-# 0. (Seed s draws the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 just so: the two
+# How sure is that? Against the table one more is decided, 24 pixels without stretching, and its interval just misses 0. (Seed s
+# draws the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 too, by a hair: the two
 # verdicts of this lesson that would turn.) Heo et al. (2403.13298) find that RoPE does well even where it goes on counting;
 # their models are larger and train for longer.
 
@@ -364,7 +364,7 @@ if runs and others:
     print(difference_in_words("attention", results["attention"], "GAP", results["GAP"]))
 
 # %% [markdown] claim="not (runs and others) or all('undecided' in difference_in_words('', results[one], '', results[two]) for one, two in (('attention', 'CLS'), ('attention', 'GAP'), ('GAP', 'CLS')))" always
-# No pair is decided: three comparisons, and none shows at this size that attention pooling helps.
+# No pair is decided: nothing shows at this size that attention pooling helps.
 
 # %% [markdown] curious
 # ## 6. Where does a learned query look?
@@ -516,7 +516,7 @@ table(
 )
 
 # %% [markdown] claim="rows[2][2] > rows[0][2] - 200 * error and rows[2][2] - rows[2][3] > 8 and rows[2][3] > rows[2][4]"
-# Most of the tokens can go, if *similar* ones are merged: merging at random costs a lot, and dropping costs more. This is one
+# Most of the tokens can go, if *similar* ones are merged: merging at random costs a lot, and dropping, which starts at once, more. This is one
 # model, so there are no seeds to compare; take two standard errors of section 1 as your measure.
 #
 # The last column: fewer tokens mean less to compute, but finding the pairs costs time. With a thousand tokens (ViT-L at 512
@@ -579,7 +579,7 @@ table(rows, ["block", "median norm of patch tokens", "largest norm / median"])
 # most. Registers would have nothing to take over. That is a result, too: a cure needs an illness.
 #
 # **LayerScale** multiplies what a branch adds by learned factors that start near zero. It was made for models of 24 blocks
-# and more; ours have six. **SwiGLU** gives the MLP a gate, silu(x·W₁)·(x·W₂); ViT-5 leaves it out, because a gate besides
+# and more; ours have six. **SwiGLU** gives the MLP a gate, silu(x·W₁)·(x·W₂); ViT-5 leaves it out, because a gate on top of
 # LayerScale was too much. **RMSNorm** saves a subtraction.
 #
 # **Muon** is no part of the model but an optimiser for its matrices, which makes all directions of a step equally large. A
@@ -684,7 +684,7 @@ table(rows, ["model", "parameters, with 1000 classes", "of them in one MLP"])
 # | attention pooling | one learned query in each head reads the patches | query (h, d), weights (B, h, N) |
 # | token merging | r similar tokens fewer in each block | (B, T, D) to (B, T - r, D) |
 # | LayerScale | learned factors on each branch | (D,) |
-# | registers | more tokens like CLS, read by nobody | (1, 1 + n, D) |
+# | registers | more tokens like CLS, not read by the head | (1, 1 + n, D) |
 #
 # - Patches, attention, MLP and residuals are in use unchanged. Newer parts buy stability, resolution and speed.
 # - Ask for the trouble first. A cure without the illness shows nothing, and that is worth saying.

@@ -21,7 +21,7 @@
 # To ask that, you need a price. The clock is a bad one: your laptop has eight cores and your neighbour's has four. We count
 # **core-minutes**: minutes of work, summed over all cores that did it.
 #
-# > **Key idea.** Compare at equal cost. A trick that wins every epoch and makes each epoch twice as long has lost.
+# > **Key idea.** Compare at equal cost. A trick that wins every epoch but makes each twice as long may have lost.
 #
 # Settings are chosen on **held-out pictures**: training pictures that are kept back. The test pictures choose nothing.
 
@@ -95,15 +95,15 @@ holding = int((shares.cumsum(0) < 0.9).sum()) + 1
 print(f"{tuple(mean.shape)}: {holding} of {len(shares)} directions hold 90 % of the gradient")
 
 # %% [markdown] claim="holding < len(shares) / 4"
-# A few directions hold nearly all of it. A step along G goes far in these, and hardly moves in all others, however long we
-# train.
+# A few directions hold nearly all of it. A step along G goes far in these, and hardly moves in all others.
 #
 # **Muon** (Jordan et al., 2024) makes all directions equally strong: it wants $U V^\top$, with every singular value 1. Such a
-# matrix is **orthogonal**. A decomposition in each step would be slow. But a polynomial is quick: for
+# matrix is **orthogonal** (semi-orthogonal, if it is not square). A decomposition in each step would be slow. But a polynomial
+# is quick:
 #
 # $$X \leftarrow a X + b\,(X X^\top) X + c\,(X X^\top)^2 X$$
 #
-# put $X = U S V^\top$ in. $X X^\top = U S^2 U^\top$, so U and V stay, and each singular value s becomes $a s + b s^3 + c s^5$.
+# Put in $X = U S V^\top$: then $X X^\top = U S^2 U^\top$, so U and V stay, and each singular value s becomes $a s + b s^3 + c s^5$.
 # With the right a, b and c, five rounds (**Newton-Schulz**) lift small values and hold large ones near 1.
 #
 # On paper: s = 0.1 becomes 3.4445 · 0.1 - 4.7750 · 0.001 + 2.0315 · 0.00001 = 0.34. After one more round it is 0.99.
@@ -187,7 +187,7 @@ plots.show(figure, "Loss over 100 steps, log scale: three falling lines; that of
 # %% [markdown] claim="ends[2] < 0.5 * min(ends[:2]) and all(0.01 < rate < 3 for rate in rates.values())"
 # With momentum one rate has to serve all directions: at a rate that the weak ones need, the strong ones swing wildly.
 # Adam makes the step of every *number* of W equally large, but directions are mixtures of numbers. The orthogonal step makes
-# the directions equal, and ends lowest.
+# the directions equal: see how long it swings, and where it ends.
 #
 # The whole of Muon, for every weight matrix W (m, n) inside the blocks, at learning rate η with decay λ:
 #
@@ -263,10 +263,10 @@ rows = [[percent(share, 0), cost, percent(cost / costs[1], 0)] for share, cost i
 table(rows, ["tokens kept", "core-seconds of a step", "of a full step"])
 
 # %% [markdown] claim="costs[0.5] < 0.65 * costs[1] and costs[0.25] < 0.42 * costs[1]"
-# About in proportion. Linear layers cost as much as there are tokens, and they are most of it; the table of scores is N × N
+# About in proportion: a linear layer does its product once a token, and linear layers are most of it; the table of scores is N × N
 # and shrinks faster, but at 64 tokens it is small.
 #
-# So the same minutes hold nearly twice as many steps. Whether those are worth it is a question for records (section 6).
+# So this part of a run holds about twice as many steps in the same minutes. Whether those are worth it is a question for records (section 6).
 #
 # ## 4. What could the first layer know before the first step?
 #
@@ -279,7 +279,7 @@ table(rows, ["tokens kept", "core-seconds of a step", "of a full step"])
 #
 # $$w_k = \frac{v_k}{\sqrt{\lambda_k + \epsilon}}$$
 #
-# gives answers of variance 1, and answers of different filters are uncorrelated. This is **whitening**.
+# gives answers of variance 1 (less where λ is not far above ε), uncorrelated with each other. This is **whitening**.
 #
 # > **Predict.** The most common pattern comes first. What will the first filters look like, and what the last?
 #
@@ -349,7 +349,7 @@ plots.show(
 #
 # A run of minutes has no time to wander. Two habits of long runs change.
 #
-# - **Schedule.** Count the warm-up in *steps*, not in epochs: some hundred are enough. Go down to zero; many short recipes
+# - **Schedule.** Count the warm-up in *steps*, not in epochs: about a hundred are enough. Go down to zero; many short recipes
 #   take a straight line in place of a cosine.
 # - **Averaged weights.** Keep a running mean of all weights beside the model, and score the mean. It takes the jitter of
 #   large steps out. But so does a rate that goes down to zero.
@@ -407,7 +407,7 @@ for verdict in ("better", "worse", "undecided"):
 # The straight line as schedule is better, and the recipe `minutes` keeps it. All tokens, all the time, cost about three points.
 # AdamW is far behind, at the best of three rates.
 #
-# How sure is that? The line has three seeds, the losses have one each. With one seed "from ... to" is two standard errors of
+# How sure is that? The line has three seeds, those that lose have one each. With one seed "from ... to" is two standard errors of
 # what the held-out pictures say, and leaves out the luck of a seed.
 #
 # Two surprises. Whitening filters, which quick CNNs owe much to, bring less than a point here, and chance may do that. And a
@@ -424,7 +424,7 @@ for verdict in ("better", "worse", "undecided"):
 # %% [markdown] curious
 # ## 7. What else was tried?
 #
-# Other rates, batches, positions and shapes: the rest of the search.
+# Other rates, a smaller batch, other positions: the rest of the search.
 
 # %%
 others = {arm: one for arm, one in brought.items() if arm not in TOLD}
@@ -437,7 +437,7 @@ table([one.row(arm) for arm, one in others.items()], COLUMNS, "each against the 
 # the tokens, so a slow laptop gets somewhere, too. Rate, tokens, schedule, first values are yours. Your own functions run in
 # it, where they are right.
 #
-# The loop is the one of lesson 06 with three changes: the *clock* says how far the run is, so the rate reaches zero exactly
+# The loop is lesson 06's, with lesson 07's crops, flips and smoothing, and three changes: the *clock* says how far the run is, so the rate reaches zero exactly
 # when time is up; some tokens stay out at first; two optimisers share the weights.
 
 
@@ -528,7 +528,7 @@ display(*race.boards())
 # %% [markdown] quiz
 # A trick gains a point per epoch, and an epoch takes 30 % longer. Is it good?
 #
-# - [x] compare at equal core-minutes :: Give the base 30 % more steps. Only then it is the same price.
+# - [x] compare at equal core-minutes :: Give the base 30 % more steps. Only then is the price the same.
 # - [ ] yes, a point more is a point more :: More training would have gained something as well.
 # - [ ] no, it is slower :: It may still be ahead when both have cost as much.
 

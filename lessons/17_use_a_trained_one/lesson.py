@@ -157,7 +157,7 @@ print("neighbours:", share(right(votes), len(answers)), " guessing: 10 %")
 # Its scores are $f W^\top + b$ with features (B, 2D) and W (K, 2D). It trains in a second, because the features are computed
 # **once**. Three things go wrong in practice:
 #
-# - *Training mode.* With dropout on, each feature is noise. Call `eval()`, and leave the model as you found it.
+# - *Training mode.* With dropout on, each feature is noisy. Call `eval()`, and leave the model as you found it.
 # - *Computing features anew in each step.* That costs hours.
 # - *Peeking.* Features are **standardised**: subtract the mean, divide by the deviation. Both come from the *training* pictures.
 #
@@ -248,7 +248,7 @@ plots.show(figure, "Accuracy of a probe over the blocks, for CLS and for the mea
 # %% [markdown]
 # ## 5. And my own thirty photos?
 #
-# Put them into folders: `train/<class>/` and `test/<class>/`, as many as you have. Which belong to the test is decided *before*
+# Put them into folders: `train/<class>/` and `test/<class>/`, as many as you have. Decide which are for the test *before*
 # you look at any result. The next cell makes such a folder: three kinds of things, drawn onto pieces of a photo that comes with
 # matplotlib (in the public domain). Some are as phones and scanners save them. For your own, name their folder in `mine`:
 # the cells below then count *your* photos. Nothing in it is changed; a hidden folder `.cache` is added.
@@ -277,8 +277,8 @@ plots.show(
 
 # %% [markdown]
 # Turned pictures stand upright, CMYK and transparency have become RGB, the huge one was shrunk, and only the middle of the
-# panorama is left. Files of other kinds are left out, and a line counts them. A picture that is broken is refused by its name:
-# left out in silence, it would make your counts wrong. Both happen in a second folder of drawn photos:
+# panorama is left. Files of other kinds are left out, and a line counts them. A broken picture is refused, and named: left
+# out in silence, it would make your counts wrong. Both happen in a second folder of drawn photos:
 
 # %% tags=["nbval-ignore-output"]
 spoilt = Path(tempfile.mkdtemp()) / "spoilt"
@@ -370,7 +370,7 @@ patch_similarity = check(patch_similarity)
 
 # %% [markdown]
 # We know where the drawn things are, so the mask can be scored: the patches in both the mask and the thing, divided by those in
-# either (**IoU**, 100 % if they are the same). The chosen patch is one in the middle of the thing.
+# either (**IoU**, 100 % if they are the same). The chosen patch is the middle one of the thing's, in reading order.
 #
 # > **Predict.** After which block is the mask best: the first, or the last, which knows most about the picture?
 
@@ -458,10 +458,10 @@ picture_tower, text_tower = fit_towers(
 print(texts[:3])
 
 # %% [markdown]
-# Now ask. For each of the 40 combinations there are P = 3 sentences. With picture vectors u (D,) and text vectors $v_{cp}$ (D,),
+# Now ask. For each of the 40 combinations there are P = 3 sentences. With picture vectors u (D,) and text vectors $v_{cj}$ (D,),
 # all of length 1,
 #
-# $$v_c = \frac{\sum_p v_{cp}}{\left|\sum_p v_{cp}\right|}, \qquad p(c) = \mathrm{softmax}_c\!\left(\frac{u \cdot v_c}{\tau}\right)$$
+# $$v_c = \frac{\sum_j v_{cj}}{\left|\sum_j v_{cj}\right|}, \qquad p(c) = \mathrm{softmax}_c\!\left(\frac{u \cdot v_c}{\tau}\right)$$
 #
 # Several sentences for a class (**prompts**) average out what the wording adds.
 #
@@ -524,7 +524,7 @@ table(
 # %% fold
 rows = []
 for name, (dim, depth) in {"S": (384, 12), "B": (768, 12), "L": (1024, 24)}.items():
-    count = vit_num_parameters(224, 16, 3, 1, dim, depth)
+    count = vit_num_parameters(224, 16, 3, 0, dim, depth)
     rows.append([f"{name}/16", count, round(4 * count / 1e6)])
 print(table(rows, ["size", "parameters", "MB as float32"]))
 model, _ = load_trained("cifar-vit")
@@ -550,7 +550,7 @@ for change in (
 # | you want | a model | how it was trained | source (arXiv) |
 # |---|---|---|---|
 # | features for nearly everything, with few labels | DINOv2 with registers | without labels, 142 million pictures | 2304.07193, 2309.16588 |
-# | the best dense features; its licence suits you | DINOv3 | without labels, 1.7 billion pictures | 2508.10104 |
+# | the best dense features, if its licence suits you | DINOv3 | without labels, 1.7 billion pictures | 2508.10104 |
 # | classes from words; search by text | SigLIP 2 | pictures with texts, a sigmoid for each pair | 2502.14786 |
 # | what most code and papers compare with | CLIP | 400 million pictures with texts | 2103.00020 |
 # | ImageNet's own classes, fine-tuning | DeiT III | labels of ImageNet-1k or 21k | 2204.07118 |
@@ -563,8 +563,8 @@ for change in (
 # %% [markdown] curious
 # ## 10. Should I tune it?
 #
-# A probe changes nothing in the backbone. Tuning changes all of it: more can be won, and more can be lost (lesson 12 has both). Here
-# with the twenty photos.
+# A probe changes nothing in the backbone. Tuning changes all of it, and can win or lose more (lesson 12). Here
+# with the twenty photos, and *their* mean and deviation: tuned weights can adapt to these.
 
 # %% tags=["nbval-ignore-output"]
 if many and backbone.img_size == (32, 32):
@@ -584,7 +584,7 @@ if many and backbone.img_size == (32, 32):
 # photos, no rule says. Many do this: probe first, then tune at a small rate, and keep whichever is better on held-out pictures.
 
 # %% [markdown] curious
-# ## 11. What else are ViTs inside of?
+# ## 11. Where else are ViTs at work?
 #
 # **Where labels are not needed.** DINO (2104.14294) trains a *student* to say about a small crop of a picture what a *teacher* says
 # about another crop of it. The teacher is a running average of the student: nobody ever names a class.
@@ -611,10 +611,10 @@ if many and backbone.img_size == (32, 32):
 # ## Check yourself
 
 # %% [markdown] quiz
-# A classmate's probe has 96 % on training features and 31 % on test features, in the same loop, with `model.train()` left on. What do you
-# mend first?
+# A classmate computes features once, with `model.train()` left on. The probe has 96 % on training features and 31 % on test
+# features. What do you mend first?
 #
-# - [x] `eval()`, then compute the features once :: Dropout made each feature noise, and the layer has fitted that noise.
+# - [x] `eval()`, then compute the features again :: Dropout put noise into each feature, and the layer has fitted that noise.
 # - [ ] a larger linear layer, or a second one behind it :: It fits the training features already. More of it overfits more.
 # - [ ] standardise with training and test pictures together :: That is peeking at the test pictures, and no cure for noise.
 

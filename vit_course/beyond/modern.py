@@ -66,7 +66,7 @@ def rope_2d(
         v: (B, h, T, d) values.
         grid_size: (rows, columns) of the grid of patches.
         num_prefix_tokens: how many tokens in front belong to no patch.
-        temperature: the slowest pairs need about 2·pi·temperature patches for a full turn.
+        temperature: the slowest pairs need somewhat less than 2·pi·temperature patches for a full turn.
         step: a factor of all frequencies: how far apart neighbours count. Below 1 it stretches the grid of the
             training over a finer one.
 
@@ -302,7 +302,7 @@ def modernize(
         layer_scale: what the factors of each branch are before training; None for no factors.
         gated_mlp: a SwiGLU of the same hidden width in the place of each MLP.
         rms_norm: norms that divide by the root of the mean square, and neither subtract nor add.
-        registers: how many learned tokens stand behind CLS, read by nobody.
+        registers: how many learned tokens stand behind CLS, not read by the head.
         attention_pool: read out with a learned query in each head in place of the CLS token.
         qkv_bias: whether the projection to queries, keys and values keeps its bias.
 

@@ -108,7 +108,7 @@ def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float 
     Args:
         image_features: (B, D).
         text_features: (K, P, D), P texts for each of the K classes.
-        temperature: the one of the training.
+        temperature: the smaller, the surer; which class wins does not depend on it.
 
     Returns:
         (B, K), each row sums to 1.

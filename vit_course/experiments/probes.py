@@ -77,7 +77,7 @@ def accuracy_under_shift(
         images: (N, C, H, W) uint8, not normalised and not shifted.
         labels: (N,) int64; a shifted picture keeps its label.
         stats: (mean, std) per channel, as `evaluate` takes them.
-        shifts: how many pixels to the right, one or more.
+        shifts: pixels to the right, 0 included; one number or more.
 
     Returns:
         For each shift the accuracy in evaluation mode, a share in 0..1.

@@ -99,7 +99,7 @@ def draw_patches_and_tokens(diagram: Diagram) -> None:
     diagram.arrow(5.9, 4.7, 7.9, 4.7)
     diagram.text(6.9, 4.9, "× E", va="baseline", fontsize=10)
     diagram.caption(6.9, 4.4, "linear\nprojection")
-    diagram.caption(7.2, 0.95, "N patches become\nN tokens of width D\nlessons 02 and 03")
+    diagram.caption(7.2, 0.95, "N patches become tokens (01),\nCLS in front (02),\nplus position (03)")
 
 
 def draw_encoder_and_head(diagram: Diagram) -> None:

@@ -93,6 +93,6 @@ def draw_tokens(diagram, left: float, y: float, places, contents, framed: Sequen
             diagram.axis.imshow(picture, extent=(x, x + 0.84, y, y + 0.84), aspect="auto", zorder=2)
         else:
             diagram.box(x, y, 0.84, 0.84, "", "0.6" if content == MASK else PALETTE[5], lw=1)
-            diagram.text(x + 0.42, y + 0.42, content, fontsize=9)
+            diagram.text(x + 0.42, y + 0.42, content, fontsize=7 if content == MASK else 9)
         if place in framed:
             diagram.box(x, y, 0.84, 0.84, "", PALETTE[1], alpha=1, fill=False, lw=2.5, zorder=3)

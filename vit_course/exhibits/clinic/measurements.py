@@ -217,7 +217,9 @@ def first_learning_rate(patient: Patient) -> Finding:
     first, last = (patient.parts.schedule(step, 100, 10, 1.0) for step in (0, 9))
     measured = f"{shown(first, 0.1, 1e-6)} and {shown(last, 1, 1e-6)} of the peak"
     ok = abs(first - 0.1) < 1e-6 and abs(last - 1) < 1e-6
-    return Finding("learning rate at step 0, and after 10 steps of warm-up", measured, "0.10 and 1.00", ok)
+    return Finding(
+        "learning rate at step 0, and in the last of 10 warm-up steps", measured, "0.10 and 1.00", ok
+    )
 
 
 def what_decays(patient: Patient) -> Finding:

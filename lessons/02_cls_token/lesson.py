@@ -329,7 +329,7 @@ from vit_course.train import TrainConfig, train
 
 epochs = get_profile().pick(smoke=2, cpu=12, gpu=20)
 # So small that a CPU is enough; in float32 your numbers are near those of the solved notebook.
-config = TrainConfig(epochs=epochs, batch_size=32, lr=2e-3, device="cpu", precision="float32")
+config = TrainConfig(epochs=epochs, batch_size=32, lr=1e-3, device="cpu", precision="float32")
 history = train(model, shapes, config)
 after = cls_output(model, images)
 way_in = model.embed(images)[:, 0]
@@ -514,9 +514,10 @@ print("one run each, with one learning rate:")
 print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(history_avg.test_accuracy)}")
 
 # %% [markdown] claim="min(history.test_accuracy, history_avg.test_accuracy) > 0.4"
-# Both learn: guessing gets 25 %. Which one is better? This cell cannot tell, even if the gap is wide. The training is
-# short, so one of the two may have had more left to learn; and each number is one run, with one learning rate. The authors of the paper met this very trap (appendix D.3). Their first models with average
-# pooling did badly. Was it the missing CLS token, or the pooling? Neither: the learning rate was wrong for it.
+# Both learn: guessing gets 25 %. Which one is better? This cell cannot tell, even if the gap is wide. The training is short,
+# so one of the two may have had more left to learn; and each number is one run, with one learning rate. The authors of the
+# paper met this very trap (appendix D.3). Their first models with average pooling did badly. Was it the missing CLS token, or
+# the pooling? Neither: the learning rate was wrong for it.
 #
 # | how the image vector is made | learning rate 8e-4 | learning rate 3e-4 |
 # |---|---|---|

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT = 8
-MASK = "mask"
+MASK = "M"
 CORRUPTED = [0, 1, MASK, 3, 0, MASK, 6, 7]
 """What stands for each of eight patches in the paper's way: a mask token, or the patch with this number."""
 DRAWN = [2, 4, 5, 7]
@@ -49,7 +49,7 @@ def draw_paper(diagram: Diagram, left: float) -> None:
     diagram.text(
         left + COUNT / 2,
         -0.2,
-        "framed, what was drawn: masked,\nanother patch, or left as it is",
+        "framed, what was drawn: masked (M),\nanother patch, or left as it is",
         va="top",
         fontsize=9,
     )
@@ -93,6 +93,6 @@ def draw_tokens(diagram, left: float, y: float, places, contents, framed: Sequen
             diagram.axis.imshow(picture, extent=(x, x + 0.84, y, y + 0.84), aspect="auto", zorder=2)
         else:
             diagram.box(x, y, 0.84, 0.84, "", "0.6" if content == MASK else PALETTE[5], lw=1)
-            diagram.text(x + 0.42, y + 0.42, content, fontsize=7 if content == MASK else 9)
+            diagram.text(x + 0.42, y + 0.42, content, fontsize=9)
         if place in framed:
             diagram.box(x, y, 0.84, 0.84, "", PALETTE[1], alpha=1, fill=False, lw=2.5, zorder=3)

@@ -498,7 +498,7 @@ plots.show(
 # %% [markdown] quiz
 # You enlarge the grid, and your first attempt stretches the whole list, CLS and all. What happens?
 #
-# - [x] it runs, and patch 0 gets part of the vector of CLS :: In a list the two are neighbours, so they are mixed, and all places move.
+# - [x] it runs, and patch 0 gets a part of CLS :: In a list the two are neighbours, so they are mixed, and all places move.
 # - [ ] an error: the number of vectors does not fit :: As a list any length can be reached; nothing complains.
 # - [ ] nothing that matters: it is one vector among many :: It is not only one: every patch gets a vector of another place.
 

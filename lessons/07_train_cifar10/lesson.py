@@ -828,8 +828,8 @@ plots.show(
 for run in sorted(load_records("marks"), key=lambda run: run["config"]["epochs"])[-1:]:
     shape = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     config = run["config"]
-    print(f"{run['model']}, {shape}: {run['parameters']:,} parameters, {config['epochs']:g} epochs")
-    print(f"{config['optimizer']}, rate {config['lr']:g}, all training pictures")
+    print(fill(f"{run['model']}, {shape}: {run['parameters']:,} parameters", 90))
+    print(f"{config['epochs']:g} epochs with {config['optimizer']}, rate {config['lr']:g}, all pictures")
     print(
         f"test {percent(run['test_accuracy'])}; training pictures as stored {percent(run['stored_accuracy'])}"
     )

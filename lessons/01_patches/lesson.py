@@ -36,7 +36,7 @@ for name, num_tokens in [("pixels of 224x224", 224 * 224), ("patches of 16x16", 
 table(rows, ["one token for each of the", "tokens", "weights in one table", "MB"])
 
 # %% [markdown]
-# The pixels would need ten gigabytes for *one* table of *one* head, the patches about 0.15 megabytes.
+# The pixels would need ten gigabytes for *one* such table, the patches about 0.15 megabytes.
 # The Vision Transformer (ViT) therefore cuts the image into squares of P x P pixels, the **patches**, and makes each
 # patch one token. This is the title of the paper: *an image is worth 16x16 words*.
 #
@@ -421,7 +421,7 @@ plots.show(
 
 # %% [markdown] quiz
 # An image of 64x64 pixels, P = 8. A program sets `num_patches = (64 // 8) ** 2` and then makes a token for each of
-# `num_patches ** 2` patches. How many patches are there?
+# `num_patches ** 2` patches. How many patches does the image have?
 #
 # - [ ] 8 :: That is the number along one side, W/P. The grid has H/P rows too.
 # - [x] 64 :: The grid is 8 x 8, so N = H·W/P².

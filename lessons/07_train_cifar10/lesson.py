@@ -370,7 +370,7 @@ say(scores)
 # %% [markdown] always claim=["difference(scores['smoothing'], scores['adamw'])[1] < 0 < difference(scores['smoothing'], scores['adamw'])[2]", "difference([a - b for a, b in zip(scores['adamw'], scores['crop-flip'])], [0, 0, 0])[1] < 0 < difference(scores['adamw'], scores['crop-flip'])[1]"]
 # About smoothing the seeds have not decided. The rule says what other *seeds* would bring, and nothing about other test
 # pictures; and of twenty comparisons between equal settings about one misses 0 by luck. (Seed s draws the same pictures on
-# every rung. A test in pairs would use that, and would leave AdamW undecided, unlike our rule.)
+# every rung. A paired test would use that, and would leave AdamW undecided, unlike our rule.)
 #
 # **A ladder belongs to its budget.** So here is the second one, as people train today: *all* 50,000 pictures, a larger model,
 # and for every rung about the same cost on one core, so that a rung with dearer steps gets fewer epochs.

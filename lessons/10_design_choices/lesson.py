@@ -198,7 +198,7 @@ table(
 # An interval leaves three things out. It names no cause: you must know what else differs between a and b. It assumes a
 # bell curve. And all our runs are scored on the *same* test pictures; seeds do not show what others would change.
 #
-# Seed s draws the same pictures for both sides of our records. A test in pairs would use that. It would turn ten verdicts
+# Seed s draws the same pictures for both sides of our records. A paired test would use that. It would turn ten verdicts
 # of this course, named where they stand: one each in lessons 07, 10, 11 and 16, two each in 12, 13 and 15. We keep the rule
 # that we chose before we looked.
 #

@@ -385,7 +385,7 @@ if records:
 # without the control would say "self-supervision helps where labels are few". Ours says: perhaps, and more seeds are needed.
 #
 # Two cautions. Fine-tuning ran at half the rate of the control (.001 and .002), and neither was searched. And of eight
-# comparisons chance alone decides .4. (Seed s draws the same pictures in every row. A test in pairs would turn both verdicts on
+# comparisons chance alone decides .4. (Seed s draws the same pictures in every row. A paired test would turn both verdicts on
 # the pre-trained body at 10 percent: behind the control, undecided against fewer steps. Our rule stays Welch's.)
 #
 # ## 8. Why should the encoder read what is hidden?
@@ -571,7 +571,7 @@ plots.show(
 #
 # What else was there? **iGPT** (2020) predicts pixels one after the other, with a Transformer on sequences of colours.
 # **DINO** and **MoCo v3** (both April 2021) hide nothing: two views of one picture should get similar features. **BEiT** (June 2021)
-# predicts learned classes in place of colours, and MAE followed that November. In the years after, features of the DINO family
+# predicts learned classes in place of colours, and MAE followed that November. Since then, features of the DINO family
 # have become a usual choice for tasks without labels.
 #
 # And on CIFAR-10? Gani et al. report 96.41 % for a plain ViT of 2.8 million parameters that first learns without labels

@@ -166,10 +166,10 @@ def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
 
 
 def training_flops(model: nn.Module, dataset: Dataset, config: dict[str, Any], steps: int) -> int:
-    """Count the operations of a training: a step is three forward passes of its batch, one forward and two backward.
+    """Count the operations of a training of so many steps by a recipe, given as in a record.
 
-    Tokens that a step leaves out cost nothing in the blocks. Where parts are frozen, some of the backward pass is
-    saved, and the number is an upper bound.
+    A step is three forward passes of its batch: one forward, two backward. Tokens that it leaves out cost nothing in
+    the blocks. Where parts are frozen, some of the backward pass is saved, and the number is an upper bound.
     """
     every = fewer = forward_flops(model, dataset)
     early, share = ceil(config["keep_until"] * steps), config["keep_tokens"]

@@ -16,10 +16,9 @@
 # drawing only the places where it looked are bright. By the end of lesson 06 you will have such a model, and you will have
 # written it yourself, every part of it, and the loop that trains it too.
 #
-# It is a **Vision Transformer**, ViT for short. In 2020 a group of researchers asked: what if a computer read an image as it
-# reads a sentence? They cut the image into small squares, treated the squares as words, and gave them to the Transformer,
-# the model that had changed the reading of text. Trained on enough images, it recognised objects a little better than the
-# best models of its time.
+# It is a **Vision Transformer**, ViT for short. In 2020 a group of researchers asked: what if a computer read an image as it reads
+# a sentence? They cut the image into small squares, treated the squares as words, and gave them to the Transformer, the model that
+# had changed the reading of text. Trained on enough images, it recognised objects a little better than the best models of its time.
 #
 # Three sentences say what it does. It cuts the image into **patches** and turns each into a **token**, a list of numbers.
 # In **attention** the tokens look at each other, again and again. At the end one token goes to the **head**, which gives

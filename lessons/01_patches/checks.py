@@ -103,10 +103,14 @@ exercise(
             "than columns": square_of_rows
         },
     ),
-    refuses((30, 4), "img_size 30 cannot be cut into patches of 4 without a rest", drops_the_rest, asserts),
-    refuses(((32, 30), 4), "img_size (32, 30) cannot be cut into patches of 4 without a rest", area_by_area),
-    refuses(((30, 32), 4), "img_size (30, 32) cannot be cut into patches of 4 without a rest"),
-    refuses((6, 4), "img_size 6 cannot be cut into patches of 4 without a rest"),
+    refuses(
+        (30, 4), "img_size 30 cannot be cut into patches of 4 without a remainder", drops_the_rest, asserts
+    ),
+    refuses(
+        ((32, 30), 4), "img_size (32, 30) cannot be cut into patches of 4 without a remainder", area_by_area
+    ),
+    refuses(((30, 32), 4), "img_size (30, 32) cannot be cut into patches of 4 without a remainder"),
+    refuses((6, 4), "img_size 6 cannot be cut into patches of 4 without a remainder"),
 )
 
 # -- patchify
@@ -216,11 +220,11 @@ exercise(
     ),
     refuses(
         (counting(1, 1, 5, 4), 2),
-        "patches of 2x2 leave a rest of images (1, 1, 5, 4)",
+        "patches of 2x2 leave a remainder of images (1, 1, 5, 4)",
         cuts_the_rest_off,
         cut("b c (h p1) (w p2) -> b (h w) (p1 p2 c)"),
     ),
-    refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a rest of images (1, 1, 4, 5)"),
+    refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
     keeps_every_digit,
 )

@@ -55,8 +55,7 @@ figure = plots.image_row(cuts, titles, "The same photo as 4, 16, 49 and 196 word
 plots.show(figure, "One portrait four times, cut by white lines into 4, 16, 49 and 196 square patches.")
 
 # %% [markdown]
-# How many patches are there? An image of H x W pixels holds H/P rows and W/P columns of patches, so the paper writes
-# (section 3.1)
+# How many patches are there? An image of H x W pixels holds H/P rows and W/P columns of patches, so the paper writes (section 3.1)
 #
 # $$N = \frac{H \cdot W}{P^2}$$
 #
@@ -78,8 +77,7 @@ print("a 32x48 picture, P = 8:", count_patches((32, 48), 8))
 # %% [markdown]
 # ## 2. What does `reshape` really cut?
 #
-# We want a tensor of patches: from images (B, C, H, W) to patches (B, N, P·P·C). Each patch becomes one flat row of P·P·C
-# numbers.
+# We want a tensor of patches: from images (B, C, H, W) to patches (B, N, P·P·C). Each patch becomes one flat row of P·P·C numbers.
 #
 # The shapes suggest a shortcut. The numbers are all there, so why not `reshape`? Try it on a tiny grey image whose pixels
 # are numbered 0 to 15, with patches of 2x2.
@@ -174,9 +172,9 @@ print("the patch in row 0, column 1 of the grid:")
 print(grid[0, 0, 1, :, :, 0])
 
 # %% [markdown]
-# **Your task.** Write `patchify`; the lines that refuse wrong sizes are given. Any way that gives the right numbers is right: `rearrange`, `reshape` with `permute`,
-# `unfold`. The docstring is the full description. Images need not be square. If something is scrambled, the check tells
-# you *how* it is scrambled.
+# **Your task.** Write `patchify`; the lines that refuse wrong sizes are given. Any way that gives the right numbers is right:
+# `rearrange`, `reshape` with `permute`, `unfold`. The docstring is the full description. Images need not be square. If something
+# is scrambled, the check tells you *how* it is scrambled.
 
 # %% exercise="vit_course.patches:patchify" difficulty=2 minutes=12 hint="Start from the six-axis pattern above: `b h w p1 p2 c`. Which of these axes count patches, and which are inside one patch?" hint2="Two pairs of brackets on the right side: one of the axes that count patches, one of the axes inside a patch, in the order of the docstring. einops needs to know p1 and p2; it works out h and w by itself, so non-square images cost nothing."
 from vit_course.patches import patchify

@@ -412,8 +412,8 @@ plots.show(
 # weight: how much it reads from it. The weights of one token sum to 1.
 #
 # For T = N + 1 tokens this is a table (T, T), and each layer has several (one for each *attention head*, lesson 04). Row 0 is
-# what CLS reads. We take row 0 of the last layer's tables and average. The weight on CLS itself is left out. What is left is one number for each
-# patch: a small map. Bright patches are read, dark ones are not.
+# what CLS reads. We take row 0 of the last layer's tables and average. The weight on CLS itself is left out. What is left is one
+# number for each patch: a small map. Bright patches are read, dark ones are not.
 
 # %% tags=["nbval-ignore-output"]
 with torch.no_grad():
@@ -435,9 +435,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Eight maps may be luck. Let us count over all test images. In these pictures the shape is bright, so we take the four
-# brightest of the 16 patches of each image. How much of its attention does CLS give them? Looking everywhere equally
-# gives them 4/16 = 25 %.
+# Eight maps may be luck. Let us count over all test images. In these pictures the shape is bright, so we take the four brightest of
+# the 16 patches of each image. How much of its attention does CLS give them? Looking everywhere equally gives them 4/16 = 25 %.
 #
 # > **Predict.** What share will the untrained model give them, and what share the trained one?
 

@@ -73,9 +73,8 @@ table([["photo", *answer[:6].tolist()], ["puzzle", *answer_to_puzzle[:6].tolist(
 #
 # $$f(x_\pi) = f(x)_\pi$$
 #
-# Here $x$ holds the tokens, shape (B, T, D), $f$ is the encoder, and $\pi$ is a **permutation**: a list of T indices, the
-# new order. $x_\pi$ is `x[:, permutation]`. CLS stayed at index 0, so its output did not change at all; that is called
-# **invariance**.
+# Here $x$ holds the tokens, shape (B, T, D), $f$ is the encoder, and $\pi$ is a **permutation**: a list of T indices, the new
+# order. $x_\pi$ is `x[:, permutation]`. CLS stayed at index 0, so its output did not change at all; that is called **invariance**.
 #
 # **Your task.** Write `equivariance_gap`, the shuffle experiment. It computes both sides of the equation and returns their
 # largest absolute difference, as a plain number.

@@ -203,11 +203,11 @@ plots.show(
 )
 
 # %% [markdown]
-# **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the mean
-# stays. So no unit can rely on a single other one. Where does it go? The paper says (appendix B.1): after every dense layer *except*
-# the qkv projections, and right after adding positions. In a block these are three places: after $W_O$ in the attention,
-# after `fc1` with its GELU, and after `fc2`. Its p is .1 for training on ImageNet and ImageNet-21k, and 0 on JFT, its
-# largest set of pictures (Table 3).
+# **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the mean stays.
+# So no unit can rely on a single other one. Where does it go? The paper says (appendix B.1): after every dense layer *except* the
+# qkv projections, and right after adding positions. In a block these are three places: after $W_O$ in the attention, after `fc1`
+# with its GELU, and after `fc2`. Its p is .1 for training on ImageNet and ImageNet-21k, and 0 on JFT, its largest set of pictures
+# (Table 3).
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU: `nn.GELU()` without arguments.
 
@@ -237,8 +237,7 @@ table([[name, size] for name, size in sizes.items()], ["part of a block", "param
 #
 # ## 4. How does the gradient reach the first layer?
 #
-# The norm keeps the size of the numbers. Is that enough? Let us put norms in front of attention and MLP, still one
-# after the other.
+# The norm keeps the size of the numbers. Is that enough? Let us put norms in front of attention and MLP, still one after the other.
 
 
 # %%
@@ -321,9 +320,8 @@ plots.show(
 # layer turns it by a right angle: earlier layers only hear what random matrices made of the message. With residuals the
 # message also passes along the plus signs, and twelve layers further down a part of it still points the same way.
 #
-# The real test is learning. Each stack gets 32 pictures to memorise, with a linear layer on top. (Adam is an *optimiser*: it
-# moves the weights against the gradient, a little in each step. Lesson 06 writes this loop.) A loss of ln 10 = 2.3 means
-# guessing.
+# The real test is learning. Each stack gets 32 pictures to memorise, with a linear layer on top. (Adam is an *optimiser*: it moves
+# the weights against the gradient, a little in each step. Lesson 06 writes this loop.) A loss of ln 10 = 2.3 means guessing.
 
 # %% tags=["nbval-ignore-output"]
 steps, device = get_profile().pick(smoke=3, cpu=40, gpu=40), get_device()

@@ -447,7 +447,7 @@ body = sum(p.grad.square().sum() for name, p in fresh.named_parameters() if not 
 print("gradient of the body is exactly 0:", body.item() == 0)
 print("gradient of the head is above 0:  ", fresh.head.weight.grad.abs().max().item() > 0)
 
-# %% [markdown] claim="body == 0 and fresh.head.weight.grad.any()" always
+# %% [markdown] claim=["body == 0 and fresh.head.weight.grad.any()", "{round(p.std().item(), 2) for name, p in fresh.named_parameters() if 'fc1.weight' in name} == {0.06}"] always
 # No gradient reaches the body, and one reaches the head.
 #
 # The other weights cannot all be zero: nothing of the picture would reach the head. `VisionTransformer` draws them at random,
@@ -612,8 +612,8 @@ figure = plots.curves(
 plots.show(figure, "Three rising curves over the number of tokens; each passes one half at six times its D.")
 
 # %% [markdown]
-# Half at about 6·D tokens. Our models are far to the left. There, cost grows almost in proportion to the tokens. The T² matters for large pictures
-# and small patches. A training step costs about three times the forward pass: once forward, twice backward.
+# Half at about 6·D tokens. Our models are far to the left. There, cost grows almost in proportion to the tokens. The T² matters
+# for large pictures and small patches. A training step costs about three times the forward pass: once forward, twice backward.
 
 # %% [markdown] curious
 # ## 14. What can weights of others do?

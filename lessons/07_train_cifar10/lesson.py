@@ -815,7 +815,7 @@ plots.show(
 # | SPT_LSA_ViT, its plain ViT | 9 blocks, D = 192, P = 4 | 300 | 93.6 % |
 # | ResNet-18 (a user's run of kuangliu/pytorch-cifar, issue 149 there; best epoch) | the opponent of lesson 08 | 200 | 95.7 % |
 #
-# The good ones share Adam or AdamW near .001, warm-up and cosine, AutoAugment (RandAugment with a list that was searched),
+# The good ones share Adam or AdamW near .001, warm-up and cosine, AutoAugment (operations like RandAugment's, but searched),
 # smoothing .1, patches of 4 pixels, and much patience. The best ViT adds decay .05, erasing, MixUp and CutMix, and drop path
 # .1. What is the recipe alone worth? This table cannot say: its rows differ in model, epochs and recipe at once. (For the
 # same ResNet-18 the README of kuangliu/pytorch-cifar lists 93.0 %. What the user's run did differently is not known; that its

@@ -98,8 +98,7 @@ rows = [[f"{size} pixels", *map_sides(resnet18(), size)] for size in (224, 32)]
 table(rows, ["side of the map behind the", "stem", *(f"stage {i}" for i in range(1, 5))])
 
 # %% [markdown]
-# A single position. Comparing a ViT with *this* would be unfair to the ResNet. Everyone who trains it on CIFAR-10 changes
-# the stem.
+# A single position. Comparing a ViT with *this* would be unfair to the ResNet. Everyone who trains it on CIFAR-10 changes the stem.
 #
 # **Your task.** Write `cifar_stem`. It changes a ResNet in place: one 3x3 convolution that keeps the size, and a `maxpool`
 # that does nothing. Mind that other ResNets have other widths, and grey pictures have one channel.
@@ -398,9 +397,9 @@ plots.show(figure, "Test accuracy of the three models over the shift, from 0 to 
 #
 # ## 5. Is our own first comparison fair?
 #
-# The course made this comparison early on: all pictures of CIFAR-10, three seeds for each model, everything recorded. We
-# took settings from common practice and a few tries, without a search. The linear classifier, one matrix on raw pixels, is the least that a
-# model must beat. Who is ahead is decided by the rule of lesson 07: the 95 % interval of the difference over seeds.
+# The course made this comparison early on: all pictures of CIFAR-10, three seeds for each model, everything recorded. We took
+# settings from common practice and a few tries, without a search. The linear classifier, one matrix on raw pixels, is the least
+# that a model must beat. Who is ahead is decided by the rule of lesson 07: the 95 % interval of the difference over seeds.
 
 # %% fold
 LABELS = {"vit": "ViT", "resnet": "ResNet", "linear": "one matrix"}
@@ -675,10 +674,9 @@ plots.show(
 )
 
 # %% [markdown] always claim="fine_tuned['ViT-L/16'][0] < fine_tuned['ViT-B/16'][0] and fine_tuned['ViT-B/16'][2] - fine_tuned['ViT-B/16'][1] < 0.2 < fine_tuned['ViT-L/16'][2] - fine_tuned['ViT-L/16'][1]"
-# With ImageNet alone the larger model is *worse*, although its regularisers were tuned (weight decay, dropout and label
-# smoothing). More data reverse the order. From 14 to 300 million pictures Base gains .2 points and Large 2.0: a small
-# model saturates, a large one does not. (On JFT this Large trained twice as long as Base. With as many epochs it
-# has 86.30, in Table 6: still ahead.)
+# With ImageNet alone the larger model is *worse*, although its regularisers were tuned (weight decay, dropout and label smoothing).
+# More data reverse the order. From 14 to 300 million pictures Base gains .2 points and Large 2.0: a small model saturates, a large
+# one does not. (On JFT this Large trained twice as long as Base. With as many epochs it has 86.30, in Table 6: still ahead.)
 #
 # ## 9. What may we conclude?
 #
@@ -696,10 +694,9 @@ plots.show(
 #
 # The paper's main result is Table 2: the best models, pre-trained and then fine-tuned on many tasks. The ± is the standard
 # deviation of three fine-tuning runs; each model was pre-trained once. The last row is the cost of pre-training in
-# **TPUv3-core-days**: one core of a certain chip of Google's for one day. (I21k is ImageNet-21k, 14 million pictures, and
-# public. BiT-L is a very wide ResNet. Noisy Student is a large convolutional network, an EfficientNet: it learned from
-# ImageNet, and from labels that a model before it gave to 300 million other pictures. ReaL is ImageNet with better labels.
-# VTAB is a set of 19 tasks.)
+# **TPUv3-core-days**: one core of a certain chip of Google's for one day. (I21k is ImageNet-21k, 14 million pictures, and public.
+# BiT-L is a very wide ResNet. Noisy Student is a large convolutional network, an EfficientNet: it learned from ImageNet, and from
+# labels that a model before it gave to 300 million other pictures. ReaL is ImageNet with better labels. VTAB is a set of 19 tasks.)
 
 
 # %%

@@ -364,8 +364,8 @@ mean_attention_distance = check(mean_attention_distance)
 # - In the *lowest* layers heads differ most: some stay local, **some attend to most of the picture already**.
 # - The distance **grows** with depth. In the upper half most heads look far.
 #
-# You will meet the summary "low layers are global, high layers local". That is the figure upside down. "Low layers are local" is not
-# right either: they are *both*.
+# You will meet the summary "low layers are global, high layers local". That is the figure upside down. "Low layers are local" is
+# not right either: they are *both*.
 #
 # > **Predict.** Here is the photo model, far smaller than the paper's. Which of the two will you see?
 

@@ -434,8 +434,7 @@ if tested["token"] and tested["avg"]:
 # Each at its own rate, CLS and GAP are undecided. Cover all rows but one with your hand: what would a report at this rate
 # alone have said? Then read what is printed above the table. A best rate at the edge would mean that the sweep must go on.
 #
-# **What would change this conclusion?** A finer sweep. Other settings that were chosen for one side: warm-up, epochs,
-# weight decay.
+# **What would change this conclusion?** A finer sweep. Other settings that were chosen for one side: warm-up, epochs, weight decay.
 
 # %% [markdown]
 # ## 6. Smaller patches: better, or only more expensive?
@@ -465,7 +464,7 @@ if results:
         "Test accuracy over the cost of one picture for each patch side; a dot for each seed, a dotted line for one matrix.",
     )
 
-# %% [markdown] always claim="min(difference(results['P = 8'], results['P = 16'])[1], difference(results['P = 4'], results['P = 8'])[1]) > 0 and [round(fmean(results[small]) - fmean(results[large])) for small, large in (('P = 8', 'P = 16'), ('P = 4', 'P = 8'))] == [6, 10]"
+# %% [markdown] always claim=["(lambda size: size['patch-16'] > size['patch-8'] > size['patch-4'] > 0.8 * size['patch-16'])({r['step']: r['parameters'] for r in patches})", "min(difference(results['P = 8'], results['P = 16'])[1], difference(results['P = 4'], results['P = 8'])[1]) > 0 and [round(fmean(results[small]) - fmean(results[large])) for small, large in (('P = 8', 'P = 16'), ('P = 4', 'P = 8'))] == [6, 10]"]
 # Each halving of the side is a decided gain, of six and then of ten points. But it costs three and four times the
 # operations: all rows saw equally many pictures, so the row with small patches had several times the compute. A fair
 # question is what the large patches reach with that budget. So give both sides the same *time*.
@@ -582,14 +581,13 @@ seen = {step: f"{100 * fmean(values):.1f}" for step, values in seen.items()}
 table(*result_table(results, "base", {"training, %": seen})) if results else None
 
 # %% [markdown] always claim=["all(undecided(*difference(values, results['base'])[1:]) for step, values in results.items() if step != 'base')", "[round(float(seen[step]) - fmean(results[step])) for step in ('base', 'dropout', 'mixup')] == [11, 8, 5]"]
-# None of the four changes is decided: that a regulariser pays is not seen here. Dropout and MixUp do what they are for: the
-# base is eleven points better on its training pictures (the last column, neither cropped nor mixed) than on the test pictures, and
-# that gap falls to eight with dropout and to five with MixUp. But it falls because training gets worse, not because the
-# test gets better.
+# None of the four changes is decided: that a regulariser pays is not seen here. Dropout and MixUp do what they are for: the base is
+# eleven points better on its training pictures (the last column, neither cropped nor mixed) than on the test pictures, and that gap
+# falls to eight with dropout and to five with MixUp. But it falls because training gets worse, not because the test gets better.
 #
-# **What would change this conclusion?** More seeds: three miss small gains. More epochs: what loses in eighty can win in three hundred. A larger model, or
-# fewer pictures. A stronger or weaker dose. And a base that has other regularisers already, since two of them can do
-# the same work.
+# **What would change this conclusion?** More seeds: three miss small gains. More epochs: what loses in eighty can win in three
+# hundred. A larger model, or fewer pictures. A stronger or weaker dose. And a base that has other regularisers already, since two
+# of them can do the same work.
 
 # %% [markdown] curious
 # ## 9. Which claims survive?

@@ -326,10 +326,10 @@ plots.show(
 # %% [markdown]
 # ## 7. Did it learn to see?
 #
-# The aim is a body that needs fewer *labels*. Two minutes of training would be too few, so we read
-# recorded runs: the same task on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control**
-# starts from scratch and takes as many steps as both parts together, on the labelled pictures again and again. A second start
-# from scratch, of lesson 08, takes fewer steps.
+# The aim is a body that needs fewer *labels*. Two minutes of training would be too few, so we read recorded runs: the same task
+# on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control** starts from scratch and
+# takes as many steps as both parts together, on the labelled pictures again and again. A second start from scratch, of lesson 08,
+# takes fewer steps.
 #
 # > **Predict.** By how many points will the pre-trained body be ahead? Or behind?
 
@@ -377,9 +377,9 @@ if records:
     )
 
 # %% [markdown] always claim=["[row[-2] for row in rows] == 2 * ['undecided', '', 'undecided', 'worse']", "['undecided' in line for line in fewer] == [False, False] and '+5' in fewer[0] and '-1' in fewer[1]", "0.35 < hidden_right < 0.42", "['undecided' in difference_in_words('', [a - b for a, b in zip(curves[WAYS['colours']][10], curves[WAYS[other]][10])], '', [0, 0, 0]) for other in ('nothing', 'vit')] == [False, True]"]
-# Nearly four in ten hidden patches get the right class (for a simple rival here, try `neighbour_guess`). Whether learning
-# this helps is **not decided**. With 1 percent of the labels the pre-trained body is ahead of the control by three to four points, with 10 percent
-# it is half a point behind, and both intervals hold 0.
+# Nearly four in ten hidden patches get the right class (for a simple rival here, try `neighbour_guess`). Whether learning this
+# helps is **not decided**. With 1 percent of the labels the pre-trained body is ahead of the control by three to four points,
+# with 10 percent it is half a point behind, and both intervals hold 0.
 #
 # Against the start with *fewer* steps, the lines above the table, it looks decided: five points up, one point down. A report
 # without the control would say "self-supervision helps where labels are few". Ours says: perhaps, and more seeds are needed.
@@ -569,10 +569,10 @@ plots.show(
 #   the paper reports it.
 # - 15 % corruption, as in BERT, was slightly worse than 50 %.
 #
-# What else was there? **iGPT** (2020) predicts pixels one after the other, with a Transformer on sequences of colours.
-# **DINO** and **MoCo v3** (both April 2021) hide nothing: two views of one picture should get similar features. **BEiT** (June 2021)
-# predicts learned classes in place of colours, and MAE followed that November. Since then, features of the DINO family
-# have become a usual choice for tasks without labels.
+# What else was there? **iGPT** (2020) predicts pixels one after the other, with a Transformer on sequences of colours. **DINO**
+# and **MoCo v3** (both April 2021) hide nothing: two views of one picture should get similar features. **BEiT** (June 2021)
+# predicts learned classes in place of colours, and MAE followed that November. Since then, features of the DINO family have
+# become a usual choice for tasks without labels.
 #
 # And on CIFAR-10? Gani et al. report 96.41 % for a plain ViT of 2.8 million parameters that first learns without labels
 # *on CIFAR-10 itself*, by another method. From scratch it reaches 93.58 %. So a small data set is no obstacle in principle.

@@ -196,8 +196,8 @@ rows = [[name, grown[name][-1], kept[name][-1]] for name in grown]
 table(rows, ["after training", "largest logit, usual", "largest logit, QK-norm"])
 
 # %% [markdown] claim="all(kept[rate][-1] < 30 for rate in kept) and kept['rate 0.064'][-1] < grown['rate 0.064'][-1] / 10"
-# QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But calm
-# logits are only a means. Does the *accuracy* gain? That takes full runs on CIFAR-10, with AdamW, three seeds a setting:
+# QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But
+# calm logits are only a means. Does the *accuracy* gain? That takes full runs on CIFAR-10, with AdamW, three seeds a setting:
 
 # %% tags=["nbval-ignore-output"]
 runs = recorded("qk-norm")
@@ -211,9 +211,9 @@ if runs and usual:
 
 # %% [markdown] claim=["not usual or all(results[f'normed-{rate}'] and min(results[f'normed-{rate}']) > max(results[f'usual-{rate}']) for rate in ('0.008', '0.032'))", "not usual or 'undecided' in difference_in_words('', results['normed-0.002'], '', results['usual-0.002'])", "not usual or fmean(results['usual-0.008']) < fmean(linear_classifier(runs, load_records('pooling')))", "not usual or 'undecided' in difference_in_words('', results['normed-0.008'], '', results['usual-0.002'])", "not usual or 0.4 < fmean(results['usual-0.032']) / fmean(linear_classifier(runs, load_records('pooling'))) < 0.6", "not usual or ('undecided' not in difference_in_words('', results['normed-0.032'], '', results['usual-0.002']) and 3 < fmean(results['usual-0.002']) - fmean(results['normed-0.032']) < 8)"] always
 # QK-norm brings no gain that we can see at the usual rate, .002; it saves the model at higher ones. At four times the rate the
-# usual model is already below one matrix on raw pixels, and at sixteen times it has about half of that matrix's score. With QK-norm the first
-# step costs nothing that three seeds can show, and the second a few points. So the part brings *room*: for rates that are too
-# high, and for large models. Of the seven comparisons above, chance alone would decide one in twenty.
+# usual model is already below one matrix on raw pixels, and at sixteen times it has about half of that matrix's score. With
+# QK-norm the first step costs nothing that three seeds can show, and the second a few points. So the part brings *room*: for
+# rates that are too high, and for large models. Of the seven comparisons above, chance alone would decide one in twenty.
 #
 # > **Trap.** "With QK-norm I can train at four times the rate" is no gain by itself. Compare each model at its own best rate.
 # > For QK-norm we have not found it: the lowest rate tried is the best, so by lesson 10's rule the sweep goes on below .002.
@@ -516,8 +516,8 @@ table(
 )
 
 # %% [markdown] claim="rows[2][2] > rows[0][2] - 200 * error and rows[2][2] - rows[2][3] > 8 and rows[2][3] > rows[2][4]"
-# Most of the tokens can go, if *similar* ones are merged: merging at random costs a lot, and dropping, which starts at once, more. This is one
-# model, so there are no seeds to compare; take two standard errors of section 1 as your measure.
+# Most of the tokens can go, if *similar* ones are merged: merging at random costs a lot, and dropping, which starts at once,
+# more. This is one model, so there are no seeds to compare; take two standard errors of section 1 as your measure.
 #
 # The last column: fewer tokens mean less to compute, but finding the pairs costs time. With a thousand tokens (ViT-L at 512
 # pixels has 1,024) the authors measured twice the speed for .2 to .3 points.
@@ -550,8 +550,8 @@ rows += [[name, accuracy(with_patch_size(trained, 8, way), large)] for name, way
 table(rows, ["kernel", "accuracy in %"])
 
 # %% [markdown] claim="rows[1][1] < rows[0][1] - 8 and rows[3][1] > rows[1][1] + 8"
-# A kernel that is only stretched costs many points. Do the last two rows differ by more than two standard errors? Smooth drawings have little fine detail, and a quarter is
-# nearly right for them; the exact way can show its worth where detail matters.
+# A kernel that is only stretched costs many points. Do the last two rows differ by more than two standard errors? Smooth drawings
+# have little fine detail, and a quarter is nearly right for them; the exact way can show its worth where detail matters.
 #
 # FlexiViT draws another patch size for each batch of its training, and resizes one stored kernel in this way: one model
 # can run fast or accurately. NaViT goes further. It packs the patches of several pictures into one sequence, and a mask

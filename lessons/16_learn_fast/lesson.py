@@ -266,7 +266,8 @@ table(rows, ["tokens kept", "core-seconds of a step", "of a full step"])
 # About in proportion: a linear layer does its product once a token, and linear layers are most of it; the table of scores is N × N
 # and shrinks faster, but at 64 tokens it is small.
 #
-# So this part of a run holds about twice as many steps in the same minutes. Whether those are worth it is a question for records (section 6).
+# So this part of a run holds about twice as many steps in the same minutes. Whether those are worth it is a question for records
+# (section 6).
 #
 # ## 4. What could the first layer know before the first step?
 #
@@ -437,8 +438,8 @@ table([one.row(arm) for arm, one in others.items()], COLUMNS, "each against the 
 # the tokens, so a slow laptop gets somewhere, too. Rate, tokens, schedule, first values are yours. Your own functions run in
 # it, where they are right.
 #
-# The loop is lesson 06's, with lesson 07's crops, flips and smoothing, and three changes: the *clock* says how far the run is, so the rate reaches zero exactly
-# when time is up; some tokens stay out at first; two optimisers share the weights.
+# The loop is lesson 06's, with lesson 07's crops, flips and smoothing, and three changes: the *clock* says how far the run is, so
+# the rate reaches zero exactly when time is up; some tokens stay out at first; two optimisers share the weights.
 
 
 # %%

@@ -432,8 +432,8 @@ plots.show(
 #
 # Until now each new class needed labelled pictures. **CLIP** (2103.00020) needs a sentence. Two models, a **picture tower** and a
 # **text tower**, put pictures and texts into one space, and are trained on pairs from the web: a picture should be closer to its
-# own text than to all others in the batch, and the other way round. Then a picture can be compared with *any* text, without a single
-# labelled picture: **zero-shot**.
+# own text than to all others in the batch, and the other way round. Then a picture can be compared with *any* text, without a
+# single labelled picture: **zero-shot**.
 #
 # We train a small pair here. The picture tower is our frozen backbone with one new linear layer; the text tower learns vectors for
 # words. (A frozen picture tower is LiT, 2111.07991.) Pictures are drawings in coloured light, texts are three kinds of sentences.
@@ -495,8 +495,8 @@ table(
 # Yes. What was never seen together is named right far more often than guessing would, though less often than what was: the towers
 # have learned words, and put them together. The light is nearly always right; it is the shape that fails, as in the probe.
 #
-# But arrows were in the training, and red was. A word that the text tower has never met has no vector. CLIP has seen 400 million pairs,
-# so there is hardly such a word, and whether "zero-shot" means *never seen* is hard to tell.
+# But arrows were in the training, and red was. A word that the text tower has never met has no vector. CLIP has seen 400 million
+# pairs, so there is hardly such a word, and whether "zero-shot" means *never seen* is hard to tell.
 
 # %% [markdown] curious
 # ## 8. How do I load a public model?
@@ -596,7 +596,8 @@ if many and backbone.img_size == (32, 32):
 #                  teacher's weights = .996 · teacher's + .004 · student's, after each step
 # ```
 #
-# JEPA (2301.08243) predicts, in place of pixels, the *features* that a slow copy of the model gives for the hidden part of a picture.
+# JEPA (2301.08243) predicts, in place of pixels, the *features* that a slow copy of the model gives for the hidden part of a
+# picture.
 #
 # | where | what the ViT does there | source (arXiv) |
 # |---|---|---|

@@ -26,7 +26,7 @@ from vit_course.train import TrainConfig
 MARKS = {"60": 1.5, "75": 5.0, "80": 11.5, "85": 28.0}
 """Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; 90 has a recipe of its own."""
 LONGER = (
-    {name: getattr(RECIPES["hours"], name) for name in ("augment", "keep_until")},
+    {"augment": RECIPES["hours"].augment, "keep_until": RECIPES["hours"].keep_until},
     {"pos_embed": "sincos"},
 )
 """What a run of more than 20 epochs changes in recipe and model. No trial decided it; RandAugment was in none."""

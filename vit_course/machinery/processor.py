@@ -16,7 +16,7 @@ def describe_processor() -> dict[str, str | bool | float]:
 
     Returns:
         "name"; "amx", whether it has Intel's matrix units; "bfloat16_gflops" and "float32_gflops", billions of
-        operations in a second of one thread in a product of two square matrices of side 1,024, the best of five.
+        operations in a second of one thread in a product of two square matrices of side 1,024, the best of up to five.
     """
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""

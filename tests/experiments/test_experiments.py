@@ -181,10 +181,10 @@ def test_every_experiment_has_a_file_of_its_own():
 @pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
-    groups = {"headline", "few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
+    groups = {"few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
-    groups |= {"trials", "trials-resnet", "fractions", "ladder"} if size == "cpu" else {"search"}
+    groups |= {"trials", "trials-resnet", "fractions", "ladder"} if size == "cpu" else {"search", "headline"}
     assert {e.group for e in listed} == groups
     assert {"cpu": (0, 26), "gpu": (0, 100)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
@@ -705,13 +705,13 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
     runs, tmp_path, monkeypatch, pictures, capsys
 ):
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
-    one = beyond("headline", "vit", None, snapshots=(0, 1))
+    one = beyond("marks", "90", None, snapshots=(0, 1))
     one = replace(one, config=replace(one.config, epochs=2))
     monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
     model = []
     monkeypatch.setattr(experiments, "train", lambda *a, **k: model.append(a[0]) or train(*a, **k))
-    assert main(["headline/vit", "--size", "cpu"]) == 0
+    assert main(["marks/90", "--size", "cpu"]) == 0
     record = read_record(record_path(one))
     assert main(["--size", "cpu", "--release"]) == 0
     names = ["cifar-vit", "cifar-vit-epoch0", "cifar-vit-epoch1"]
@@ -740,8 +740,8 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
 
 
 def test_what_is_not_recorded_cannot_be_released(runs, pictures):
-    with pytest.raises(FileNotFoundError, match=r"cpu/headline/vit-seed0 is not recorded"):
-        trained.release(beyond("headline", "vit", None), pictures)
+    with pytest.raises(FileNotFoundError, match=r"cpu/marks/90-seed0 is not recorded"):
+        trained.release(beyond("marks", "90", None), pictures)
 
 
 def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """Small trained models that come with the course: weights in half precision, and what made them.
 
-They are runs of `studies`; `python -m vit_course experiments headline/vit --release` puts the weights of a recorded one
+They are runs of `studies`; `python -m vit_course experiments marks/90 --release` puts the weights of a recorded one
 into `data/checkpoints/`. `load_trained("cifar-vit")` gives a model and its record; lessons 09 and 15 look at them.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vit_course.beyond.hybrid import create_hybrid
 from vit_course.data import Dataset
-from vit_course.experiments.experiment import Experiment
+from vit_course.experiments.experiment import SIZES, Experiment
 from vit_course.experiments.records import read_record, record_path
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import CHECKPOINTS, DATA
@@ -26,9 +26,9 @@ from vit_course.vit import create_vit
 
 QUEUE = DATA / "queue"
 """Checkpoints of runs that are not at their end, and the weights of those that keep some; not in git."""
-RELEASED = {"headline/vit": "cifar-vit", "marks/94": "cifar-vit", "shapes/vit": "shapes-vit"}
-"""Which experiments' weights come with the course, those of the first seed, and the names that `load_trained` takes;
-`marks/94` is a GPU's."""
+RELEASED = {"cpu/marks/90-seed0": "cifar-vit", "gpu/marks/94-seed0": "cifar-vit"}
+RELEASED |= {f"{size}/shapes/vit-seed0": "shapes-vit" for size in SIZES}
+"""Which runs' weights come with the course, and the names that `load_trained` takes."""
 
 
 def trained_names() -> list[str]:
@@ -82,7 +82,7 @@ def release(experiment: Experiment, dataset: Dataset) -> list[Path]:
     Raises:
         FileNotFoundError: if it is not recorded, or its weights are not here.
     """
-    name, used = RELEASED[experiment.label], experiment.pictures_of(dataset)[1]
+    name, used = RELEASED[experiment.stem], experiment.pictures_of(dataset)[1]
     kept, record = queue_folder(experiment.stem), record_path(experiment)
     if not (record.exists() and (kept / "trained.safetensors").exists()):
         raise FileNotFoundError(f"{experiment.stem} is not recorded or its weights are gone: run it (again)")

@@ -2,7 +2,7 @@
 
     python -m vit_course experiments --list
     python -m vit_course experiments ladder comparison/vit --size cpu
-    python -m vit_course experiments headline/vit --release
+    python -m vit_course experiments marks/90 --release
     python -m vit_course experiments broken-runs mini-vit
 
 A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not
@@ -224,7 +224,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         if not asked or asked & {one.group, one.label, f"{one.label}-seed{one.config.seed}"}
     ]
     if options.release:
-        chosen = [one for one in chosen if one.label in RELEASED and one.config.seed == 0]
+        chosen = [one for one in chosen if one.stem in RELEASED]
     if not chosen:
         what = "weights to release" if options.release else "experiments"
         parser.error(f"no {what} in {', '.join(options.runs)}")

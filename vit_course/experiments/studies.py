@@ -122,25 +122,8 @@ def search(scale: Scale) -> Iterator[Experiment]:
 
 
 def headline(scale: Scale) -> Iterator[Experiment]:
-    """README: how good a ViT got before the search; on a GPU a ResNet for as much work or time as the longest mark."""
+    """README: a GPU's ResNet for as much work, or as many minutes, as the longest of its `marks`."""
     if scale.size == "cpu":
-        config = replace(
-            RECIPES["rand-augment"],
-            **{
-                **CPU_ALL,
-                "epochs": 30,
-                "optimizer": "muon",
-                "lr": 3e-3,
-                "warmup_epochs": 2.0,
-                "validation": 1_000,
-            },
-        )
-        more = {
-            "options": {"embed_dim": 128, "depth": 6, "num_heads": 4},
-            "probes": True,
-            "snapshots": (0, 15),
-        }
-        yield from scale.seeded(1, "headline", "vit", scale.fine, config, **more)
         return
     for equal, count in {"flops": 75, "minutes": scale.resnet_minutes}.items():
         if count:

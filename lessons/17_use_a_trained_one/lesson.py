@@ -538,7 +538,7 @@ for change in (
     path = spoilt / "damaged.pth"
     torch.save(damaged | change, path)
     try:
-        load_backbone(path, num_heads=4, mean=backbone.mean, std=backbone.std)
+        load_backbone(path, num_heads=model.blocks[0].attn.num_heads, mean=backbone.mean, std=backbone.std)
     except ValueError as error:
         print(fill(f"refused: {error}", 90))
 

@@ -189,7 +189,7 @@ exercise(
     results(
         lambda: [
             (recorded(hybrid={10: [0.64, 0.63]}, vit={10: [0.50, 0.52]}), "hybrid", "vit"),
-            (recorded(hybrid=HYBRID, vit=VIT), "hybrid", "vit"),
+            (recorded(hybrid=HYBRID | {1: [0.4, 0.42]}, vit=VIT | {1: [0.3, 0.33]}), "hybrid", "vit"),
             (recorded(hybrid=HYBRID, vit=VIT, small_vit=SMALL, vit_large=SMALL), "hybrid", "vit"),
             (recorded(small_vit=SMALL, hybrid=HYBRID, vit=VIT), "small-vit", "hybrid"),
             (recorded(hybrid=HYBRID, vit=VIT | {30: [0.55, 0.56, 0.54]}), "hybrid", "vit"),
@@ -213,6 +213,7 @@ exercise(
             "only the last seed of each setting is left: collect all of them in a list": last_seed,
             "the shares should rise: sort them": [
                 gaps(order=list),
+                gaps(order=set),
                 gaps(order=lambda s: sorted(s, reverse=True)),
             ],
             "the gap alone does not say how sure we are: keep all three numbers of `difference`": gaps(

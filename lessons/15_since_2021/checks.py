@@ -1,5 +1,6 @@
 """Checks of lesson 15: since 2021."""
 
+import functools
 import inspect
 from collections.abc import Callable
 
@@ -92,9 +93,19 @@ def scales(dim: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     return [1 + 0.3 * drawn(dim, seed=seed, dtype=dtype) for seed in (3, 4)]
 
 
-@demand({"no gradient reaches": norming(lambda x, scale, eps: usual(x.detach(), scale, eps))})
+def in_one_tensor(function: Callable) -> Callable:
+    return functools.wraps(qk_norm)(lambda *given: torch.cat(function(*given)))
+
+
+@demand(
+    {
+        "no gradient reaches": norming(lambda x, scale, eps: usual(x.detach(), scale, eps)),
+        "no gradient reaches `k`": lambda q, k, *rest: qk_norm(q, k.detach(), *rest),
+        "no gradient reaches `v`": lambda q, k, v, *rest: qk_norm(q, k, v.detach(), *rest),
+    }
+)
 def lets_projections_learn(answer):
-    compare_gradients(answer, qk_norm, (*qkv(1, 2, 3, 4), *scales(4)))
+    compare_gradients(in_one_tensor(answer), in_one_tensor(qk_norm), (*qkv(1, 2, 3, 4), *scales(4)))
 
 
 exercise(

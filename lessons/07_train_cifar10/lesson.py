@@ -821,11 +821,12 @@ plots.show(
 # same ResNet-18 the README of kuangliu/pytorch-cifar lists 93.0 %. What the user's run did differently is not known; that its
 # best epoch was chosen on the test pictures is one part of it.)
 #
-# And we? The longest run of this course is a plain ViT, trained on a CPU with RandAugment and with **Muon**, not with AdamW
+# And we? The two longest runs of this course are plain ViTs, trained on a CPU with RandAugment and with **Muon**, not with AdamW
 # alone:
 
 # %%
-for run in sorted(load_records("marks"), key=lambda run: run["config"]["epochs"])[-1:]:
+longest = sorted(load_records("marks"), key=lambda run: run["config"]["epochs"])[-2:]
+for run in longest:
     shape = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     config = run["config"]
     print(fill(f"{run['model']}, {shape}: {run['parameters']:,} parameters", 90))
@@ -834,10 +835,10 @@ for run in sorted(load_records("marks"), key=lambda run: run["config"]["epochs"]
         f"test {percent(run['test_accuracy'])}; training pictures as stored {percent(run['stored_accuracy'])}"
     )
     print(f"{minutes(run['cpu_seconds'])} of a core's time; seed {config['seed']} alone")
-    matrices = [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]
-    if matrices:
-        print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
-    print(caption([run]))
+    print(caption([run]), end="\n\n")
+if matrices := [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]:
+    print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
+if longest:
     learned = by_epoch(run["train_accuracy"])
     back = int(config["keep_until"] * config["epochs"])  # the last epoch that begins with fewer tokens
     plots.show(
@@ -847,9 +848,14 @@ for run in sorted(load_records("marks"), key=lambda run: run["config"]["epochs"]
         "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a step up near the end.",
     )
 
-# %% [markdown] always claim=["not load_records('marks') or (config['optimizer'] == 'muon' and config['augment']['rand_augment_ops'] and not config['validation'])", "not load_records('marks') or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]"]
+# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for r in longest)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or (longest[1]['test_accuracy'] < longest[0]['test_accuracy'] and longest[1]['cpu_seconds'] > 3 * longest[0]['cpu_seconds'] and longest[1]['parameters'] > longest[0]['parameters'])", "not longest or (longest[1]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1]['test_accuracy'] < 0.18 and longest[0]['stored_accuracy'] < 0.93)"]
 # The step near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
 # (lesson 16 says why); from there on the model sees all of them, and pictures become easier to name.
+#
+# **Longer was not better.** The last run is larger, took more than three times the time of the one before it, and names no more
+# test pictures. (One seed each, so which of the two is better stays open.) It was meant to reach 90 % and missed by far. What
+# happened? Look at the training pictures: it knows nearly all of them as they are stored, and misses one in six of the others.
+# It **overfits**. More of the same recipe would hardly help; the best rows of the table add MixUp, CutMix, erasing and drop path.
 
 # %% [markdown]
 # ## Check yourself

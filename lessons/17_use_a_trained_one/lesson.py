@@ -240,9 +240,9 @@ figure = plots.curves(
 )
 plots.show(figure, "Accuracy of a probe over the blocks, for CLS and for the mean of the patches.")
 
-# %% [markdown] claim="(cls := list(by_layer['CLS'].values())) and max(cls[2:-1]) > cls[-1] + 1 and max(cls[2:-1]) > cls[0] + 15"
-# Shape becomes readable on the way. For CLS it is best *before* the last block. The last block turns to what the model was
-# trained for, and what another task needs fades again. So try the last three or four layers, on held-out pictures: many
+# %% [markdown] claim="(cls := list(by_layer['CLS'].values())).index(max(cls)) == len(cls) - 2 and max(cls) - cls[-1] > 5 and cls[2] > cls[0] + 10"
+# Shape becomes readable block by block. For CLS it is best after the last block but one. The last block turns to what the model
+# was trained for, and what another task needs fades again. So try the last three or four layers, on held-out pictures: many
 # published probes do.
 
 # %% [markdown]

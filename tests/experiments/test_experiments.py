@@ -184,7 +184,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups = {"few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
-    groups |= {"trials", "trials-resnet", "fractions", "ladder"} if size == "cpu" else {"search", "headline"}
+    groups |= {"trials", "trials-resnet", "trials-long", "fractions", "ladder"} if size == "cpu" else {"search", "headline"}
     assert {e.group for e in listed} == groups
     assert {"cpu": (0, 26), "gpu": (0, 100)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]

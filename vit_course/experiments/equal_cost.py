@@ -12,6 +12,7 @@ from vit_course.experiments.trials import (
     ADAMW,
     FULL,
     HALF,
+    HELD_OUT,
     MINUTES,
     RESNET,
     RESNET_BASE,
@@ -53,6 +54,22 @@ def marks(scale) -> Iterator[Experiment]:
     yield from scale.seeded(
         2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots
     )
+
+
+def long_trials(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: what keeps a run as long as the mark of 85 from overfitting, scored on held-out pictures."""
+    if scale.size != "cpu":
+        return
+    (model, options), (changed, more) = MODELS["minutes"], LONGER
+    base = replace(RECIPES["minutes"], epochs=MARKS["85"], quiet=True, **changed)
+    for name, augment, part in (
+        ("base", {}, {}),
+        ("cutmix", {"cutmix": 1.0}, {}),
+        ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}),
+    ):
+        config = replace(base, augment=replace(base.augment, **augment))
+        with_part = {"options": options | more | part, "held_out": HELD_OUT}
+        yield Experiment("trials-long", name, scale.size, model, config, **with_part)
 
 
 def ladder(scale) -> Iterator[Experiment]:

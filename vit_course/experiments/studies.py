@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vit_course.experiments.equal_cost import comparison, fractions, ladder, marks
+from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_course.recipes import MIXED, RECIPES
@@ -105,7 +105,7 @@ def plan(size: str) -> list[Experiment]:
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
         *(qk_norm, attention_pool, rope),
-        *(trials, resnet_trials, comparison, fractions),
+        *(trials, resnet_trials, long_trials, comparison, fractions),
     )
     return [run for study in studies for run in study(scale)]
 

@@ -184,7 +184,8 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups = {"few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
-    groups |= {"trials", "trials-resnet", "trials-long", "fractions", "ladder"} if size == "cpu" else {"search", "headline"}
+    cpu = {"trials", "trials-resnet", "trials-long", "fractions", "ladder"}
+    groups |= cpu if size == "cpu" else {"search", "headline"}
     assert {e.group for e in listed} == groups
     assert {"cpu": (0, 26), "gpu": (0, 100)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
@@ -551,9 +552,7 @@ def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(kept, pictur
     record = run_experiment(beyond("transfer", "any", ("one", data, task)), pictures)
     assert counts in record["pretraining"]["data"]
     assert record["pretraining"]["task"] == task
-    assert record["start_accuracy"] == pytest.approx(
-        0.1
-    )  # equal scores name the first class: a tenth of the pictures
+    assert record["start_accuracy"] == pytest.approx(0.1)  # equal scores name the first of ten classes
     json.dumps(record)
 
 

@@ -50,16 +50,12 @@ def marks(scale) -> Iterator[Experiment]:
         probes = config.epochs == RECIPES["minutes"].epochs  # a run of `ladder` and of `comparison`, too
         yield from scale.seeded(3, "marks", mark, model, config, options=options | more, probes=probes)
     (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
-    snapshots = (0, round(config.epochs) // 2)
-    yield from scale.seeded(
-        2, "marks", "90", model, config, options=options, probes=True, snapshots=snapshots
-    )
+    kept = {"options": options, "probes": True, "snapshots": (0, round(config.epochs) // 2)}
+    yield from scale.seeded(2, "marks", "90", model, config, **kept)
 
 
 def long_trials(scale) -> Iterator[Experiment]:
     """`docs/speedrun.md`: what keeps a run as long as the mark of 85 from overfitting, scored on held-out pictures."""
-    if scale.size != "cpu":
-        return
     (model, options), (changed, more) = MODELS["minutes"], LONGER
     base = replace(RECIPES["minutes"], epochs=MARKS["85"], quiet=True, **changed)
     for name, augment, part in (
@@ -74,8 +70,6 @@ def long_trials(scale) -> Iterator[Experiment]:
 
 def ladder(scale) -> Iterator[Experiment]:
     """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
-    if scale.size != "cpu":
-        return
     (model, options), last = MODELS["minutes"], RECIPES["minutes"]
     muon = FULL, HALF
     sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}

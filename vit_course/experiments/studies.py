@@ -96,24 +96,22 @@ GPU = Scale(
 
 def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
-    scale = {"cpu": CPU, "gpu": GPU}[size]
+    scale, first, searches = {
+        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, long_trials)),
+        "gpu": (GPU, (search, headline, marks), ()),
+    }[size]
     studies = (
-        search,
-        headline,
-        marks,
-        *(ladder, few, engine, comparison_first, fractions_first),
+        *(*first, few, engine, comparison_first, fractions_first),
         *(positions, pooling, patches, regularisers),
         *(hybrid, transfer, resolution, masked, shapes),
         *(qk_norm, attention_pool, rope),
-        *(trials, resnet_trials, long_trials, comparison, fractions),
+        *(*searches, comparison, fractions),
     )
     return [run for study in studies for run in study(scale)]
 
 
 def search(scale: Scale) -> Iterator[Experiment]:
     """Which rate for a GPU's `marks` and its ResNet: short trials, scored on 5,000 held-out pictures."""
-    if scale.size == "cpu":  # `trials` and `resnet_trials` search there
-        return
     for name, model, recipe in (("vit", scale.fine, "hours"), ("resnet", scale.resnet, "resnet")):
         base = replace(RECIPES[recipe], **{**scale.everything, "epochs": 20})
         for factor in (0.5, 1, 2, 4):
@@ -123,8 +121,6 @@ def search(scale: Scale) -> Iterator[Experiment]:
 
 def headline(scale: Scale) -> Iterator[Experiment]:
     """README: a GPU's ResNet for as much work, or as many minutes, as the longest of its `marks`."""
-    if scale.size == "cpu":
-        return
     for equal, count in {"flops": 75, "minutes": scale.resnet_minutes}.items():
         if count:
             config = replace(scale.resnet_recipe, epochs=count)

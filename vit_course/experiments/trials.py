@@ -12,12 +12,11 @@ from typing import Any
 
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment
 from vit_course.experiments.statistics import difference, from_to, signed, undecided
-from vit_course.recipes import RECIPES
+from vit_course.recipes import MODELS, RECIPES
 from vit_course.train import TrainConfig
 
 HELD_OUT = 5_000
-MODEL = "Nano/4"
-SHAPE = {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False}
+MODEL, SHAPE = MODELS["minutes"]
 BASE = replace(
     RECIPES["smoothing"],
     epochs=4,
@@ -129,8 +128,6 @@ def equal_epochs(
 
 def trials(scale) -> Iterator[Experiment]:
     """Lesson 16: the arms, one seed each; three for those that the choice of a recipe is between."""
-    if scale.size != "cpu":
-        return
     for name, changed, options, steps in arms():
         config = replace(BASE, **changed)
         config = replace(config, epochs=equal_epochs(config, steps))
@@ -140,14 +137,11 @@ def trials(scale) -> Iterator[Experiment]:
 
 def resnet_trials(scale) -> Iterator[Experiment]:
     """Lesson 08: the ResNet's arms, one seed each, for as much processor time as the ViT's."""
-    if scale.size != "cpu":
-        return
     for name, changed, options, step in resnet_arms():
         config = replace(RESNET_BASE, **changed)
         config = replace(config, epochs=equal_epochs(config, (step, step), PAIRED))
-        yield Experiment(
-            "trials-resnet", name, scale.size, RESNET, config, options=options, held_out=HELD_OUT
-        )
+        more = {"options": options, "held_out": HELD_OUT}
+        yield Experiment("trials-resnet", name, scale.size, RESNET, config, **more)
 
 
 @dataclass(frozen=True)

@@ -244,9 +244,7 @@ def test_every_python_file_is_written_for_the_oldest_python():
 
 def test_no_test_can_reach_another_machine_but_every_test_can_reach_its_own():
     for attempt in (
-        lambda: socket.create_connection(
-            ("192.0.2.1", 80), timeout=1
-        ),  # an address that RFC 5737 keeps for examples
+        lambda: socket.create_connection(("192.0.2.1", 80), timeout=1),  # RFC 5737 keeps it for examples
         lambda: socket.getaddrinfo("example.org", 80),
     ):
         with pytest.raises(pytest.fail.Exception, match="may not use the network"):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import exercise, refuses, results
+from vit_course.classroom.checks.task import any_device, exercise, refuses, results
 from vit_course.classroom.plots import image_grid
 from vit_course.data import normalize
 
@@ -214,4 +214,9 @@ exercise(
     refuses_numbers(1, 3),
     refuses_numbers(3, 1, looks_at_mean_alone),
     refuses_numbers(4, 4),
+    any_device(
+        (torch.ones(1, 1, 2, 2), [0.5], [0.25]),
+        "your mean and std stay on the CPU, wherever the images are: `torch.as_tensor(mean, device=images.device)`",
+        lambda images, mean, std: (normalize(images, mean, std), accepts_all(images, mean, std))[1],
+    ),
 )

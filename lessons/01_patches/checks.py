@@ -181,10 +181,7 @@ exercise(
             (torch.rand(2, 3, 12, 8), 4),
             (torch.rand(1, 2, 6, 20), (3, 5)),
             ((255 * torch.rand(2, 3, 8, 8)).to(torch.uint8), 8),
-            (
-                torch.rand(2, 4, 6, 3).permute(0, 3, 1, 2),
-                2,
-            ),  # as a photo is read: the channels last in memory
+            (torch.rand(2, 4, 6, 3).permute(0, 3, 1, 2), 2),  # channels last in memory, as a photo is read
         ],
         {
             "the shape is right but the pixels are scrambled: `reshape` alone cuts rows, not patches. Split H into "

@@ -11,7 +11,7 @@ from vit_course.augment import mixup, random_crop_flip
 from vit_course.beyond.positions import with_positions
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.task import any_device, demand, exercise, refuses, results
 from vit_course.classroom.checks.words import describe, difference, explain_error
 from vit_course.exhibits.broken_runs import read_curves
 from vit_course.optim import learning_rate, weight_decay_groups
@@ -328,7 +328,6 @@ def mirrors_each_picture_by_itself(answer):
 @demand(
     {
         "on copies of a picture made with `expand`": by_view,
-        "a tensor that your code makes is always on the CPU": crop(),
     }
 )
 def takes_all_pictures(answer):
@@ -342,14 +341,6 @@ def takes_all_pictures(answer):
             "on copies of a picture made with `expand`, as in the next cell, your code stopped with "
             f"{explain_error(copies)}"
         )
-    elsewhere = outcome(lambda f: f(torch.empty(3, 1, 4, 4, device="meta"), 1, 0.5), answer, ())
-    if isinstance(elsewhere, RuntimeError) and any(
-        words in str(elsewhere) for words in ("expected device", "same device")
-    ):
-        raise Mistake(
-            "a tensor that your code makes is always on the CPU: give `torch.rand`, `torch.arange` and the like "
-            "device=images.device"
-        )
 
 
 exercise(
@@ -360,6 +351,12 @@ exercise(
     draws_anew_in_every_call,
     mirrors_each_picture_by_itself,
     takes_all_pictures,
+    any_device(
+        (torch.ones(3, 1, 4, 4), 1, 0.5),
+        "a tensor that your code makes is always on the CPU: give `torch.rand`, `torch.arange` and the like "
+        "device=images.device",
+        crop(),
+    ),
 )
 
 # -- learning_rate

@@ -223,7 +223,6 @@ def desk(browser, lab, request):
     page = browser.new_page(viewport={"width": request.param, "height": 800})
     page.set_default_timeout(1000 * SECONDS)
     yield Desk(page, lab)
-    page.evaluate(
-        "() => window.jupyterapp.serviceManager.sessions.shutdownAll()"
-    )  # a kernel holds a gigabyte
+    # A kernel holds a gigabyte.
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
     page.close()

@@ -192,9 +192,8 @@ def test_the_users_ctrl_c_stays_ctrl_c():
         while True:
             pass
 
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # what starts the tests may ignore Ctrl-C
+    # What starts the tests may ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             diagnose(patchify)

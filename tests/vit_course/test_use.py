@@ -112,11 +112,9 @@ def test_the_same_seed_draws_the_same_photos_and_says_where_things_are():
     again, _ = draw_photos(3, (32, 32), seed=4)
     assert torch.equal(images, again) and labels.tolist() == [0, 1, 2]
     assert masks.shape == (3, 8, 8) and all(0.05 < mask.double().mean() < 0.6 for mask in masks)
-    for image, mask in zip(
-        images.double().mean(dim=1), masks, strict=True
-    ):  # things are lighter than the ground
+    for image, mask in zip(images.double().mean(dim=1), masks, strict=True):
         patches = nn.functional.avg_pool2d(image[None], 4)[0]
-        assert patches[mask].mean() > patches[~mask].mean() + 20
+        assert patches[mask].mean() > patches[~mask].mean() + 20  # things are lighter than the ground
 
 
 def test_coloured_light_takes_from_the_other_channels_and_is_counted():

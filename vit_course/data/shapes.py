@@ -18,10 +18,7 @@ from vit_course.machinery.console import progress_bar
 CHUNK = 500  # pictures drawn at once, so that all their numbers fit into a CPU's cache
 PATIENCE = 2  # seconds after which a bar shows how far a drawing is
 # Colours, waves and noise in 0..1 units. Easier settings let every model win, harder ones let none learn in a minute.
-CONTRAST, EXTRA_CONTRAST = (
-    0.35,
-    0.4,
-)  # a shape is lighter than its background by this, and up to that much more
+CONTRAST, EXTRA_CONTRAST = 0.35, 0.4  # a shape is lighter than its background by this, up to that much more
 TEXTURE = 0.12  # amplitude of the waves on shape and background
 NOISE = 0.05  # per pixel, the mean of two uniform numbers in -NOISE..NOISE: deviation 0.02
 MAX_TAN_HALF = 0.15  # tan(angle / 2): shapes turn by up to 0.3 rad either way
@@ -126,9 +123,8 @@ def _draw(labels: Tensor, height: int, width: int, generator: torch.Generator) -
     step = CONTRAST + EXTRA_CONTRAST * step  # a shape is lighter than what is behind it, channel by channel
     background = level * (1 - step)
     inside, outside = (colour + _texture(x, y, generator) for colour in (background + step, background))
-    images = (
-        inside.sub_(outside).mul_(cover).add_(outside)
-    )  # in place: a kernel keeps what was once its largest need
+    # In place: a kernel keeps what was once its largest need.
+    images = inside.sub_(outside).mul_(cover).add_(outside)
     noise = torch.rand(2, n, 3, height, width, generator=generator).mul_(2).sub_(1).mul_(NOISE)
     images += noise[0].add_(noise[1]).div_(2)
     return images.clamp_(0, 1).mul_(255).add_(0.5).to(torch.uint8)
@@ -156,9 +152,7 @@ def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tu
     generator = torch.Generator().manual_seed(seed)
     order = torch.rand(n, generator=generator).argsort(stable=True)
     labels = (torch.arange(n) % len(SHAPES))[order]
-    images = np.empty(
-        (n, 3, height, width), np.uint8
-    )  # filled in place: joining chunks would take twice the memory
+    images = np.empty((n, 3, height, width), np.uint8)  # joining chunks would take twice the memory
     with _one_thread():
         for start in progress_bar(range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE):
             part = slice(start, start + CHUNK)

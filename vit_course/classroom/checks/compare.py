@@ -193,9 +193,8 @@ def compare_modules(
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()
         result = first_of(finished(*copy(tuple(inputs))))
-        if difference(
-            result, first_of(finished.eval()(*copy(tuple(inputs))))
-        ):  # dropout is on: compare without
+        in_use = first_of(finished.eval()(*copy(tuple(inputs))))
+        if difference(result, in_use):  # dropout is on: compare without
             mine, finished, result = mine.eval(), finished.eval(), None
         compare_training(mine, finished, tuple(inputs), where, result, gradients)
 

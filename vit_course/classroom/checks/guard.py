@@ -265,12 +265,9 @@ def untouched(printed: io.StringIO | None = None) -> Iterator[None]:
         stack.enter_context(cpu_as_default())
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
-        for seed in (
-            torch.default_generator.manual_seed,
-            random.seed,
-            np.random.seed,
-        ):  # answers run on the CPU
-            seed(0)
+        torch.default_generator.manual_seed(0)  # answers run on the CPU
+        random.seed(0)
+        np.random.seed(0)
         yield
 
 
@@ -289,9 +286,8 @@ def cpu_as_default() -> Iterator[None]:
         torch.set_default_device(None)
     try:
         with contextlib.ExitStack() as stack:
-            if (
-                torch.get_default_device().type != "cpu"
-            ):  # the check stands in a block `with torch.device(...)`
+            # The check may stand in a block `with torch.device(...)`.
+            if torch.get_default_device().type != "cpu":
                 stack.enter_context(torch.device("cpu"))
             yield
     finally:

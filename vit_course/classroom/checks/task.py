@@ -5,11 +5,15 @@ words that a student gets and with an answer that makes it, and a test gives eac
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from vit_course.classroom.checks.compare import compare, compare_modules, demand_error
+from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.registry import EXERCISES
 
 Known = Mapping[str, Any]
@@ -96,6 +100,27 @@ def refuses(case: tuple, why: str, *known: Any) -> Demand:
         known: answers that do not refuse them.
     """
     return Demand(lambda answer, reference: demand_error(answer, case, why), {why: list(known)})
+
+
+def any_device(case: tuple, why: str, *known: Any) -> Demand:
+    """Demand that a function computes where its inputs lie.
+
+    PyTorch's device "meta" stands for a GPU: it has no numbers, but the same complaint about tensors on two devices.
+
+    Args:
+        case: arguments.
+        why: says which tensor is not there, and what to write.
+        known: answers that make a tensor on the CPU, wherever the inputs lie.
+    """
+    there = tuple(value.to("meta") if isinstance(value, Tensor) else value for value in case)
+
+    def verify(answer: Any, reference: Any) -> None:
+        reference(*there)  # its first use in a process loads much, which is no time of the student's
+        result = outcome(lambda function: function(*there), answer, ())
+        if isinstance(result, RuntimeError) and re.search(r"(expected|same) device", str(result)):
+            raise Mistake(why)
+
+    return Demand(verify, {why: list(known)})
 
 
 def demand(known: Known) -> Callable[[Callable[[Any], None]], Demand]:

@@ -96,9 +96,8 @@ def unchanged_by(trial: Trial, name: str, tried: Sequence[int]) -> bool:
                 return False
             want = trial.call(trial.reference, case)
             if not isinstance(want, Exception) and difference(want, trial.want[i]):
-                telling += min(
-                    3, getattr(first_of(want), "numel", int)() or 1
-                )  # one number may agree by chance
+                # One number may agree by chance.
+                telling += min(3, getattr(first_of(want), "numel", int)() or 1)
     return telling > 2
 
 

@@ -458,7 +458,7 @@ def dropped_weights(module: nn.Module, wanted: bool) -> tuple[Tensor, Tensor | N
             steps(finish=lambda self, merged, x: self.proj(self.proj_drop(merged))),
             steps(finish=lambda self, merged, x: self.proj_drop(self.proj(self.proj_drop(merged)))),
             steps(forward=drops_input),
-        ],
+        ]
     }
 )
 def drops_the_result_at_last(answer):
@@ -494,13 +494,7 @@ exercise(
                 finish=lambda self, merged, x: merged
             ),
             "q, k and v are taken in the wrong order: the first D numbers of qkv are the queries, then keys, then "
-            "values": [
-                thirds(1, 0, 2),
-                thirds(0, 2, 1),
-                thirds(2, 0, 1),
-                thirds(1, 2, 0),
-                thirds(2, 1, 0),
-            ],
+            "values": [thirds(1, 0, 2), thirds(0, 2, 1), thirds(2, 0, 1), thirds(1, 2, 0), thirds(2, 1, 0)],
             "the heads are cut by a bare `view`, so tokens are mixed: make (B, T, h, d) first, then swap T and h": [
                 steps(cut=views_heads),
                 steps(cut=views_heads, merge=lambda self, heads: bare_merge(heads)),

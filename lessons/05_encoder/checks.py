@@ -116,6 +116,9 @@ exercise(
             "`weight` and `bias` are not used: scale, then shift, at the end": norm_of(
                 affine=lambda x, w, b: x
             ),
+            "the mean is gone, but the spread is still the old one: divide by the root": norm_of(
+                divisor=lambda v, e: 1
+            ),
             "`bias` is not added": norm_of(affine=lambda x, w, b: x * w),
             "`weight` is not used: scale before you shift": norm_of(affine=lambda x, w, b: x + b),
             "`weight` scales and `bias` shifts; yours are swapped": norm_of(affine=lambda x, w, b: x * b + w),
@@ -238,10 +241,7 @@ UP = 1 / (1 - RATE)
 PLACES = {
     "in training nothing is dropped: `drop` is not used, dropout must follow fc1 and fc2": {1 + BENT},
     "dropout after fc2 is missing: it follows both linear layers": {1.0, 1 + BENT * UP},
-    "dropout in the middle is missing: it comes twice, after the GELU and after fc2": {
-        0.0,
-        (1 + BENT) * UP,
-    },
+    "dropout in the middle is missing: it comes twice, after the GELU and after fc2": {0.0, (1 + BENT) * UP},
     "your dropout stands between fc1 and the GELU: then what stays is scaled before it is bent, and the curve changes "
     "it. First bend, then drop": {0.0, UP, (1 + BENT_LATE) * UP},
 }

@@ -325,11 +325,7 @@ def mirrors_each_picture_by_itself(answer):
         )
 
 
-@demand(
-    {
-        "on copies of a picture made with `expand`": by_view,
-    }
-)
+@demand({"on copies of a picture made with `expand`": by_view})
 def takes_all_pictures(answer):
     for dtype in (torch.uint8, torch.float32):
         picture = numbered(3, 3, 6).to(dtype)
@@ -450,6 +446,9 @@ exercise(
             "k = step + 1 - warmup_steps": schedule(progress=one_behind),
             "the first step after the warm-up has the peak again: the last step of the warm-up runs at the peak, "
             "and the one after it is a little lower": schedule(progress=both_ends),
+            "after the warm-up your rate climbs: 1 + cos falls from 2 to 0, 1 - cos climbs": schedule(
+                fall=lambda share: (1 - math.cos(math.pi * share)) / 2
+            ),
             "after the warm-up your rate falls in a straight line: half a cosine is asked for": schedule(
                 fall=lambda share: 1 - share
             ),
@@ -492,11 +491,16 @@ exercise(
             "n is the number of steps *after* the warm-up": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / n
             ),
-            "there is no rise: in the first warmup_steps the rate grows step by step": schedule(
-                rise=lambda s, w: 1.0
-            ),
+            "there is no rise: in the first warmup_steps the rate grows step by step": [
+                schedule(rise=lambda s, w: 1.0),
+                lambda s, n, w, peak: peak * half_cosine(after_warmup(s, n, w)),
+            ],
             "after the warm-up your rate stays at the peak": schedule(fall=lambda share: 1.0),
             "`peak` is not used: you return shares of 1": lambda *case: learning_rate(*case[:3], 1.0),
+            "`peak` is used in one of the two parts alone, the rise or the fall": [
+                lambda s, n, w, peak: learning_rate(s, n, w, peak if s < w else 1.0),
+                lambda s, n, w, peak: learning_rate(s, n, w, 1.0 if s < w else peak),
+            ],
         },
     ),
     ends_at_zero,

@@ -260,11 +260,7 @@ def description(model: nn.Module) -> dict[str, Any]:
     options |= {"num_heads": heads_of(block.attn, options["embed_dim"])}
     known = [name for name, size in VIT_SIZES.items() if size == options]
     size, patch = known[0] if known else "Nano", embed.img_size[0] // embed.grid_size[0]
-    return {
-        "model": f"{size}/{patch}",
-        "options": {} if known else options,
-        "img_size": list(embed.img_size),
-    }
+    return {"model": f"{size}/{patch}", "options": {} if known else options, "img_size": list(embed.img_size)}
 
 
 def heads_of(attention: nn.Module, dim: int) -> int:

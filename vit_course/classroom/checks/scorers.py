@@ -235,6 +235,8 @@ MISCOUNTS = {
     "a share is a fraction: `//` rounds it down to a whole number": counted(
         lambda hits, sizes: float(sum(hits) // sum(sizes))
     ),
+    "`argmax` without an axis finds one place in the whole table of scores: each picture has a best class, "
+    "`argmax(dim=1)`": scored_by(lambda z, y: z.argmax() == y),
     "`argmin` finds the class with the lowest score": scored_by(lambda z, y: z.argmin(1) == y),
     "you compare the highest *score* with the label: `argmax` gives its place": scored_by(
         lambda z, y: z.amax(1) == y

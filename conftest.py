@@ -33,7 +33,7 @@ def is_compared(path):
 
 
 def cells_and_claims(book, collect):
-    """Yield the cells of a notebook, and behind each sentence that claims what holds at every profile, its claims."""
+    """Yield the cells of a notebook, and after each sentence that claims what holds at every profile, its claims."""
     from nbval.plugin import IPyNbCell
 
     from claims import ALWAYS, questions

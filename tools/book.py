@@ -2,7 +2,7 @@
 
     python tools/book.py
 
-A lesson's page is the student's notebook with the outputs of the solved one; behind each exercise its solution is
+A lesson's page is the student's notebook with the outputs of the solved one; after each exercise its solution is
 folded. Nothing is run, so this needs `requirements-book.txt` alone. The book needs no host but its own: equations are
 set by MathJax, which npm brings once into `build/`. From then on the book is made without a network.
 """

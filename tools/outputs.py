@@ -215,7 +215,7 @@ def run(
 
 
 def with_claims(book: NotebookNode, always: bool) -> NotebookNode:
-    """Copy a solution, with a cell behind each sentence that examines its claim: all, or those that hold always."""
+    """Copy a solution, with a cell after each sentence that examines its claim: all, or those that hold always."""
     copied = copy.deepcopy(book)
     copied.cells = []
     for cell in copy.deepcopy(book.cells):

@@ -6,7 +6,7 @@
     # - [x] the keys :: Each query spreads a weight of 1 over the keys.
     # - [ ] the queries :: Then each key would hand out a weight of 1, and a query could get nothing at all.
 
-One option is right, and every option has its reason behind ` :: `.
+One option is right, and every option has its reason after ` :: `.
 """
 
 import hashlib

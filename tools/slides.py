@@ -62,7 +62,7 @@ INDEX = """\
 <ul>
 {links}
 </ul>
-<p>Arrows move on, S opens the notes for the speaker, ? lists the other keys. With ?print-pdf behind the address of a
+<p>Arrows move on, S opens the notes for the speaker, ? lists the other keys. With ?print-pdf after the address of a
 deck, the browser prints it.</p></body>
 </html>
 """

@@ -162,7 +162,7 @@ print("all four patches:", patchify_loops(tiny, 2)[0].tolist())
 #     images    b  c  (h p1)  (w p2)
 #     patches   b  (h w)  (p1 p2 c)
 #
-# Cutting means: bring the two grid axes h and w together, and what is inside a patch behind them. You name the axes, einops
+# Cutting means: bring the two grid axes h and w together, and what is inside a patch after them. You name the axes, einops
 # does the moving. First with the axes one by one: the 4x4 image becomes a 2x2 grid of 2x2 patches.
 
 # %%

@@ -334,7 +334,7 @@ MODE_AVG = results(
         'mode "avg" still reads the CLS token: `mode` decides which of the two it is': pooled(
             avg=lambda x, prefix: x[:, 0]
         ),
-        "this averages the prefix tokens: the patches are those *behind* them": pooled(
+        "this averages the prefix tokens: the patches are those *after* them": pooled(
             avg=lambda x, prefix: x[:, :prefix].mean(1)
         ),
     },

@@ -40,7 +40,7 @@ title = "17 tokens for 16 patches: CLS goes in front, and only CLS is read"
 figure = plots.token_sequence(portrait, 8, title)
 plots.show(
     figure,
-    "A row of 17 boxes, CLS at index 0 and 16 patches behind it, goes into the encoder. 17 boxes come out. "
+    "A row of 17 boxes, CLS at index 0 and 16 patches after it, goes into the encoder. 17 boxes come out. "
     "An arrow leads from box 0 alone to the head.",
 )
 
@@ -487,7 +487,7 @@ plots.show(
 # The first lines are given. They refuse other modes, and `"token"` without a prefix token, where the head would silently
 # read a patch.
 
-# %% exercise="vit_course.embeddings:pool" difficulty=1 minutes=8 hint="Which axis counts images, which tokens, which the D numbers? In both modes the token axis disappears. A number as an index removes an axis, a slice keeps it." hint2="`tokens[:, 0]` is (B, D). `tokens[:, num_prefix_tokens:]` is all that comes behind the prefix tokens; `.mean(dim=1)` averages over the token axis."
+# %% exercise="vit_course.embeddings:pool" difficulty=1 minutes=8 hint="Which axis counts images, which tokens, which the D numbers? In both modes the token axis disappears. A number as an index removes an axis, a slice keeps it." hint2="`tokens[:, 0]` is (B, D). `tokens[:, num_prefix_tokens:]` is all that comes after the prefix tokens; `.mean(dim=1)` averages over the token axis."
 from vit_course.embeddings import pool
 
 pool = check(pool)

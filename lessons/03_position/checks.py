@@ -266,7 +266,7 @@ exercise(
                 lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1),
                 lambda tokens, pos: torch.cat([tokens, pos], dim=-1),
             ],
-            "you put the positions behind the tokens, as more tokens: equation 1 adds them": (
+            "you put the positions after the tokens, as more tokens: equation 1 adds them": (
                 lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=1)
             ),
             "the positions alone come back: add them to the tokens": lambda tokens, pos: pos.expand_as(

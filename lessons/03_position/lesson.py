@@ -306,7 +306,7 @@ plots.show(
 #
 # Adding looks like a loss: two things go into one vector. **Concatenation**, putting them side by side, seems cleaner.
 # But look at what the sum is. Write the number of a position as a **one-hot** vector: all zeros, and a single 1. Put it
-# behind the pixels of the patch, and multiply by one tall matrix: E on top, $E_{pos}$ below.
+# after the pixels of the patch, and multiply by one tall matrix: E on top, $E_{pos}$ below.
 
 # %%
 torch.manual_seed(0)

@@ -417,7 +417,7 @@ def drops_weights(answer):
         if difference(*weights):
             raise Mistake(
                 f"{how} the numbers of the *result* are dropped by `attn_drop`: it is the rate for the weights, before "
-                "they are multiplied with v; `self.proj_drop` stands behind `self.proj`"
+                "they are multiplied with v; `self.proj_drop` comes after `self.proj`"
             )
         dropped, kept = (
             weights[0].abs() < 1e-6,
@@ -439,7 +439,7 @@ def drops_weights(answer):
 def dropped_weights(module: nn.Module, wanted: bool) -> tuple[Tensor, Tensor | None]:
     """Read the dropped weights, twice (2, B, h, T, T), off the output; return the weights that the module returns too.
 
-    All scores are 0, the value of each token is a unit vector written twice, and nothing is mixed behind it.
+    All scores are 0, the value of each token is a unit vector written twice, and nothing is mixed after it.
     """
     with torch.no_grad():
         for parameter in module.parameters():

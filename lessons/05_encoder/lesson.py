@@ -50,7 +50,7 @@ print("tokens:", tuple(tokens.shape), "= (B, T, D)")
 
 
 class Bare(nn.Module):
-    """Attention, then a small network for each token, one behind the other."""
+    """Attention, then a small network for each token, one after the other."""
 
     def __init__(self, dim, num_heads):
         super().__init__()
@@ -242,7 +242,7 @@ table([[name, size] for name, size in sizes.items()], ["part of a block", "param
 
 # %%
 class NormOnly(Bare):
-    """Attention and MLP with a norm in front of each, one behind the other."""
+    """Attention and MLP with a norm in front of each, one after the other."""
 
     def __init__(self, dim, num_heads):
         super().__init__(dim, num_heads)
@@ -379,7 +379,7 @@ plots.show(figure, "The loss over the steps. Only the stack with residuals falls
 # training, or with a rate of 0, it returns the branch as it is (section 7). With `return_attention=True`, return a pair: the
 # tokens, and the weights of `self.attn`, which has the same switch.
 
-# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=10 hint="One line for each equation first, then `drop_path`, then the pair." hint2="The part behind `x +` is a branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
+# %% exercise="vit_course.encoder:Block.forward" difficulty=2 minutes=10 hint="One line for each equation first, then `drop_path`, then the pair." hint2="The part after `x +` is a branch: put it into `drop_path(branch, self.drop_path_rate, self.training)`, in both lines. For the pair, call `self.attn(self.norm1(x), return_attention)` in a line before: it returns the branch, or with True the branch and the weights."
 from vit_course.encoder import Block
 
 Block = check(Block)
@@ -684,8 +684,8 @@ table(found, ["activation", *(f"seed {seed}" for seed in range(seeds))])
 # %% [markdown] quiz
 # A text writes equation 2 as z' = MSA(LN(z) + z). What is wrong?
 #
-# - [ ] nothing: a sum may stand before a layer or behind it :: A sum before a layer is another function.
-# - [x] attention replaces the stream :: The plus must stand *behind* MSA. Here no way leads around the attention, and the old content is lost, as in section 4.
+# - [ ] nothing: a sum may stand before a layer or after it :: A sum before a layer is another function.
+# - [x] attention replaces the stream :: The plus must stand *after* MSA. Here no way leads around the attention, and the old content is lost, as in section 4.
 # - [ ] this is post-norm :: Post-norm is LN(MSA(z) + z).
 
 # %% [markdown] quiz

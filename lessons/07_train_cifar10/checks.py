@@ -486,7 +486,7 @@ exercise(
             "without a warm-up your rate stays at the peak: the cosine comes all the same, from step 0 on": (
                 lambda s, n, w, peak: learning_rate(s, n, w, peak) if w else peak
             ),
-            "you multiply the rise by the cosine: the warm-up is the straight line alone, and the cosine begins behind "
+            "you multiply the rise by the cosine: the warm-up is the straight line alone, and the cosine begins after "
             "it": lambda s, n, w, peak: peak * min(1, (s + 1) / max(1, w)) * half_cosine((s + 1) / n),
             "n is the number of steps *after* the warm-up": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / n
@@ -698,7 +698,7 @@ def decay_astray(name: str, parameter: Tensor, got: float, want: float, where: s
     if "cls_token" in name or "pos_embed" in name:
         return (
             f"{where} decays: it has {parameter.ndim} axes, but it is no weight matrix. Counting axes is not enough: "
-            "what has `cls_token` or `pos_embed` in its name, whatever stands before or behind it, does not decay"
+            "what has `cls_token` or `pos_embed` in its name, whatever stands before or after it, does not decay"
         )
     if name.endswith("bias"):
         return f"{where} decays: it is a bias"

@@ -131,7 +131,7 @@ def cuts_the_old_kernel(model, in_chans=3):
 
 
 class SmallNet(nn.Module):
-    """A torchvision ResNet in small: its stem, and behind it parts that must not change."""
+    """A torchvision ResNet in small: its stem, and after it parts that must not change."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -177,7 +177,7 @@ class SmallNet(nn.Module):
         "you changed more than the stem": stem(
             lambda model: model.apply(lambda part: isinstance(part, nn.Conv2d) and part.reset_parameters())
         ),
-        "you froze layers behind the stem": lambda model, in_chans=3: stem()(
+        "you froze layers after the stem": lambda model, in_chans=3: stem()(
             model.requires_grad_(False), in_chans
         ),
         "you put the model into evaluation mode": stem(lambda model: model.eval()),
@@ -237,7 +237,7 @@ def has_the_convolution(conv: nn.Module, width: int, channels: int, where: str) 
             f"your convolution has dilation {dilation[0]}: it skips pixels between those that it reads; leave it out"
         )
     if getattr(conv, "bias", None) is not None:
-        raise Mistake("your convolution has a bias: the batch norm behind it subtracts every constant again")
+        raise Mistake("your convolution has a bias: the batch norm after it subtracts every constant again")
     if bool((weight[0] == weight).all()):
         raise Mistake(
             "all filters of your convolution are equal, so they would also learn the same: draw them at random, as "
@@ -286,9 +286,9 @@ def keeps_the_rest(model: nn.Module, layers: dict[str, nn.Module], before: dict[
         raise Mistake(f"you replaced {', '.join(other)} as well: change `conv1` and `maxpool` alone")
     weights = {name: value for name, value in model.state_dict().items() if not name.startswith("conv1")}
     if any(not torch.equal(before[name], value) for name, value in weights.items()):
-        raise Mistake("you changed more than the stem: the blocks behind it should stay as they are")
+        raise Mistake("you changed more than the stem: the blocks after it should stay as they are")
     if not all(parameter.requires_grad for name in others for parameter in layers[name].parameters()):
-        raise Mistake("you froze layers behind the stem: all of them are trained later")
+        raise Mistake("you froze layers after the stem: all of them are trained later")
     if not model.training:
         raise Mistake("you put the model into evaluation mode: leave its mode alone")
 

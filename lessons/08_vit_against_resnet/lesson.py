@@ -82,7 +82,7 @@ from vit_course.train import train
 
 # %%
 def map_sides(model, size=32):
-    """Return the side of the feature maps behind stem and stages of a torchvision ResNet."""
+    """Return the side of the feature maps after stem and stages of a torchvision ResNet."""
     x, sides = torch.zeros(1, 3, size, size), []
     with torch.no_grad():
         for name, layer in model.eval().named_children():
@@ -95,7 +95,7 @@ def map_sides(model, size=32):
 
 
 rows = [[f"{size} pixels", *map_sides(resnet18(), size)] for size in (224, 32)]
-table(rows, ["side of the map behind the", "stem", *(f"stage {i}" for i in range(1, 5))])
+table(rows, ["side of the map after the", "stem", *(f"stage {i}" for i in range(1, 5))])
 
 # %% [markdown]
 # A single position. Comparing a ViT with *this* would be unfair to the ResNet. Everyone who trains it on CIFAR-10 changes the stem.

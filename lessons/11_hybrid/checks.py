@@ -58,12 +58,12 @@ exercise(
             ([],),
         ],
         {
-            "the strides are left out: behind a stride of 2, neighbouring positions lie 2 pixels apart, so a layer "
+            "the strides are left out: after a stride of 2, neighbouring positions lie 2 pixels apart, so a layer "
             "adds (k - 1) times the product of the strides before it": walk(
                 lambda field, jump, kernel, stride: (field + kernel - 1, 1)
             ),
             "a layer's own stride counts too early: it moves the layer's *results* apart, so it matters for the "
-            "layers behind it": walk(
+            "layers after it": walk(
                 lambda field, jump, kernel, stride: (field + (kernel - 1) * jump * stride, jump * stride)
             ),
             "only the stride of the layer before counts in yours; all strides before it multiply": walk(
@@ -93,7 +93,7 @@ exercise(
             "a kernel of an even size k adds k - 1 as well, and yours k: do not count by its half": walk(
                 lambda field, jump, kernel, stride: (field + 2 * (kernel // 2) * jump, jump * stride)
             ),
-            "the strides of layers with kernel 1 are left out: such a layer sees no more, but those behind it do": walk(
+            "the strides of layers with kernel 1 are left out: such a layer sees no more, but those after it do": walk(
                 lambda field, jump, kernel, stride: (
                     field + (kernel - 1) * jump,
                     jump * (stride if kernel > 1 else 1),

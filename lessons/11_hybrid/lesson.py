@@ -76,8 +76,8 @@ for number, stage in enumerate(stages, 1):
     pictures.append(((channel - channel.min()) / (channel.max() - channel.min()))[None])
     titles.append(f"stage {number}, " + "x".join(map(str, stage.shape[1:])))
 plots.show(
-    plots.image_row(pictures, titles, "One channel behind each stage"),
-    "The portrait with 32x32 pixels, then one channel behind each of four stages, in grey, with 32x32, 16x16, 8x8 and "
+    plots.image_row(pictures, titles, "One channel after each stage"),
+    "The portrait with 32x32 pixels, then one channel after each of four stages, in grey, with 32x32, 16x16, 8x8 and "
     "4x4 positions.",
 )
 
@@ -154,8 +154,8 @@ print("a picture of 30x30 pixels becomes a map", tuple(backbone(photo[:, :, :30,
 # %% fold
 plots.show(
     plots.window_diagram([(3, 1), (3, 2), (3, 1), (3, 2)]),
-    "Five rows of dots. At the top one position; below it the positions that it sees behind each layer before, 3, 5 and 11 of them; "
-    "at the bottom 13 pixels. Behind a stride of 2 the dots lie twice as far apart.",
+    "Five rows of dots. At the top one position; below it the positions that it sees after each layer before, 3, 5 and 11 of them; "
+    "at the bottom 13 pixels. After a stride of 2 the dots lie twice as far apart.",
 )
 
 # %% [markdown]
@@ -264,13 +264,13 @@ plots.show(
 
 # %% fold
 def draw_window(layers):
-    """Show what one position sees behind the first so many layers of the stage-4 backbone."""
+    """Show what one position sees after the first so many layers of the stage-4 backbone."""
     first = fronts["stage 4"][:layers]
     side = receptive_field(main_path(first))
     inside = (seen_by_token(first, large_photo, draws=2) > 0).float()
     figure = plots.image_row(
         [large_photo[0], large_photo[0] * (0.2 + 0.8 * inside)],
-        ["the photo, 96x96", f"behind {layers} layers"],
+        ["the photo, 96x96", f"after {layers} layers"],
         f"One position sees {side}x{side} pixels",
     )
     plots.show(
@@ -322,7 +322,7 @@ table(rows, ["model", "parameters, convolutions", "parameters, rest", "MFLOP, co
 #
 # Now the other side: what does the backbone *assume*? Lesson 08 called it **inductive bias**: what a model assumes
 # before it sees data. A convolution assumes that neighbours belong together, and that the same pattern means the same
-# everywhere. The Transformer behind it assumes as little as ever. Test the first part as in lesson 08: shuffle pieces
+# everywhere. The Transformer after it assumes as little as ever. Test the first part as in lesson 08: shuffle pieces
 # of a photo, and ask which untrained models without positions notice.
 
 # %%

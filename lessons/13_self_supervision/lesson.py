@@ -461,14 +461,14 @@ for read in (196, 49):
 #
 # ## 9. Who paints the holes?
 #
-# The mask tokens come in only now, behind the encoder. The **decoder** is a small Transformer with its own width W and its own
+# The mask tokens come in only now, after the encoder. The **decoder** is a small Transformer with its own width W and its own
 # positions. For K visible of N patches:
 #
 # | step | shape |
 # |---|---|
 # | results of the encoder, without CLS | (B, K, D) |
 # | `embed`, a linear layer | (B, K, W) |
-# | N - K mask tokens behind them | (B, N, W) |
+# | N - K mask tokens after them | (B, N, W) |
 # | back into reading order, by `restore` | (B, N, W) |
 # | positions added, blocks, norm | (B, N, W) |
 # | `predict`, a linear layer | (B, N, P²C) |
@@ -478,7 +478,7 @@ for read in (196, 49):
 #
 # **Your task.** Write the `forward` of `PixelDecoder`.
 
-# %% exercise="vit_course.beyond.masked:PixelDecoder.forward" difficulty=2 minutes=10 hint="Follow the table from top to bottom. `self.mask_token.expand(B, N - K, -1)` makes many of one; `torch.cat` along axis 1 lays them behind the visible ones." hint2="`row.gather(1, restore[..., None].expand_as(row))` puts the row into reading order: it fetches, for each patch, what stands at its place. Then `+ self.pos_embed`, a loop over `self.blocks`, and `self.predict(self.norm(...))`."
+# %% exercise="vit_course.beyond.masked:PixelDecoder.forward" difficulty=2 minutes=10 hint="Follow the table from top to bottom. `self.mask_token.expand(B, N - K, -1)` makes many of one; `torch.cat` along axis 1 puts them after the visible ones." hint2="`row.gather(1, restore[..., None].expand_as(row))` puts the row into reading order: it fetches, for each patch, what stands at its place. Then `+ self.pos_embed`, a loop over `self.blocks`, and `self.predict(self.norm(...))`."
 from vit_course.beyond.masked import PixelDecoder
 
 PixelDecoder = check(PixelDecoder)
@@ -596,7 +596,7 @@ plots.show(
 # %% [markdown] quiz
 # Where do mask tokens enter a masked autoencoder?
 #
-# - [x] in the decoder, behind the visible tokens :: The encoder never meets one. Each gets the position of its patch there.
+# - [x] in the decoder, after the visible tokens :: The encoder never meets one. Each gets the position of its patch there.
 # - [ ] in the encoder, in the places of hidden patches :: That is the paper's masked patch prediction.
 # - [ ] nowhere: hidden patches are left out :: Left out of the encoder. The decoder needs a token for each patch that it paints.
 

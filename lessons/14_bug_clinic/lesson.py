@@ -149,7 +149,7 @@ findings_table(findings, "The patient as it came in")
 #
 # $$y = \mathrm{LN}(z_L^0), \qquad \text{logits} = y\,W + b$$
 #
-# $z_L^0$ is the CLS token behind the last of L blocks, (D,); y is (D,); W is (D, K) and b is (K,).
+# $z_L^0$ is the CLS token after the last of L blocks, (D,); y is (D,); W is (D, K) and b is (K,).
 
 
 # %%
@@ -287,7 +287,7 @@ report("attend")
 # **Your task.** Mend `attend`. Three bugs. The third one hides best: its shape is right, and no row of A is wrong. Only the
 # shuffle test sees it.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:attend" starter="vit_course.exhibits.clinic.bugs:attend" difficulty=2 minutes=10 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move behind that of the tokens before the two last axes are merged."
+# %% exercise="vit_course.exhibits.clinic.healthy:attend" starter="vit_course.exhibits.clinic.bugs:attend" difficulty=2 minutes=10 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move after that of the tokens before the two last axes are merged."
 from vit_course.exhibits.clinic.healthy import attend
 
 attend = check(attend)
@@ -581,7 +581,7 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 # | range of the logits | (B, K) | below and above 0, rows have any sum | 06 |
 # | reach of one patch | images (B, C, H, W), tokens (B, N + 1, D) | one token | 01 |
 # | token 0 of two pictures | (B, N + 1, D) | equal at the entrance | 02 |
-# | a picture alone or in a batch, at the entrance and behind a block | (B, T, D) | equal | 03, 05 |
+# | a picture alone or in a batch, at the entrance and after a block | (B, T, D) | equal | 03, 05 |
 # | rows of attention | (B, h, T, T) | sum to 1 | 04 |
 # | spread of the scores | (B, h, T, T) | that of $q k^\top/\sqrt{d}$ | 04 |
 # | shuffle test | (B, T, D) | same result, shuffled | 03 |

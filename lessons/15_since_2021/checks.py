@@ -350,7 +350,7 @@ def leaves_values_and_prefix(answer):
                 turned = "the token in front" if prefix == 1 else f"one of the {prefix} tokens in front"
                 raise Mistake(
                     f"with num_prefix_tokens = {prefix}, {turned} is turned, but it has no place: leave it as it is, "
-                    "and let the angles of the patches begin behind all of them"
+                    "and let the angles of the patches begin after all of them"
                 )
     one, two = (triple(answer, tuple(x[:, :, 2 - n :] for x in inputs), GRID, n)[0][:, :, n:] for n in (1, 2))
     if not same(one, two):
@@ -593,7 +593,7 @@ exercise(
             "CLS is left out after the softmax, so the weights of the patches do not sum to 1": hides_cls_with_zero,
             "the prefix has the score 0 in your code, so it still counts in the softmax, with exp(0) = 1: leave it out "
             "before the softmax": prefix_scores_zero,
-            "the keys begin behind the prefix, your values do not: each weight meets the value of another token": (
+            "the keys begin after the prefix, your values do not: each weight meets the value of another token": (
                 values_from_the_start
             ),
             "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
@@ -820,7 +820,7 @@ exercise(
                 first=lambda self, prefix: 1
             ),
             "your places count from the first patch: they count from the start of the sequence, where CLS has "
-            "place 0, so the patch behind it is a target": merging(
+            "place 0, so the patch after it is a target": merging(
                 roles=lambda self, places: (places[::2], places[1::2])
             ),
             "you compare by the dot product, so long keys win: compare by the cosine": merging(
@@ -849,7 +849,7 @@ exercise(
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
     refuses(
         (torch.ones(1, 3, 2), torch.ones(1, 3, 2), torch.ones(1, 3), 1, 2),
-        "behind 2 prefix tokens the only patch is a source, at place 2, and no target is left",
+        "after 2 prefix tokens the only patch is a source, at place 2, and no target is left",
         merging(),
     ),
 )

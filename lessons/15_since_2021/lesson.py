@@ -379,7 +379,7 @@ if runs and others:
 
 @torch.no_grad()
 def tokens_of(pictures):
-    """Return the tokens (B, T, D) behind the final norm of the frozen model."""
+    """Return the tokens (B, T, D) after the final norm of the frozen model."""
     return trained.norm(trained.blocks(trained.embed(normalize(pictures, *stats))))
 
 
@@ -479,7 +479,7 @@ class KeepSome(nn.Module):
 
 
 def tokens_left(r):
-    """Count the tokens behind the last block."""
+    """Count the tokens after the last block."""
     merging = with_merging(trained, r, merge_tokens)
     return merging.blocks(merging.embed(normalize(images[:1], *stats))).shape[1]
 
@@ -599,7 +599,7 @@ table(rows, ["block", "median norm of patch tokens", "largest norm / median"])
 # | `use_abs_pos_emb=False`, `use_rot_pos_emb=True` | no table; 2-D RoPE | 03, 15 |
 # | `rope_temperature=100`, `rope_rotate_half=True` | τ; pairs are (i, i + d/2), as in our solution | 15 |
 # | `swiglu_mlp=True` | the MLP with a gate | 15 |
-# | `num_reg_tokens=4` | registers behind CLS | 15 |
+# | `num_reg_tokens=4` | registers after CLS | 15 |
 # | `norm_layer=LayerNorm` | lesson 05's | 05 |
 #
 # > **Predict.** A plain ViT-S/16 has 22 million parameters. Which of these lines makes the model larger, and by how much?

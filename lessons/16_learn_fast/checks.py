@@ -303,7 +303,7 @@ def treats_places_alike(answer):
     {
         "the prefix tokens are missing": drops_prefix,
         "a prefix token took part in the draw": prefix_takes_part,
-        "prefix tokens come twice: places of patches begin behind the prefix": forgets_the_shift,
+        "prefix tokens come twice: places of patches begin after the prefix": forgets_the_shift,
         "prefix tokens come first": prefix_last,
     }
 )
@@ -321,7 +321,7 @@ def keeps_prefix(answer):
         if row[-len(prefix) :] == prefix:
             raise Mistake("prefix tokens come first, then the patches that were kept")
         if len(set(row)) < len(row):
-            raise Mistake("prefix tokens come twice: places of patches begin behind the prefix")
+            raise Mistake("prefix tokens come twice: places of patches begin after the prefix")
         if row[: len(prefix)] != prefix:
             raise Mistake(
                 "a prefix token took part in the draw, and is missing now and then: it always stays"

@@ -65,7 +65,7 @@ pictures = shapes10(
 mean, std = (torch.tensor(values)[:, None, None] for values in (backbone.mean, backbone.std))
 tokens = backbone.tokens(pictures.test_images[:4])
 print(f"{backbone.family}, pictures of {backbone.img_size}, a grid of {backbone.grid_size} patches")
-print("tokens behind the last norm:", tuple(tokens.shape))
+print("tokens after the last norm:", tuple(tokens.shape))
 print("what the head reads, y:", tuple(backbone.read(tokens).shape))
 
 # %% [markdown]
@@ -616,7 +616,7 @@ if many and backbone.img_size == (32, 32):
 # features. What do you mend first?
 #
 # - [x] `eval()`, then compute the features again :: Dropout put noise into each feature, and the layer has fitted that noise.
-# - [ ] a larger linear layer, or a second one behind it :: It fits the training features already. More of it overfits more.
+# - [ ] a larger linear layer, or a second one after it :: It fits the training features already. More of it overfits more.
 # - [ ] standardise with training and test pictures together :: That is peeking at the test pictures, and no cure for noise.
 
 # %% [markdown] quiz

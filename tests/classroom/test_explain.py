@@ -173,7 +173,7 @@ def test_a_shape_that_only_sizes_tell_is_named_where_one_reading_fits(change, sh
         (lambda y: y.relu(), "numbers below 0 have become 0"),
         (
             lambda y: y.round(decimals=2),
-            "the numbers are rounded to 2 digits behind the point: return them as they are",
+            "the numbers are rounded to 2 digits after the point: return them as they are",
         ),
         (lambda y: y.ceil(), "the numbers are rounded up to whole ones: return them as they are"),
         (lambda y: y.softmax(-1), "a softmax is done once too often, over the numbers of a token"),

@@ -219,7 +219,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [("dist_token", "a distillation token"), ("fc_norm.weight", "a norm behind the average"),
+    [("dist_token", "a distillation token"), ("fc_norm.weight", "a norm after the average"),
      ("blocks.0.attn.relative_position_bias_table", "relative positions"), ("blocks.0.attn.q_norm.weight", "QK-norm")],
 )  # fmt: skip
 def test_parts_that_are_not_built_here_are_refused_by_name(name, part):

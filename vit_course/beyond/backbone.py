@@ -28,7 +28,7 @@ from vit_course.vit import VisionTransformer
 UNBUILT = {
     r"^dist_token$|^head_dist\.": "a distillation token (DeiT's distilled models)",
     r"rel_pos|relative_position": "relative positions (BEiT)",
-    r"^fc_norm\.": "a norm behind the average over the patches",
+    r"^fc_norm\.": "a norm after the average over the patches",
     r"\.(q|k)_norm\.": "QK-norm",
     r"^patch_embed\.(backbone|norm)\.|^downsample|^layers\.": "a stem or stages that are not a plain ViT's",
 }
@@ -125,7 +125,7 @@ class Backbone:
 
     @torch.no_grad()
     def tokens(self, images: Tensor, batch_size: int = 100) -> Tensor:
-        """Return all tokens behind the final norm, CLS and registers in front.
+        """Return all tokens after the final norm, CLS and registers in front.
 
         Args:
             images: (N, C, H, W), uint8, of the size that it reads.

@@ -265,7 +265,7 @@ class AttentionPool(nn.Module):
 
 
 class PooledNorm(nn.Module):
-    """The final norm, and behind it a pooling whose vector takes the place of the CLS token, which the head reads.
+    """The final norm, and after it a pooling whose vector takes the place of the CLS token, which the head reads.
 
     Args:
         part: the final norm.
@@ -302,7 +302,7 @@ def modernize(
         layer_scale: what the factors of each branch are before training; None for no factors.
         gated_mlp: a SwiGLU of the same hidden width in the place of each MLP.
         rms_norm: norms that divide by the root of the mean square, and neither subtract nor add.
-        registers: how many learned tokens stand behind CLS, not read by the head.
+        registers: how many learned tokens stand after CLS, not read by the head.
         attention_pool: read out with a learned query in each head in place of the CLS token.
         qkv_bias: whether the projection to queries, keys and values keeps its bias.
 
@@ -343,7 +343,7 @@ def prepare(
 
 
 def add_registers(model: VisionTransformer, count: int) -> None:
-    """Put learned tokens behind CLS. They have no place: rows of zeros join the table of positions."""
+    """Put learned tokens after CLS. They have no place: rows of zeros join the table of positions."""
     dim, prefix = model.norm.normalized_shape[0], model.num_prefix_tokens
     registers = 0.02 * torch.randn(1, count, dim).to(model.cls_token)
     model.cls_token = nn.Parameter(torch.cat([model.cls_token.detach(), registers], dim=1))

@@ -18,7 +18,7 @@ SMALL = {"va": "top", "fontsize": 9, "color": "0.25"}
 
 @course_style()
 def hybrid_diagram() -> "Figure":
-    """Draw the hybrid: the stages of its backbone, the positions of their map as patches, and the ViT behind them."""
+    """Draw the hybrid: the stages of its backbone, the positions of their map as patches, and the ViT after them."""
     diagram = Diagram("Where do the tokens of a hybrid come from?", (10, 3.6), (-0.2, 25.8), (-1.4, 6.2))
     diagram.axis.imshow(to_picture(sample_photo((32, 32))), extent=(0, 3, 1.5, 4.5), aspect="auto", zorder=2)
     diagram.text(1.5, 1.2, "picture\n3x\n32x32", **SMALL)
@@ -56,7 +56,7 @@ def draw_stages(diagram: Diagram) -> None:
 
 
 def draw_vit(diagram: Diagram) -> None:
-    """Draw the tokens and the Vision Transformer behind the feature map."""
+    """Draw the tokens and the Vision Transformer after the feature map."""
     names = [("CLS", PALETTE[4]), ("$f_1 E$", PALETTE[1]), ("$f_2 E$", PALETTE[0])]
     names += [("⋮", "white"), ("$f_{16} E$", PALETTE[0])]
     for number, (name, colour) in enumerate(names):
@@ -90,7 +90,7 @@ def window_diagram(layers: Sequence[tuple[int, int]]) -> "Figure":
     for level, (jump, marked) in enumerate(zip(jumps, seen, strict=True)):
         draw_positions(diagram, level, jump, marked, half)
         name = (
-            f"behind layer {level}: {layers[level - 1][0]}, stride {layers[level - 1][1]}"
+            f"after layer {level}: {layers[level - 1][0]}, stride {layers[level - 1][1]}"
             if level
             else "pixels"
         )

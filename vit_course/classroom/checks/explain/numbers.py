@@ -182,7 +182,7 @@ def other_function(given: list[Result]) -> str:
         ("all numbers are divided by the largest one", lambda x: x / x.amax()),
         ("the numbers are cut off to 0...1", lambda x: x.clamp(0, 1)),
         ("the numbers are rounded to whole ones", torch.round),
-        ("what stands behind the point is cut off", torch.trunc),
+        ("what stands after the point is cut off", torch.trunc),
     ]
     left_out: list[Slip] = [
         ("numbers below 0 should become 0", torch.relu),
@@ -207,12 +207,12 @@ def rounded(given: list[Result]) -> str:
     """Notice the wanted numbers, rounded: of single ones two digits must tell, one may agree by chance."""
     few = all(r.want.numel() == 1 for r in given) and sum(not r.right for r in given) < 3
     slips: list[Slip] = [
-        (f"the numbers are rounded to {k} digits behind the point", lambda x, k=k: x.round(decimals=k))
+        (f"the numbers are rounded to {k} digits after the point", lambda x, k=k: x.round(decimals=k))
         for k in range(2, 5)
     ]
     if not few:
         slips += [
-            ("the numbers are rounded to one digit behind the point", lambda x: x.round(decimals=1)),
+            ("the numbers are rounded to one digit after the point", lambda x: x.round(decimals=1)),
             ("the numbers are rounded up to whole ones", torch.ceil),
             ("the numbers are rounded down to whole ones", torch.floor),
         ]

@@ -849,16 +849,16 @@ if longest:
         "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a step up near the end.",
     )
 
-# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for r in longest)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or (longest[1]['test_accuracy'] < longest[0]['test_accuracy'] and 2.8 < longest[1]['training_flops'] / longest[0]['training_flops'] < 3.1 and longest[1]['parameters'] > longest[0]['parameters'])", "not longest or (longest[1]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1]['test_accuracy'] < 0.18 and longest[0]['stored_accuracy'] < 0.93 and not any(longest[1]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or [t['held_out_accuracy'] < longest[0]['test_accuracy'] - 0.03 and 0 < t['stored_accuracy'] - t['held_out_accuracy'] < 0.03 and t['stored_accuracy'] < longest[0]['stored_accuracy'] - 0.05 and t['config']['epochs'] == longest[0]['config']['epochs'] for t in trials if t['step'] == 'cutmix'] == [True]"]
+# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for r in longest)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or (longest[1]['test_accuracy'] < longest[0]['test_accuracy'] and 2.8 < longest[1]['training_flops'] / longest[0]['training_flops'] < 3.1 and longest[1]['parameters'] > longest[0]['parameters'])", "not longest or (longest[1]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1]['test_accuracy'] < 0.18 and longest[0]['stored_accuracy'] < 0.93 and not any(longest[1]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or [t['held_out_accuracy'] < longest[0]['test_accuracy'] - 0.03 and 0 < t['stored_accuracy'] - t['held_out_accuracy'] < 0.03 and t['stored_accuracy'] < longest[0]['stored_accuracy'] - 0.05 and t['config']['epochs'] == longest[0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] for t in trials if t['step'] == 'cutmix'] == [True]"]
 # The step near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
 # (lesson 16 says why); from there on the model sees all of them, and pictures become easier to name.
 #
 # **Longer was not better.** The last run is larger, took three times the operations of the one before it, and names no more test
 # pictures. (One seed each, so which of the two is better stays open.) It was meant to reach 90 % and missed by far. Why? It names
 # nearly all training pictures as they are stored, and misses one in six of the test pictures: it **overfits**. The best ViT of
-# the table has what ours left out: MixUp, CutMix, erasing, drop path. CutMix on every picture ends the overfitting: the shorter
-# run, repeated with it, names hardly more of its training pictures than of held-out ones. But it names *fewer* of both, since
-# 28 epochs are too few for so hard a task (section 6 met the same). Milder means are not tried: MixUp, erasing, drop path.
+# the table has what ours left out: MixUp, CutMix, erasing, drop path. **CutMix ends the overfitting, and still loses**: the shorter run
+# once more, on 45,000 of the pictures, names hardly more of these than of 5,000 held-out ones, but *fewer* of both. (One seed.
+# More epochs, or CutMix on fewer pictures? Not tried, and neither are MixUp, erasing and drop path in so long a run.)
 
 # %% [markdown]
 # ## Check yourself

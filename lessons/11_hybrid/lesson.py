@@ -154,7 +154,7 @@ print("a picture of 30x30 pixels becomes a map", tuple(backbone(photo[:, :, :30,
 # %% fold
 plots.show(
     plots.window_diagram([(3, 1), (3, 2), (3, 1), (3, 2)]),
-    "Five rows of dots. At the top one position; below it the positions that it sees after each layer before, 3, 5 and 11 of them; "
+    "Five rows of dots. At the top one position; below it what it sees of the layers before, 3, 5 and 11 positions; "
     "at the bottom 13 pixels. After a stride of 2 the dots lie twice as far apart.",
 )
 

@@ -354,7 +354,7 @@ compared(
         "the patch tokens are multiplied by sqrt(D): they go in as `project` makes them": embed(
             positions=lambda first, x, pos: torch.cat([first, x * pos.shape[-1] ** 0.5], dim=1) + pos
         ),
-        "the axis of the channels stands before the grid when you reshape, so patches are mixed: bring it after": (
+        "the axis of the channels stands before the grid when you reshape, so patches are mixed: move it to the end": (
             channels_before_the_grid
         ),
         "all tokens have the same position": embed(positions=joined(lambda pos: pos[:, :1])),

@@ -43,6 +43,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     assert "| 90 % | 480 | – | – | – | – | – | no run is recorded yet |" in text
     assert "a core, with AMX, 790 to 805 GFLOP/s in bfloat16 on one thread" in text
     assert "a core, with AMX, 90 to 90 GFLOP/s in float32 on one thread" in text
+    assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
     tried = {"step": "base", "held_out_accuracy": 0.8385, "stored_accuracy": 0.9}
     write(tmp_path, tried, group="trials-long")
     assert "with base: 83.9 % of held-out, 90.0 % of stored" in speedrun.marks_text(tmp_path)

@@ -1,6 +1,6 @@
-"""The studies of models at equal processor time, with the recipes that `trials` searched: marks, ladder, comparison.
+"""The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, comparison.
 
-`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them.
+`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them. Beside the marks stand their trials.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ LONGER = (
     {"augment": RECIPES["hours"].augment, "keep_until": RECIPES["hours"].keep_until},
     {"pos_embed": "sincos"},
 )
-"""What a run of more than 20 epochs changes in recipe and model. No trial decided it; RandAugment was in none."""
+"""What a run of more than 20 epochs changes in recipe and model. No trial decided it; `long_trials` go on from it."""
 GPU_MARKS = {"90": 40.0, "94": 200.0}
 """The same for one minute and five of a GPU, by the operations that one of today does in them; not tried yet."""
 

@@ -1,6 +1,6 @@
 """The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, comparison.
 
-`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them. Beside the marks stand their trials.
+`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them, the trials of marks too.
 """
 
 from collections.abc import Iterator

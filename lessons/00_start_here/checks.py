@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import any_device, exercise, refuses, results
+from vit_course.classroom.checks.task import any_device, every_digit, exercise, refuses, results
 from vit_course.classroom.plots import image_grid
 from vit_course.data import normalize
 
@@ -51,6 +51,7 @@ exercise(
             (counting(6, 3, 2, 4), 3),
             (torch.rand(6, 3, 5, 4), 2),
             (torch.randint(0, 256, (8, 3, 4, 4), dtype=torch.uint8), 4),
+            (torch.rand(3, 2, 4, 5), 3),
         ],
         {
             "your images run down the columns: the second one belongs to the *right* of the first. In `(r k)` the "
@@ -67,7 +68,13 @@ exercise(
             ),
             "you made `columns` *rows*: `columns` says how many images stand side by side, k": columns_as_rows,
             "all images stand in one row: after every `columns` images a new row begins, below": one_row,
+            "a single row is a sheet too, (C, H, columns·W): join it as you join the others": lambda images, columns: (
+                images if len(images) == columns else image_grid(images, columns)
+            ),
         },
+    ),
+    every_digit(
+        lambda images, columns: image_grid(images.float(), columns).to(images.dtype), (4, 3, 2, 2), 2
     ),
 )
 
@@ -165,6 +172,9 @@ exercise(
             (torch.rand(3, 4, 4), MEAN, STD),
             (torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8), MEAN, STD),
             (torch.randint(0, 2, (2, 2, 3, 3, 3), dtype=torch.uint8), MEAN, STD),
+            (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN, STD),
+            (torch.tensor([[[[0.0, 0.5], [1.0, 0.25]]]], dtype=torch.float16), [0.5], [0.25]),
+            (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN.double(), STD.double()),
         ],
         {
             "whole numbers (uint8) run from 0 to 255, but mean and std are in units of 0..1: divide such images by 255 "
@@ -181,6 +191,9 @@ exercise(
             "the order: subtract the mean first, then divide the difference by std": scaled(
                 lambda x, mean, std: x / std - mean
             ),
+            "brackets are missing: the difference as a whole is divided by std": scaled(
+                lambda x, mean, std: x - mean / std
+            ),
             "you divide by the square of std": scaled(lambda x, mean, std: (x - mean) / std**2),
             "you multiply by std; it should divide": scaled(lambda x, mean, std: (x - mean) * std),
             "the mean is gone, but the spread is still the old one: divide by std": scaled(
@@ -193,15 +206,6 @@ exercise(
             ],
             "mean and std belong to the channels, axis -3; as they are, they meet the *last* axis, the width. Give "
             "them the shape (C, 1, 1)": meets_the_width,
-        },
-    ),
-    results(
-        lambda: [
-            (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN, STD),
-            (torch.rand(2, 3, 4, 4, dtype=torch.float64), MEAN.double(), STD.double()),
-            (torch.rand(2, 3, 4, 4), MEAN, STD),
-        ],
-        {
             "float64 images are in 0..1 too, like all float images, and you divide them by 255: only uint8 ones run to "
             "255": divides_all_but_float32,
             "float64 images stay float64: the result should be float32, which the layers of a model expect; convert "
@@ -215,8 +219,10 @@ exercise(
     refuses_numbers(3, 1, looks_at_mean_alone),
     refuses_numbers(4, 4),
     any_device(
-        (torch.ones(1, 1, 2, 2), [0.5], [0.25]),
-        "your mean and std stay on the CPU, wherever the images are: `torch.as_tensor(mean, device=images.device)`",
+        (torch.ones(1, 3, 2, 2), MEAN, STD),
+        "your mean, your std or a new tensor lies on the CPU, wherever the images are: `torch.as_tensor(mean, "
+        "device=images.device)`",
         lambda images, mean, std: (normalize(images, mean, std), accepts_all(images, mean, std))[1],
+        lambda images, mean, std: torch.zeros(images.shape).copy_(normalize(images, mean, std)),
     ),
 )

@@ -1,28 +1,22 @@
 """Answers to the exercises of lesson 01, written as students write them."""
 
-import math
 import sys
-from itertools import product
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from torch import Tensor, nn
+from torch import nn
 
-from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size, patchify
+from vit_course.classroom.checks import lesson_part
+from vit_course.patches import PatchEmbed, as_pair, check_images, count_patches, grid_size, patchify
 
-
-def fraction(img_size, patch_size):
-    height, width = as_pair(img_size)
-    p1, p2 = as_pair(patch_size)
-    if height % p1 or width % p2:
-        raise ValueError("does not fit")
-    return height * width / (p1 * p2)
+checks = lesson_part("01_patches", "checks")
+embed, embed_with = checks.embed, checks.embed_with
 
 
 def count_returns_error(img_size, patch_size):
     try:
-        return math.prod(grid_size(img_size, patch_size))
+        return count_patches(img_size, patch_size)
     except ValueError as error:
         return error
 
@@ -40,30 +34,19 @@ def count_by_range(img_size, patch_size):
     return sum(1 for _ in range(rows) for _ in range(columns))
 
 
-def patchify_exits(images, patch_size):
-    sys.exit("does not fit")
-
-
 def patchify_of_memory(images, patch_size):
-    (p1, p2), (b, c, h, w) = as_pair(patch_size), images.shape
-    rows, columns = grid_size((h, w), patch_size)
-    strides = (c * h * w, p1 * w, p2, w, 1, h * w)
-    return images.as_strided((b, rows, columns, p1, p2, c), strides).flatten(3).flatten(1, 2)
-
-
-def patchify_to_float(images, patch_size):
-    p1, p2 = as_pair(patch_size)
-    return rearrange(images.float(), "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2)
-
-
-def patchify_identity(images, patch_size):
-    return images
+    return patchify(images.as_strided(images.shape, torch.empty(images.shape).stride()), patch_size)
 
 
 def patchify_square_only(images, patch_size):
     p1, p2 = as_pair(patch_size)
     side = images.shape[-1] // p2
     return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p1 p2 c)", p1=p1, p2=p2, h=side)
+
+
+def patchify_cat(images, patch_size):
+    patches = patchify(images, patch_size)
+    return torch.cat(patches.unbind(1)).reshape(patches.shape)
 
 
 def patchify_loops(images, patch_size):
@@ -107,15 +90,16 @@ def unpatchify_fill(patches, patch_size, grid_size):
     return images
 
 
-class EmbedDetached(PatchEmbed):
-    def forward(self, images):
-        return super().forward(images).detach().requires_grad_()
+def patchify_transposed_inside(images, patch_size):
+    check_images(images)
+    p1, p2 = as_pair(patch_size)
+    grid_size(tuple(images.shape[-2:]), patch_size)
+    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p2 p1 c)", p1=p1, p2=p2)
 
 
-class EmbedHalfDetached(PatchEmbed):
-    def forward(self, images):
-        x = super().forward(images)
-        return 0.5 * x + 0.5 * x.detach()
+def unpatchify_three_channels(patches, patch_size, grid_size):
+    x = patches.reshape(patches.shape[0], *grid_size, *as_pair(patch_size), 3)
+    return rearrange(x, "b h w p1 p2 c -> b c (h p1) (w p2)")
 
 
 class EmbedOtherName(nn.Module):
@@ -127,65 +111,13 @@ class EmbedOtherName(nn.Module):
         return self.projection(images).flatten(2).transpose(1, 2)
 
 
-def count_patches_grid(img_size, patch_size):
-    return grid_size(img_size, patch_size)
-
-
-def patchify_transposed_inside(images, patch_size):
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p2 p1 c)", p1=p1, p2=p2)
-
-
-def patchify_unfold_as_it_comes(images, patch_size):
-    check_images(images)
-    grid_size(tuple(images.shape[-2:]), patch_size)
-    size = as_pair(patch_size)
-    return F.unfold(images.float(), size, stride=size).transpose(1, 2)
-
-
-def _fits(patches, patch_size, grid_size):
-    p1, p2 = as_pair(patch_size)
-    rows, columns = grid_size
-    if patches.shape[1] != rows * columns:
-        raise ValueError(f"{patches.shape[1]} patches are not {rows}x{columns}")
-    if patches.shape[2] % (p1 * p2):
-        raise ValueError(f"{patches.shape[2]} numbers are no multiple of {p1}x{p2}")
-    return p1, p2, rows, columns
-
-
-def unpatchify_three_channels(patches, patch_size, grid_size):
-    p1, p2, rows, columns = _fits(patches, patch_size, grid_size)
-    x = patches.reshape(patches.shape[0], rows, columns, p1, p2, 3)
-    return x.permute(0, 5, 1, 3, 2, 4).reshape(patches.shape[0], 3, rows * p1, columns * p2)
-
-
-class PatchEmbedColourOnly(nn.Module):
-    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+class EmbedNewEachTime(nn.Module):
+    def __init__(self, *sizes, **options):
         super().__init__()
-        self.img_size, self.patch_size = as_pair(img_size), as_pair(patch_size)
-        self.grid_size = grid_size(img_size, patch_size)
-        self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.proj = nn.Conv2d(3, embed_dim, kernel_size=self.patch_size, stride=self.patch_size)
+        self.sizes, self.options = sizes, options
 
     def forward(self, images):
-        check_images(images, self.proj.in_channels, self.img_size)
-        return self.proj(images).flatten(2).transpose(1, 2)
-
-
-class PatchEmbedNewEachTime(nn.Module):
-    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
-        super().__init__()
-        self.img_size, self.patch_size = as_pair(img_size), as_pair(patch_size)
-        self.grid_size = grid_size(img_size, patch_size)
-        self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.in_chans, self.embed_dim = in_chans, embed_dim
-
-    def forward(self, images):
-        check_images(images, self.in_chans, self.img_size)
-        proj = nn.Conv2d(self.in_chans, self.embed_dim, self.patch_size, stride=self.patch_size)
-        return proj(images).flatten(2).transpose(1, 2)
+        return PatchEmbed(*self.sizes, **self.options)(images)
 
 
 class PatchEmbedPatchify(PatchEmbed):
@@ -204,48 +136,43 @@ class PatchEmbedUnfold(PatchEmbed):
         return pieces.mT @ self.proj.weight.flatten(1).T + self.proj.bias
 
 
-def count_patches_width_first(img_size, patch_size):
-    p_width, p_height = as_pair(patch_size)
-    rows, columns = grid_size(img_size, (p_height, p_width))
-    return rows * columns
-
-
-def patchify_cat(images: Tensor, patch_size) -> Tensor:
-    check_images(images)
-    p1, p2 = as_pair(patch_size)
-    rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)
-    found = []
-    for y, x in product(range(rows), range(columns)):
-        piece = images[:, :, y * p1 : (y + 1) * p1, x * p2 : (x + 1) * p2]
-        found.append(piece.permute(0, 2, 3, 1).flatten(1))
-    return torch.cat(found).reshape(len(images), rows * columns, -1)
-
-
 DISSECTED = ("inside a patch the pixels are read column by column", patchify_transposed_inside)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "count_patches": [
-        ("a count is a whole number", fraction),
+        ("a count is a whole number", lambda *case: float(count_patches(*case))),
         ("your code returns a ValueError: `raise` it", count_returns_error),
-        ("you returned", count_patches_grid),
-        ("right where `patch_size` is a square, wrong elsewhere", count_patches_width_first),
+        ("you returned", grid_size),
+        (
+            "right where `patch_size` is a square, wrong elsewhere",
+            lambda img_size, patch_size: count_patches(img_size, as_pair(patch_size)[::-1]),
+        ),
     ],
     "patchify": [
-        ("which ends the whole program", patchify_exits),
+        ("which ends the whole program", lambda images, patch_size: sys.exit("does not fit")),
         ("on images of shape (2, 3, 4, 6), patch_size = 2 (the cases", patchify_of_memory),
-        ("should stay torch.uint8", patchify_to_float),
-        ("the shape should be (1, 4, 4)", patchify_identity),
+        ("should stay torch.uint8", lambda images, patch_size: patchify(images.float(), patch_size)),
+        ("the shape should be (1, 4, 4)", lambda images, patch_size: images),
         ("your code stopped with EinopsError", patchify_square_only),
-        ("the numbers of a patch stand in another order: where 0, 1, 2 ", patchify_unfold_as_it_comes),
+        (
+            "the numbers of a patch stand in another order: where 0, 1, 2 ",
+            lambda images, patch_size: F.unfold(images.float(), patch_size, stride=patch_size).mT,
+        ),
         ("your numbers stand in the order (patches, pictures, numbers of a", patchify_cat),
     ],
     "PatchEmbed": [
-        ("no gradient reaches the weights proj.weight", EmbedDetached),
-        ("the gradient of the weights proj.weight is not", EmbedHalfDetached),
+        (
+            "no gradient reaches the weights proj.weight",
+            embed(lambda self, images: PatchEmbed.forward(self, images).detach().requires_grad_()),
+        ),
+        ("the gradient of the weights proj.weight is not", embed(checks.half_detached)),
         ("give the class itself", PatchEmbed()),
         ("no weights named proj.weight", EmbedOtherName),
-        ("proj.weight should be (5, 1, 2, 2), yours is (5, 3, 2, 2): `in_chans`", PatchEmbedColourOnly),
-        ("your module has no weights named proj.weight, proj.bias (it has", PatchEmbedNewEachTime),
+        (
+            "proj.weight should be (5, 1, 2, 2), yours is (5, 3, 2, 2): `in_chans`",
+            embed_with(proj=lambda m: nn.Conv2d(3, m.proj.out_channels, m.patch_size, m.patch_size)),
+        ),
+        ("your module has no weights named proj.weight, proj.bias (it has", EmbedNewEachTime),
     ],
     "unpatchify": [("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels)],
 }

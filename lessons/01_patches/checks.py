@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
 from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.task import demand, every_digit, exercise, refuses, results
 from vit_course.classroom.checks.words import explain_error
 from vit_course.patches import (
     PatchEmbed,
@@ -95,6 +95,7 @@ exercise(
             "you square twice: (H/P)·(W/P) is N already": squared_twice,
             "one too many: the CLS token is no patch, it comes in lesson 02": with_cls,
         },
+        plain=True,
     ),
     results(  # apart: a square image cannot tell height and width of a patch apart
         lambda: [(12, (2, 3))],
@@ -156,16 +157,6 @@ def through_float32(images, patch_size):
     return patchify(images.float(), patch_size).to(images.dtype)
 
 
-@demand({"are not those that were given": through_float32})
-def keeps_every_digit(answer):
-    for images in (torch.rand(1, 2, 4, 6, dtype=torch.float64), 2**40 + counting(1, 2, 4, 6).long()):
-        if not torch.equal(answer(images, 2), patchify(images, 2)):
-            raise Mistake(
-                f"right up to rounding, but numbers of {images.dtype} are not those that were given: pixels are moved, "
-                "not computed with; leave out `.float()`"
-            )
-
-
 SPLIT = (
     "you split {0} as (P, {1}): a patch then collects pixels from all over the image. Neighbouring pixels belong "
     "together: {0} = ({1}, P), with P inside"
@@ -223,7 +214,7 @@ exercise(
     ),
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
-    keeps_every_digit,
+    every_digit(through_float32, (1, 2, 4, 6), 2),
 )
 
 # -- unpatchify
@@ -322,6 +313,9 @@ exercise(
     refuses(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
     ),
+    every_digit(
+        lambda patches, *rest: unpatchify(patches.float(), *rest).to(patches.dtype), (1, 6, 8), 2, (2, 3)
+    ),
 )
 
 # -- PatchEmbed
@@ -403,7 +397,7 @@ def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
         raise Mistake(
             "`self.proj` has no bias: keep the one that the layer has by default; trained weights hold it"
         )
-    if getattr(proj, "padding", (0, 0)) != (0, 0):
+    if getattr(proj, "padding", "valid") not in ((0, 0), "valid"):
         raise Mistake(
             f"your convolution pads the image by {proj.padding}: the first patch begins at the first pixel, so leave "
             "`padding` at 0"

@@ -1,9 +1,13 @@
 """Answers to the exercises of lesson 02, written as students write them."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+
+from vit_course.classroom.checks import lesson_part
+from vit_course.embeddings import pool
+
+checks = lesson_part("02_cls_token", "checks")
+front, many, guarded = checks.front, checks.many, checks.guarded
 
 
 def widths_fit(tokens, cls_token):
@@ -11,27 +15,14 @@ def widths_fit(tokens, cls_token):
         raise ValueError(f"width {tokens.shape[-1]} is not width {cls_token.shape[-1]}")
 
 
-def cls_by_numpy(tokens, cls_token):
-    widths_fit(tokens, cls_token)
-    front = cls_token.numpy().repeat(len(tokens), axis=0)
-    return torch.from_numpy(np.concatenate([front, tokens.numpy()], axis=1))
-
-
 def cls_overwrites(tokens, cls_token):
     tokens[:, 0] = cls_token[0, 0]
     return tokens
 
 
-def cls_doubled(tokens, cls_token):
-    return torch.cat([2 * cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
-
-
 def cls_filled(tokens, cls_token):
     widths_fit(tokens, cls_token)
-    result = tokens.new_empty(tokens.shape[0], tokens.shape[1] + 1, tokens.shape[2])
-    result[:, :1] = cls_token
-    result[:, 1:] = tokens
-    return result
+    return checks.fits_any_width(tokens, cls_token)
 
 
 def cls_padded(tokens, cls_token):
@@ -39,20 +30,19 @@ def cls_padded(tokens, cls_token):
     return F.pad(tokens, (0, 0, 1, 0)) + F.pad(cls_token, (0, 0, 0, tokens.shape[1]))
 
 
-def guard(mode, num_prefix_tokens):
-    if mode not in ("token", "avg"):
-        raise ValueError(f"no mode {mode}")
-    if mode == "token" and num_prefix_tokens == 0:
-        raise ValueError("no CLS token")
+def prepend_cls_token_zeros(tokens, cls_token):
+    return torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1)
 
 
-def pool_squeezes(tokens, mode="token", num_prefix_tokens=1):
-    guard(mode, num_prefix_tokens)
-    return tokens[:, :1].squeeze() if mode == "token" else tokens[:, num_prefix_tokens:].mean(1)
+def pool_wants_prefix_always(tokens, mode="token", num_prefix_tokens=1):
+    if num_prefix_tokens < 1:
+        raise ValueError(f"bad arguments: {mode!r}, {num_prefix_tokens}")
+    return pool(tokens, mode, num_prefix_tokens)
 
 
 def pool_weights(tokens, mode="token", num_prefix_tokens=1):
-    guard(mode, num_prefix_tokens)
+    if mode not in ("token", "avg") or (mode, num_prefix_tokens) == ("token", 0):
+        raise ValueError(f"no mode {mode} with {num_prefix_tokens} prefix tokens")
     weight = torch.zeros(tokens.shape[1], dtype=tokens.dtype)
     if mode == "token":
         weight[0] = 1
@@ -61,66 +51,29 @@ def pool_weights(tokens, mode="token", num_prefix_tokens=1):
     return torch.einsum("btd,t->bd", tokens, weight)
 
 
-def pool_adaptive(tokens, mode="token", num_prefix_tokens=1):
-    match_mode = {"token": lambda: tokens[:, 0], "avg": lambda: average(tokens, num_prefix_tokens)}
-    guard(mode, num_prefix_tokens)
-    return match_mode[mode]()
-
-
 def average(tokens, num_prefix_tokens):
     return F.adaptive_avg_pool1d(tokens[:, num_prefix_tokens:].transpose(1, 2), 1).squeeze(-1)
-
-
-def _same_width(tokens, cls_token):
-    if tokens.shape[-1] != cls_token.shape[-1]:
-        raise ValueError(f"tokens are {tokens.shape[-1]} wide, CLS is {cls_token.shape[-1]}")
-
-
-def prepend_cls_token_zeros(tokens, cls_token):
-    _same_width(tokens, cls_token)
-    return torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1)
-
-
-def pool_defaults_to_avg(tokens, mode="avg", num_prefix_tokens=1):
-    if mode == "token" and num_prefix_tokens > 0:
-        return tokens[:, 0]
-    if mode == "avg":
-        return tokens[:, num_prefix_tokens:].mean(dim=1)
-    raise ValueError(f"cannot pool with {mode!r} and {num_prefix_tokens} prefix tokens")
-
-
-def refuse_widths(tokens: Tensor, cls_token: Tensor) -> None:
-    if tokens.shape[-1] != cls_token.shape[-1]:
-        raise ValueError(f"tokens have width {tokens.shape[-1]}, the CLS token {cls_token.shape[-1]}")
-
-
-def prepend_adds_everywhere(tokens: Tensor, cls_token: Tensor) -> Tensor:
-    refuse_widths(tokens, cls_token)
-    return F.pad(tokens, (0, 0, 1, 0)) + cls_token
-
-
-def pool_wants_prefix_always(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Tensor:
-    if mode not in ("token", "avg") or num_prefix_tokens < 1:
-        raise ValueError(f"bad arguments: {mode!r}, {num_prefix_tokens}")
-    return tokens[:, 0] if mode == "token" else tokens[:, num_prefix_tokens:].mean(dim=1)
 
 
 DISSECTED = ("zeros stand in front, the argument is ignored", prepend_cls_token_zeros)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "prepend_cls_token": [
-        ("with tensors that learn", cls_by_numpy),
+        ("with tensors that learn", front(lambda cls, tokens: torch.from_numpy(many(cls, tokens).numpy()))),
         ("changes its input in place", cls_overwrites),
-        ("expected\n  10 20 30", cls_doubled),
-        ("only the first token is right; else your result is the wanted one", prepend_adds_everywhere),
+        ("expected\n  10 20 30", front(lambda cls, tokens: 2 * many(cls, tokens))),
+        (
+            "only the first token is right; else your result is the wanted one",
+            lambda tokens, cls_token: F.pad(tokens, (0, 0, 1, 0)) + cls_token,
+        ),
     ],
     "pool": [
-        ("the shape should be (1, 2), yours is (2,)", pool_squeezes),
-        ("the default of `mode` should be 'token'; yours is 'avg'", pool_defaults_to_avg),
+        ("the shape should be (1, 2), yours is (2,)", guarded(token=lambda x, prefix: x[:, :1].squeeze())),
+        (
+            "the default of `mode` should be 'token'; yours is 'avg'",
+            lambda tokens, mode="avg", num_prefix_tokens=1: pool(tokens, mode, num_prefix_tokens),
+        ),
         ("your code refuses `num_prefix_tokens` = 0, but that is allowed: a", pool_wants_prefix_always),
     ],
 }
-RIGHT = {
-    "prepend_cls_token": [cls_filled, cls_padded],
-    "pool": [pool_weights, pool_adaptive],
-}
+RIGHT = {"prepend_cls_token": [cls_filled, cls_padded], "pool": [pool_weights, guarded(avg=average)]}

@@ -173,11 +173,17 @@ def with_seed(num_tokens, dim, std):
         "the number of tokens and the width are swapped": learned(lambda t, d, std: drawn(d, t, std)),
         "`torch.rand` draws from 0 to 1": learned(lambda t, d, std: std * torch.rand(1, t, d)),
         "take `std` times `torch.randn`, and cut nothing off": [
+            learned(lambda t, d, std: drawn(t, d, std).clamp(-2 * std, 2 * std)),
+            learned(lambda t, d, std: (torch.rand(1, t, d) - 0.5) * std * 12**0.5),
             learned(lambda t, d, std: torch.randn(1, t, d)),
             learned(lambda t, d, std: drawn(t, d)),
             learned(lambda t, d, std: std**0.5 * torch.randn(1, t, d)),
         ],
         "two models start with the same table": learned(with_seed),
+        "the numbers of position 0 have the standard deviation 0": learned(
+            lambda t, d, std: torch.cat([torch.zeros(1, 1, d), drawn(t - 1, d, std)], dim=1)
+        ),
+        "the numbers are torch.float64": learned(lambda t, d, std: drawn(t, d, std).double()),
     }
 )
 def is_a_table_that_learns(answer):
@@ -213,11 +219,20 @@ def is_a_table_that_learns(answer):
             raise Mistake(
                 "the numbers should lie around 0: `torch.rand` draws from 0 to 1, use `torch.randn`"
             )
-        if not 0.9 < values.std() / std < 1.1:
+        reach = values.abs().max().item()
+        if not 0.9 < values.std() / std < 1.1 or reach < 3 * std:
             raise Mistake(
-                f"for std = {std} your numbers have the standard deviation {values.std().item():.2g}: take `std` "
-                "times `torch.randn`, and cut nothing off"
+                f"for std = {std} your numbers have the standard deviation {values.std().item():.2g}, and the largest "
+                f"is {reach:.2g}: take `std` times `torch.randn`, and cut nothing off"
             )
+        for place, spread in enumerate(values[0].std(dim=-1).tolist()):
+            if spread < 0.3 * std:
+                raise Mistake(
+                    f"the numbers of position {place} have the standard deviation {spread:.2g}: all positions are "
+                    "drawn in the same way, that of CLS too"
+                )
+    if table.dtype != torch.float32:
+        raise Mistake(f"the numbers are {table.dtype}: the layers of a model expect float32")
     if torch.equal(answer(3, 4), answer(3, 4)):
         raise Mistake("two models start with the same table: draw new numbers in each call, without a seed")
 
@@ -280,6 +295,11 @@ exercise(
         "one vector for 5 tokens: broadcasting would give all of them the same",
         lambda tokens, pos: tokens + pos,
     ),
+    refuses(
+        (torch.ones(2, 5, 4), torch.ones(1, 5, 1)),
+        "one number for a vector of 4: broadcasting would add it to all of them",
+        lambda tokens, pos: tokens + pos if tokens.shape[1] == pos.shape[1] else add_position(tokens, pos),
+    ),
 )
 
 # -- sincos_2d
@@ -329,6 +349,14 @@ def sincos(places=reading_order, exponent=lambda k, d: -k / (d // 4), layout=fou
 def asserts_quarters(grid_size, dim, temperature=10000.0):
     assert dim % 4 == 0
     return sincos_2d(grid_size, dim, temperature)
+
+
+@demand({"your positions would learn": lambda *case: nn.Parameter(sincos_2d(*case))})
+def stays_fixed(answer):
+    if getattr(outcome(lambda f, *case: f(*case), answer, ((2, 2), 4)), "requires_grad", False):
+        raise Mistake(
+            "your positions would learn, and these are fixed: return a tensor, and no `nn.Parameter`"
+        )
 
 
 QUARTERS = "sin(row), cos(row), sin(column), cos(column)"
@@ -392,6 +420,7 @@ exercise(
             ),
         },
     ),
+    stays_fixed,
     refuses(((2, 2), 6), "dim 6 does not split into four quarters", sincos(), asserts_quarters),
     refuses(((2, 2), 7), "dim 7 does not split into four quarters"),
 )
@@ -538,6 +567,7 @@ exercise(
             (table(3, 2, 1, 3), (3, 2), (3, 2), 1),
             (table(2, 6, 1, 3), (2, 6), (3, 4), 1),
             (table(11, 4, 1, 2), (11, 4), (15, 4), 1),
+            (table(3, 2, 1, 3), (3, 2), (3, 4), 1),
             (table(8, 6, 1, 3), (8, 6), (3, 4), 1),
         ],
         {
@@ -590,6 +620,9 @@ exercise(
                 join=lambda head, grid: (grid, head)
             ),
             "the prefix is lost: put it in front of the new grid": resample(join=lambda head, grid: (grid,)),
+            "3x2 and 3x4 have equally many rows, but other columns: compare both": lambda pos, old, new, *rest: (
+                pos if old[0] == new[0] else resample_pos_embed(pos, old, new, *rest)
+            ),
             "grids of 2x6 and 3x4 have equally many patches, but at other places: compare grids, not counts": (
                 keeps_equal_counts
             ),

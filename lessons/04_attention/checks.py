@@ -105,6 +105,7 @@ attended = results(
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),
+        "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": attend(lambda q, k, v: 1 / q.shape[-1] / 2),
         "you divide by d; it should be the root of d": attend(lambda q, k, v: 1 / q.shape[-1]),
         "you do not divide by the root of d, the last axis of q": [
             attend(lambda q, k, v: 0.5),  # as on paper, where d is 4
@@ -354,7 +355,7 @@ class AnyNumberOfHeads(MultiHeadAttention):
 def draws_nothing_at_evaluation(answer):
     def twice(module_class: type, wanted: bool) -> list:
         module = build(module_class, dim=12, num_heads=2, attn_drop=0.5, proj_drop=0.5).eval()
-        return [first_of(module(x, wanted)) for _ in range(2)]
+        return [first_of(module(x.clone(), wanted)) for _ in range(2)]
 
     x = torch.randn(2, 5, 12)
     for wanted in (False, True):
@@ -366,13 +367,7 @@ def draws_nothing_at_evaluation(answer):
             )
 
 
-@demand(
-    {
-        "is called `return_attention`": steps(
-            forward=lambda self, x, wanted=False: Steps.forward(self, x, wanted)
-        )
-    }
-)
+@demand({"is called `return_attention`": steps(forward=lambda self, x: Steps.forward(self, x))})
 def takes_return_attention(answer):
     check_keyword(answer, {"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12))
 
@@ -475,6 +470,7 @@ def drops_the_result_at_last(answer):
 
 exercise(
     MultiHeadAttention,
+    takes_return_attention,
     draws_nothing_at_evaluation,
     results(
         lambda: [
@@ -490,6 +486,11 @@ exercise(
             ({"dim": 12, "num_heads": 2, "attn_drop": 0.25, "proj_drop": 0.5}, torch.randn(2, 5, 12), True),
         ],
         {
+            "right in evaluation, but in training you return one value, and not 2": steps(
+                forward=lambda self, x, return_attention=False: Steps.forward(
+                    self, x, return_attention and not self.training
+                )
+            ),
             "W_O is missing: the merged heads still have to go through `self.proj`": steps(
                 finish=lambda self, merged, x: merged
             ),
@@ -538,7 +539,6 @@ exercise(
             ),
         },
     ),
-    takes_return_attention,
     refuses(
         (6, 4),
         "4 heads cannot share D = 6 numbers: keep the line with check_heads in `__init__`",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vit_course.attention import MultiHeadAttention
 from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, build, outcome
+from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome
 from vit_course.classroom.checks.parts import check_keyword, shared_draw
 from vit_course.classroom.checks.task import any_device, demand, exercise, results
 from vit_course.classroom.checks.words import describe, difference
@@ -92,9 +92,10 @@ KEEPDIM = (
 )
 
 
-@demand({})
+@demand({"the gradient of `x` is nan": norm_of(divisor=lambda v, e: (v.sqrt().square() + e).sqrt())})
 def passes_gradients_on(answer):
-    compare_gradients(answer, layer_norm, norm_cases()[4])
+    for place in (4, 6):
+        compare_gradients(answer, layer_norm, norm_cases()[place])
 
 
 @demand({"right for tokens near 0, but not for (10000, 10001, 10003, 10006)": of_two_moments})
@@ -113,6 +114,10 @@ exercise(
         norm_cases,
         {
             UNBIASED: norm_of(correction=1),
+            "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": norm_of(divisor=lambda v, e: 2 * (v + e)),
+            "you take the root of the standard deviation: that of the variance": norm_of(
+                divisor=lambda v, e: (v.sqrt() + e).sqrt()
+            ),
             "`weight` and `bias` are not used: scale, then shift, at the end": norm_of(
                 affine=lambda x, w, b: x
             ),
@@ -423,6 +428,12 @@ def always_the_same(x, rate):
     return by_picture(x, rate)
 
 
+def never_all(x, rate):
+    keep = by_picture(x, rate)
+    keep[0] |= not keep.any()
+    return keep
+
+
 def exact_number(x, rate):
     return (torch.randperm(len(x)) >= round(rate * len(x))).reshape(-1, *[1] * (x.ndim - 1))
 
@@ -439,6 +450,9 @@ FEW = (6, 3, 4)
         "outside training you scale the branch": lambda x, rate, training: (
             x * by_picture(x, rate) if training else x * (1 - rate)
         ),
+        "your result is the branch added to itself": lambda x, rate, training: (
+            x + drop_path(x, rate, training)
+        ),
         "drop path is active in evaluation: with training=False": dropping(always=True),
     }
 )
@@ -448,6 +462,10 @@ def does_nothing_outside_training(answer):
     if not difference(quiet, few * 0.5):
         raise Mistake(
             "outside training you scale the branch; the scaling is done in training, here nothing happens"
+        )
+    if not difference(quiet, few * 2):
+        raise Mistake(
+            "your result is the branch added to itself: return the branch, whoever calls it adds it"
         )
     if difference(quiet, few):
         raise Mistake(
@@ -459,6 +477,9 @@ def does_nothing_outside_training(answer):
     {
         "you drop single tokens: one decision for each picture": dropping(by_token),
         "you drop single numbers, as dropout does": dropping(by_number),
+        "you divide by 1 and subtract the rate": lambda x, rate, training: (
+            x * by_picture(x, rate) / 1 - rate if training else x
+        ),
         "nothing is ever dropped": lambda x, rate, training: x,
         "every branch becomes 0": dropping(lambda x, rate: 0),
         "one decision for the whole batch": dropping(by_batch),
@@ -475,7 +496,10 @@ def does_nothing_outside_training(answer):
 def drops_whole_branches(answer):
     for rate in (0.25, 0.6):
         x = torch.rand(2000, 3, 4) + 1
-        factor = run(answer, x, rate, True) / x
+        result = run(answer, x, rate, True)
+        if torch.isclose(result, torch.tensor(-rate)).any():
+            raise Mistake("you divide by 1 and subtract the rate: brackets belong around `(1 - rate)`")
+        factor = result / x
         demand_whole_pictures(factor != 0)
         demand_share(answer, factor, rate)
         demand_scale(factor[factor != 0], rate)
@@ -537,6 +561,10 @@ def demand_scale(factors: Tensor, rate: float) -> None:
 @demand(
     {
         "two calls drop the same pictures": dropping(always_the_same),
+        "in a batch of one picture the branch is never dropped": [
+            dropping(never_all),
+            lambda x, rate, training: drop_path(x, rate, training and len(x) > 1),
+        ],
         "is dropped (nearly) whenever": dropping(neighbours),
         "draw for every picture by itself, neither a fixed number of the batch nor groups": [
             dropping(exact_number),
@@ -564,14 +592,17 @@ def draws_for_each_picture(answer):
             f"in 300 batches of 32 pictures, rate 0.5, the number that is dropped has a variance of {variance:.1f}; 32 "
             "free draws give 8: draw for every picture by itself, neither a fixed number of the batch nor groups"
         )
+    if len({run(answer, torch.ones(1, 1, 1), 0.5, True).item() for _ in range(100)}) < 2:
+        raise Mistake("in a batch of one picture the branch is never dropped: it goes by chance there too")
 
 
 @demand(
     {
         "a picture is dropped in parts: one draw for each picture, (B, 1, ...)": dropping(three_axes_alone),
-        "gradients do not come through as they should": lambda x, rate, training: drop_path(
-            x.detach(), rate, training
-        ),
+        "gradients do not come through as they should": [
+            lambda x, rate, training: drop_path(x.detach(), rate, training),
+            lambda x, rate, training: drop_path(x, rate, True) if training else x.detach(),
+        ],
         "with rate 0 nothing is dropped and nothing is scaled, in training too": lambda x, rate, training: (
             drop_path(x, rate or 0.5, training)
         ),
@@ -584,11 +615,14 @@ def works_for_every_branch(answer):
             raise Mistake(
                 f"for x of shape {shape} a picture is dropped in parts: one draw for each picture, (B, 1, ...)"
             )
-    branch = torch.ones(200, 2, requires_grad=True)
-    result = answer(branch, 0.5, True)
-    result.sum().backward() if result.requires_grad else None
-    if branch.grad is None or difference(branch.grad, result.detach()):
-        raise Mistake("gradients do not come through as they should: the branches that stay must still learn")
+    for training in (True, False):
+        branch = torch.ones(200, 2, requires_grad=True)
+        result = answer(branch, 0.5, training)
+        result.sum().backward() if result.requires_grad else None
+        if branch.grad is None or difference(branch.grad, result.detach()):
+            raise Mistake(
+                "gradients do not come through as they should: the branches that stay must still learn"
+            )
     few = torch.rand(FEW) + 1
     if difference(run(answer, few, 0.0, True), few):
         raise Mistake("with rate 0 nothing is dropped and nothing is scaled, in training too")
@@ -687,6 +721,10 @@ def drops_the_sum(self: nn.Module, x: Tensor, return_attention: bool = False):
     return (result, Block.forward(self, x, True)[1]) if return_attention else result
 
 
+def drops_without_weights(self: nn.Module, x: Tensor, return_attention: bool = False):
+    return both(added).forward(self, x, True) if return_attention else Block.forward(self, x)
+
+
 def added(block, stream, branch):
     return stream + branch
 
@@ -744,7 +782,10 @@ def keeps_what_is_given(answer):
 
 @demand(
     {
-        "drop path is not used: both branches go through `drop_path`": both(added),
+        "drop path is not used: both branches go through `drop_path`": [
+            both(added),
+            type("Block", (Block,), {"forward": drops_without_weights}),
+        ],
         "each branch goes through `drop_path` by itself": [
             both(lambda block, z, branch: drop_path(z + branch, block.drop_path_rate, block.training)),
             both(at_rate(lambda rate: rate and 1 - rate)),
@@ -755,17 +796,32 @@ def keeps_what_is_given(answer):
         "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(
             draws, draws_no_more
         ),
+        "the weights that you return go through `drop_path`": pair_of(
+            lambda block, x, result, weights: (
+                result,
+                drop_path(weights, block.drop_path_rate, block.training),
+            )
+        ),
         "drop path is active in evaluation: pass it self.training": both(
             lambda block, z, branch: z + drop_path(branch, block.drop_path_rate, True)
         ),
     }
 )
 def drops_its_branches(answer):
+    module = build(answer, dim=8, num_heads=2, drop_path=0.25)
+    demand_dropped(module, module)
+    demand_dropped(module, lambda x: module(x, return_attention=True))
+    weights = module.train()(torch.randn(9, 3, 8), return_attention=True)[1]
+    if difference(weights.sum(-1), torch.ones_like(weights.sum(-1))):
+        raise Mistake("the weights that you return go through `drop_path`: the branches alone do")
+
+
+def demand_dropped(module: nn.Module, call: Callable) -> None:
     """Look at 400 pictures in training: each branch of each must be dropped, or kept and scaled."""
-    module, x = build(answer, dim=8, num_heads=2, drop_path=0.25).train(), torch.randn(400, 3, 8)
-    count = {}
+    x, count = torch.randn(400, 3, 8), {}
     with torch.no_grad():
-        result = module(x)
+        module.train()
+        result = first_of(call(x))
         for first in (0, 1, 4 / 3):
             middle = x + first * module.attn(module.norm1(x))
             for second in (0, 1, 4 / 3):
@@ -794,10 +850,6 @@ def drops_its_branches(answer):
         raise Mistake("the two branches share one draw: each branch goes through a `drop_path` of its own")
 
 
-def other_keyword(self, x, weights=False):
-    return Block.forward(self, x, weights)
-
-
 def attends_again(block, x, result, weights):
     return result, block.attn(block.norm1(x), return_attention=True)[1]
 
@@ -807,10 +859,9 @@ BESIDE = {"dim": 8, "num_heads": 2}
 
 @demand(
     {
-        "the second argument of forward is called `return_attention`": [
-            type("Block", (Block,), {"forward": other_keyword}),
-            type("Block", (Block,), {"forward": lambda self, x: Block.forward(self, x)}),
-        ]
+        "the second argument of forward is called `return_attention`": (
+            type("Block", (Block,), {"forward": lambda self, x: Block.forward(self, x)})
+        )
     }
 )
 def names_its_switch(answer):
@@ -891,7 +942,6 @@ exercise(
             ],
         },
     ),
-    drops_its_branches,
     names_its_switch,
     results(
         lambda: [(BESIDE, torch.randn(2, 5, 8), True)],
@@ -906,5 +956,6 @@ exercise(
             ),
         },
     ),
+    drops_its_branches,
     attends_once,
 )

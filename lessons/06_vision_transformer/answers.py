@@ -1,29 +1,27 @@
 """Answers to the exercises of lesson 06, written as students write them."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from vit_course.classroom.checks import lesson_part
+from vit_course.classroom.checks.scorers import scored_by
 from vit_course.embeddings import prepend_cls_token
-from vit_course.encoder import Block, Encoder
+from vit_course.encoder import Block
 from vit_course.exhibits.mini_vit import MiniViT
 from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size, patchify
 
+checks = lesson_part("06_vision_transformer", "checks")
+encoded, model_of, tokens = checks.encoded, checks.model_of, checks.tokens
 
-class ViTWithOtherNames(nn.Module):
-    def __init__(
-        self, img_size=32, patch_size=4, in_chans=3, num_classes=10, embed_dim=96, depth=3, num_heads=3
-    ):
-        super().__init__()
-        self.embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
-        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, self.embed.num_patches + 1, embed_dim))
-        self.blocks = Encoder(depth, embed_dim, num_heads)
-        self.norm = nn.LayerNorm(embed_dim, eps=1e-6)
-        self.head = nn.Linear(embed_dim, num_classes)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+
+class ViTWithOtherNames(MiniViT):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.embed, self.patch_embed = self.patch_embed, None
 
     def forward(self, images):
         z = prepend_cls_token(self.embed(images), self.cls_token) + self.pos_embed
@@ -36,27 +34,7 @@ class ViTWithAnotherHead(MiniViT):
         self.classifier, self.head = self.head, None
 
     def forward(self, images):
-        z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
-        return self.classifier(self.norm(self.blocks(z))[:, 0])
-
-
-class ViTWithFlatPositions(MiniViT):
-    def __init__(self, *sizes, **named):
-        super().__init__(*sizes, **named)
-        self.pos_embed = nn.Parameter(self.pos_embed.detach()[0])
-
-
-class ViTDetached(MiniViT):
-    def forward(self, images):
-        with torch.no_grad():
-            z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
-        return self.head(self.norm(self.blocks(z))[:, 0])
-
-
-class ViTWithDropout(MiniViT):
-    def forward(self, images):
-        z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
-        return self.head(F.dropout(self.norm(self.blocks(z))[:, 0], 0.1, self.training))
+        return self.classifier(encoded(self, images)[:, 0])
 
 
 class ViTOfBlocks(nn.Module):
@@ -117,31 +95,6 @@ class LinearPatches(nn.Module):
         return self.proj(patchify(images, self.patch_size))
 
 
-def epoch_clips_to_tiny(model, images, labels, optimizer, batch_size=64):
-    model.train()
-    total = 0.0
-    for rows in torch.randperm(len(images)).split(batch_size):
-        loss = F.cross_entropy(model(images[rows]), labels[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-        optimizer.step()
-        total += loss.item() * len(rows)
-    return total / len(images)
-
-
-def epoch_of_smooth_labels(model, images, labels, optimizer, batch_size=64):
-    model.train()
-    total = 0.0
-    for rows in torch.randperm(len(images)).split(batch_size):
-        loss = F.cross_entropy(model(images[rows]), labels[rows], label_smoothing=0.1)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        total += loss.item() * len(rows)
-    return total / len(images)
-
-
 def epoch_detached(model, images, labels, optimizer, batch_size=64):
     model.train()
     for rows in torch.randperm(len(images)).split(batch_size):
@@ -151,22 +104,14 @@ def epoch_detached(model, images, labels, optimizer, batch_size=64):
         optimizer.step()
 
 
-def epoch_returns_nothing(model, images, labels, optimizer, batch_size=64):
-    model.train()
-    for rows in torch.randperm(len(images)).split(batch_size):
-        optimizer.zero_grad()
-        F.cross_entropy(model(images[rows]), labels[rows]).backward()
-        optimizer.step()
+def epoch_returns_nothing(*given):
+    checks.loop()(*given)
 
 
-def epoch_shuffles_in_place(model, images, labels, optimizer, batch_size=64):
+def epoch_shuffles_in_place(model, images, labels, *rest):
     rows = torch.randperm(len(images))
     images[:], labels[:] = images[rows], labels[rows]
-    return epoch_split(model, images, labels, optimizer, batch_size)
-
-
-def epoch_normalises_again(model, images, labels, optimizer, batch_size=64):
-    return epoch_split(model, (images - images.mean()) / images.std(), labels, optimizer, batch_size)
+    return epoch_split(model, images, labels, *rest)
 
 
 def epoch_of_loader(model, images, labels, optimizer, batch_size=64):
@@ -195,15 +140,8 @@ def epoch_split(model, images, labels, optimizer, batch_size=64):
     return torch.cat(losses).mean().item()
 
 
-def accuracy_rounded(model, images, labels, batch_size=500):
-    return round(accuracy_of_loader(model, images, labels, batch_size), 1)
-
-
-def accuracy_across(model, images, labels, batch_size=500):
-    model.eval()
-    with torch.no_grad():
-        parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
-        return sum((model(x).argmax(dim=0) == y).sum().item() for x, y in parts) / len(images)
+def best_picture_of_a_class(scores, labels):
+    return scores.argmax(dim=0) == labels
 
 
 @torch.no_grad()
@@ -229,21 +167,35 @@ WRONG = {
     "MiniViT": [
         ("your module has no weights named patch_embed.proj.weight", ViTWithOtherNames),
         ("no weights named head.weight", ViTWithAnotherHead),
-        ("pos_embed should be (1, 5, 4), yours is (5, 4)", ViTWithFlatPositions),
-        ("no gradient reaches", ViTDetached),
-        ("right in evaluation, but in training", ViTWithDropout),
+        (
+            "pos_embed should be (1, 5, 4), yours is (5, 4)",
+            checks.model_with(pos_embed=lambda m: nn.Parameter(m.pos_embed.detach()[0])),
+        ),
+        ("no gradient reaches", model_of(lambda m, x: m.head(m.norm(m.blocks(tokens(m, x).detach()))[:, 0]))),
+        (
+            "right in evaluation, but in training",
+            model_of(lambda m, x: m.head(F.dropout(encoded(m, x)[:, 0], 0.1, m.training))),
+        ),
     ],
     "train_one_epoch": [
-        ("or the gradient clipped?", epoch_clips_to_tiny),
-        ("the gradient is not that of the mean cross-entropy", epoch_of_smooth_labels),
+        (
+            "the gradient is not that of the mean cross-entropy",
+            checks.loop(checks.step_with(partial(F.cross_entropy, label_smoothing=0.1))),
+        ),
         ("something cuts the gradient off", epoch_detached),
         ("your function returned nothing", epoch_returns_nothing),
         ("changes its input in place", epoch_shuffles_in_place),
-        ("other pictures than those given", epoch_normalises_again),
+        (
+            "other pictures than those given",
+            lambda m, x, *rest: epoch_split(m, (x - x.mean()) / x.std(), *rest),
+        ),
     ],
     "accuracy": [
-        ("on model = one whose scores are the pixels, images of shape (7, 1, 2, 2)", accuracy_rounded),
-        ("your code stopped with RuntimeError", accuracy_across),
+        (
+            "on model = one whose scores are the pixels, images of shape (7, 1, 2, 2)",
+            lambda *given: round(accuracy_of_loader(*given), 1),
+        ),
+        ("your code stopped with RuntimeError", scored_by(best_picture_of_a_class)),
     ],
 }
 RIGHT = {

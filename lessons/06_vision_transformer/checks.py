@@ -1,5 +1,6 @@
 """Checks of lesson 06: the Vision Transformer as a whole, the training loop, the evaluation."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from vit_course.classroom.checks.scorers import (
     MISCOUNTS,
     measured,
     measures_without_training,
+    names_one_class,
     scores_and_labels,
 )
 from vit_course.classroom.checks.task import demand, exercise, results
@@ -181,12 +183,23 @@ def has_its_parts(answer):
         "self.head.weight cannot learn: requires_grad is False": model_with(
             head=lambda m: m.head.requires_grad_(False)
         ),
-        "self.pos_embed starts with a standard deviation of": [
+        "self.pos_embed starts with the mean": [
             model_with(pos_embed=large("pos_embed")),
             model_with(pos_embed=lambda m: nn.Parameter(0.02 * torch.rand_like(m.pos_embed))),
             model_with(pos_embed=lambda m: nn.Parameter(torch.zeros_like(m.pos_embed))),
         ],
-        "self.cls_token starts with a standard deviation of": model_with(cls_token=large("cls_token")),
+        "self.cls_token starts with the mean": [
+            model_with(cls_token=large("cls_token")),
+            model_with(cls_token=lambda m: nn.Parameter(torch.ones_like(m.cls_token))),
+        ],
+        "starts at 0: that is meant for the CLS token, the head and biases": [
+            model_with(norm=lambda m: zeroed(nn.LayerNorm(m.head.in_features, eps=1e-6), "weight")),
+            model_with(
+                blocks=lambda m: m.blocks.apply(
+                    lambda part: isinstance(part, nn.Linear) and zeroed(part, "weight")
+                )
+            ),
+        ],
         "the eps of self.norm is 1e-05": model_with(norm=lambda m: nn.LayerNorm(m.head.in_features)),
     }
 )
@@ -199,15 +212,27 @@ def starts_as_promised(answer):
                 f"self.head.{name} does not start at zero (its largest number is {value.abs().max():.2g}): set both "
                 "parameters to 0, for example with nn.init.zeros_, so that the first loss is ln K"
             )
+    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.005)):
+        value = getattr(module, name, None)
+        if not isinstance(value, Tensor) or value.numel() < 2:
+            continue
+        mean, std = value.mean().item(), value.std().item()
+        if not low <= std <= high or abs(mean) > max(low, 0.005):
+            raise Mistake(
+                f"self.{name} starts with the mean {mean:.2g} and a standard deviation of {std:.2g}: the mean is 0, "
+                "and the deviation .02 for positions, 0 for the CLS token"
+            )
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
-    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.005)):
-        value = getattr(module, name, None)
-        if isinstance(value, Tensor) and value.numel() > 1 and not low <= (std := value.std().item()) <= high:
+        allowed = (
+            getattr(module, "head", None) is None
+            or name.endswith("bias")
+            or name.startswith(("head", "cls_token"))
+        )
+        if not (allowed or parameter.any()):
             raise Mistake(
-                f"self.{name} starts with a standard deviation of {std:.2g}: positions start with .02, the CLS token "
-                "with 0"
+                f"self.{name} starts at 0: that is meant for the CLS token, the head and biases alone"
             )
     if (eps := getattr(getattr(module, "norm", None), "eps", 1e-6)) != 1e-6:
         raise Mistake(f"the eps of self.norm is {eps}, it should be 1e-6: nn.LayerNorm(embed_dim, eps=1e-6)")
@@ -222,19 +247,6 @@ def copy_weights(answer: nn.Module, finished: nn.Module) -> nn.Module:
     """Give a student's model the weights of the finished one; either may cut patches with a linear layer."""
     weights = fitted(finished.state_dict(), answer)
     return same_weights(answer, SimpleNamespace(state_dict=lambda: weights))
-
-
-@demand({"switches the mode of the model": model_of(in_evaluation)})
-def leaves_the_mode_alone(answer):
-    images = torch.rand(2, 3, 8, 12)
-    for training in (True, False):
-        module = build(answer, **SMALL).train(training)
-        outcome(lambda f, x: f(x), module, (images,))
-        if any(part.training != training for part in module.modules()):
-            raise Mistake(
-                "your forward switches the mode of the model: leave out `self.eval()` and `self.train()`. Who calls "
-                "the model decides whether it trains"
-            )
 
 
 @demand({"it accepts images of shape": [model_of(makes_images_fit), model_of(takes_one_picture)]})
@@ -314,13 +326,13 @@ exercise(
             "a tanh stands before the head: that is the hidden layer of pre-training, not asked for here": model_of(
                 lambda m, x: m.head(encoded(m, x)[:, 0].tanh())
             ),
+            "switches the mode of the model": model_of(in_evaluation),
             "two runs in evaluation give different logits: something is random there": model_of(
                 lambda m, x: F.dropout(MiniViT.forward(m, x))
             ),
         },
         prepare=copy_weights,
     ),
-    leaves_the_mode_alone,
     refuses_other_images,
 )
 
@@ -345,6 +357,7 @@ class Watched(nn.Module):
     def __init__(self, pictures: Tensor, num_classes: int):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(num_classes, PIXELS))
+        self.inner = nn.Dropout(0.0)
         self.pictures, self.calls, self.ways_back = pictures, [], 0
         self.weight.register_hook(self.count_way_back)
 
@@ -355,7 +368,8 @@ class Watched(nn.Module):
         flat = images.flatten(1)
         same = (flat[:, None] == self.pictures.flatten(1)).all(-1)
         rows = [int(row.float().argmax()) if row.any() else -1 for row in same]
-        self.calls.append(Call(rows, self.training, torch.is_grad_enabled(), self.weight.detach().clone()))
+        training = self.training and self.inner.training
+        self.calls.append(Call(rows, training, torch.is_grad_enabled(), self.weight.detach().clone()))
         return flat @ self.weight.T
 
 
@@ -374,9 +388,9 @@ class Epoch:
         return self.model.calls
 
 
-def epoch_of(answer: Callable, number: int = 10, batch_size: int = 4, left: float | None = None) -> Epoch:
+def epoch_of(answer: Callable, number: int = 10, left: float | None = None, size: float = 1.0) -> Epoch:
     """Let an answer train a watched model, which comes in evaluation mode, perhaps with gradients that were left."""
-    pictures, labels = torch.randn(number, 1, 2, PIXELS // 2), torch.arange(number) % 3
+    pictures, labels = size * torch.randn(number, 1, 2, PIXELS // 2), torch.arange(number) % 3
     epoch = Epoch(pictures, labels[torch.randperm(number)], Watched(pictures, 3).eval())
     optimizer = torch.optim.SGD(epoch.model.parameters(), lr=0.5)
 
@@ -388,7 +402,7 @@ def epoch_of(answer: Callable, number: int = 10, batch_size: int = 4, left: floa
 
     optimizer.register_step_pre_hook(before_step)
     epoch.result = outcome(
-        lambda f, x, y: f(epoch.model, x, y, optimizer, batch_size), answer, (pictures, epoch.labels)
+        lambda f, x, y: f(epoch.model, x, y, optimizer, 4), answer, (pictures, epoch.labels)
     )
     return epoch
 
@@ -497,6 +511,27 @@ def own_optimizer(model, images, labels, optimizer):
     return one_step(model, images, labels, torch.optim.SGD(model.parameters(), lr=0.1))
 
 
+def steps_by_hand_too(model, images, labels, optimizer):
+    loss = one_step(model, images, labels, optimizer)
+    with torch.no_grad():
+        model.weight -= 0.01 * model.weight.grad
+    return loss
+
+
+def clips(model, images, labels, optimizer):
+    loss = F.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+    optimizer.step()
+    return loss.item()
+
+
+def one_batch_more(number, size):
+    order = torch.randperm(number)
+    return [2 * (order[i * size : (i + 1) * size],) for i in range(number // size + 1)]
+
+
 def shows_all_at_once(model, images, labels, optimizer, batch_size=64):
     model.train()
     return one_step(model, images, labels, optimizer)
@@ -522,6 +557,12 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
             batches=lambda number, batch_size: shuffled(number, batch_size)[: number // batch_size]
         ),
+        "9 pictures make batches of 4, 4, 1": loop(
+            batches=lambda number, size: [
+                (rows, rows) for rows in torch.randperm(number).chunk(-(-number // size))
+            ]
+        ),
+        "8 pictures make batches of 4, 4; yours have 4, 4, 0": loop(batches=one_batch_more),
         "a last batch of one picture counts as well": loop(
             batches=lambda number, size: [pair for pair in shuffled(number, size) if len(pair[0]) > 1]
         ),
@@ -584,8 +625,12 @@ def shows_every_picture_once(answer):
         raise Mistake(
             f"a batch has 4 pictures, `batch_size`; yours have {', '.join(map(str, sizes))}, of 10 pictures"
         )
-    if sum(len(call.rows) for call in epoch_of(answer, 9).calls) < 9:
-        raise Mistake("with 9 pictures one is never shown: a last batch of one picture counts as well")
+    for number, wanted in ((9, "4, 4, 1"), (8, "4, 4")):
+        sizes = sorted((len(call.rows) for call in epoch_of(answer, number).calls), reverse=True)
+        if sum(sizes) < number:
+            raise Mistake("with 9 pictures one is never shown: a last batch of one picture counts as well")
+        if (yours := str(sizes)[1:-1]) != wanted:
+            raise Mistake(f"{number} pictures make batches of {wanted}; yours have {yours}")
 
 
 @demand(
@@ -607,6 +652,9 @@ def shows_every_picture_once(answer):
         ),
         "the gradients of earlier batches are still there: PyTorch adds new ones to them": loop(
             step_of("backward", "step")
+        ),
+        "something else than one `optimizer.step()` for each batch moves the weights, or changes its rate": loop(
+            steps_by_hand_too
         ),
     }
 )
@@ -641,6 +689,13 @@ def steps_along_the_gradient(answer):
             "the gradients of earlier batches are still there: PyTorch adds new ones to them. Call "
             "`optimizer.zero_grad()` in every step"
         )
+    weights = [call.weight for call in epoch.calls] + [epoch.model.weight]
+    for before, after, step in zip(weights[:-1], weights[1:], steps, strict=True):
+        if not close(after, before - 0.5 * step):
+            raise Mistake(
+                "something else than one `optimizer.step()` for each batch moves the weights, or changes its rate: the "
+                "optimiser is whole as it is given"
+            )
 
 
 def clears_too_late(model, images, labels, optimizer):
@@ -700,13 +755,19 @@ OTHER_LOSSES = {
             loop(batches=labels_in_order),
             loop(batches=labels_shuffled_apart),
         ],
-        "times that of the mean cross-entropy of the batch": loop(
-            step_with(lambda logits, labels: F.cross_entropy(logits, labels) / 3)
-        ),
+        "times that of the mean cross-entropy of the batch": [
+            loop(step_with(lambda logits, labels: F.cross_entropy(logits, labels) / 3)),
+            loop(clips),
+        ],
     }
 )
 def learns_from_its_labels(answer):
-    epoch = epoch_of(answer)
+    for size in (1.0, 4.0):
+        demand_gradients(epoch_of(answer, size=size))
+
+
+def demand_gradients(epoch: Epoch) -> None:
+    """Demand that each step follows the gradient of the mean cross-entropy of its batch."""
     for got, call in zip(epoch.gradients, epoch.calls, strict=True):
         want = gradient(epoch, call)
         if close(got, want):
@@ -725,9 +786,10 @@ def learns_from_its_labels(answer):
                 f"your gradient is {factor:.3g} times that of the mean cross-entropy of the batch: is the loss "
                 "multiplied or divided once more, or the gradient clipped?"
             )
+        worst = (got - want).abs().argmax()
         raise Mistake(
             "the gradient is not that of the mean cross-entropy of the batch: its loss is `F.cross_entropy(logits, "
-            f"labels)`; the first wanted number is {want[0, 0]:.3g}, yours {got[0, 0]:.3g}"
+            f"labels)`; a wanted number is {want.flatten()[worst]:.3g}, yours {got.flatten()[worst]:.3g}"
         )
 
 
@@ -748,6 +810,12 @@ def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
         "the pictures come in the order in which they are given": loop(batches=in_order),
         "you shuffle the batches, not the pictures": loop(batches=batches_shuffled),
         "every epoch has the same order": loop(batches=same_order_every_time),
+        "your order is the given one, begun at another place": loop(
+            batches=lambda number, size: [
+                (rows, rows)
+                for rows in torch.arange(number).roll(int(torch.randint(1, number, ()))).split(size)
+            ]
+        ),
     }
 )
 def shuffles_anew(answer):
@@ -760,6 +828,10 @@ def shuffles_anew(answer):
     batches = [{tuple(sorted(call.rows)) for call in epoch_of(answer).calls} for _ in range(3)]
     if all(parts == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)} for parts in batches):
         raise Mistake("you shuffle the batches, not the pictures: the same pictures always come together")
+    if all((b - a) % 10 == 1 for order in orders for a, b in itertools.pairwise(order)):
+        raise Mistake(
+            "your order is the given one, begun at another place: draw one, `torch.randperm(len(images))`"
+        )
     if orders[0] == orders[1] == orders[2]:
         raise Mistake(
             "every epoch has the same order: draw a new permutation each time, without a fixed seed"
@@ -837,6 +909,7 @@ def returns_the_mean_loss(answer):
 @demand(
     {
         "your loss is a tensor that remembers how it was made": loop(with_graph),
+        "your loss is still a tensor": lambda *given: torch.tensor(loop()(*given)),
         "your code leaves the model in evaluation mode": lambda model, images, labels, optimizer, batch_size=64: (
             (loop()(model, images, labels, optimizer, batch_size), model.eval())[0]
         ),
@@ -849,6 +922,8 @@ def leaves_things_as_promised(answer):
             "your loss is a tensor that remembers how it was made: the memory of all batches stays in use. Add up "
             "`loss.item()`, a plain number"
         )
+    if isinstance(epoch.result, Tensor):
+        raise Mistake("your loss is still a tensor: return a plain number, with `.item()`")
     if not epoch.model.training:
         raise Mistake(
             "your code leaves the model in evaluation mode, and the docstring promises training mode"
@@ -868,4 +943,9 @@ exercise(
 
 # -- accuracy
 
-exercise(accuracy, measures_without_training, results(scores_and_labels, MISCOUNTS, run=measured, plain=True))
+exercise(
+    accuracy,
+    measures_without_training,
+    results(scores_and_labels, MISCOUNTS, run=measured, plain=True),
+    names_one_class,
+)

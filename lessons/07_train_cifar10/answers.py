@@ -13,18 +13,9 @@ def crop_loop(images, padding=4, flip=0.5):
     padded = F.pad(images, (padding, padding, padding, padding))
     tops = torch.randint(0, 2 * padding + 1, (batch,)).tolist()
     lefts = torch.randint(0, 2 * padding + 1, (batch,)).tolist()
-    cut = [
-        padded[b, :, t : t + height, x : x + width] for b, (t, x) in enumerate(zip(tops, lefts, strict=True))
-    ]
+    places = enumerate(zip(tops, lefts, strict=True))
+    cut = [padded[b, :, t : t + height, x : x + width] for b, (t, x) in places]
     return torch.stack([p.flip(-1) if torch.rand(1) < flip else p for p in cut])
-
-
-def crop_becomes_float(images, padding=4, flip=0.5):
-    return crop_loop(images, padding, flip).float()
-
-
-def crop_without_defaults(images, padding, flip):
-    return crop_loop(images, padding, flip)
 
 
 def crop_by_transforms(images, padding=4, flip=0.5):
@@ -48,8 +39,7 @@ def rate_by_torch(step, total_steps, warmup_steps, peak):
 def rate_from_the_end(s, n, w, top):
     if s + 1 <= w:
         return top / w * (s + 1)
-    left = n - 1 - s
-    return top * (1 - math.cos(math.pi * left / (n - w))) / 2
+    return top * (1 - math.cos(math.pi * (n - 1 - s) / (n - w))) / 2
 
 
 def groups_by_end_of_name(model, weight_decay):
@@ -94,18 +84,6 @@ def mixup_targets_left(images, targets, lam, permutation):
     return a * images + (1 - a) * images[permutation], targets
 
 
-def mixup_clamped(images, targets, lam, permutation):
-    if not images.is_floating_point():
-        raise ValueError("images should be float")
-    a, b = lam.view(-1, 1, 1, 1), lam.view(-1, 1)
-    blended = a * images + (1 - a) * images[permutation]
-    return blended.clamp(0, 1), b * targets + (1 - b) * targets[permutation]
-
-
-def read_counts_from_zero():
-    return {"A": 5, "B": 2, "C": 0, "D": 1, "E": 4, "F": 6}
-
-
 def read_keywords() -> dict[str, int]:
     return dict(A=6, B=3, C=1, D=2, E=5, F=7)
 
@@ -114,15 +92,20 @@ DISSECTED = ("targets are not mixed", mixup_targets_left)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "random_crop_flip": [
-        ("should stay torch.uint8", crop_becomes_float),
-        ("`padding` and `flip` have no defaults", crop_without_defaults),
+        ("should stay torch.uint8", lambda images, *rest: crop_loop(images, *rest).float()),
+        ("`padding` and `flip` have no defaults", lambda x, padding, flip: crop_loop(x, padding, flip)),
     ],
     "learning_rate": [("ZeroDivisionError", rate_divides_by_warmup)],
     "mixup": [
         ("your code stopped with RuntimeError: view size", mixup_by_view),
-        ("value 1 of 2: the numbers are cut off to 0...1", mixup_clamped),
+        (
+            "value 1 of 2: the numbers are cut off to 0...1",
+            lambda *given: (mixup_lerp(*given)[0].clamp(0, 1), mixup_lerp(*given)[1]),
+        ),
     ],
-    "read_curves": [("plot C: the diagnoses are numbered 1 to 8, you gave 0", read_counts_from_zero)],
+    "read_curves": [
+        ("plot C: the diagnoses are numbered 1 to 8, you gave 0", lambda: dict(A=5, B=2, C=0, D=1, E=4, F=6))
+    ],
 }
 RIGHT = {
     "random_crop_flip": [crop_loop, crop_by_transforms],

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from numbers import Integral
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from vit_course.augment import mixup, random_crop_flip
 from vit_course.beyond.positions import with_positions
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
-from vit_course.classroom.checks.task import any_device, demand, exercise, refuses, results
+from vit_course.classroom.checks.task import any_device, demand, every_digit, exercise, refuses, results
 from vit_course.classroom.checks.words import describe, difference, explain_error
 from vit_course.exhibits.broken_runs import read_curves
 from vit_course.optim import learning_rate, weight_decay_groups
@@ -65,6 +66,18 @@ def nothing_to_do(images, padding=4, flip=0.5):
 
 def writes_into_them(images, padding=4, flip=0.5):
     return images.copy_(crop()(images, padding, flip))
+
+
+def mirrors_by_the_row(images, padding=4, flip=0.5):
+    chance = torch.rand(len(images))
+    offsets = torch.stack([(chance * (2 * padding + 1)).long(), anywhere(len(images), padding)[0]])
+    return crop(lambda *_: offsets, lambda *_: chance < flip)(images, padding, flip)
+
+
+def flips_the_moved_alone(images, padding=4, flip=0.5):
+    offsets = anywhere(len(images), padding)
+    moved = (offsets != padding).any(0) | (padding == 0)
+    return crop(lambda *_: offsets, lambda b, flip: some(b, flip) & moved)(images, padding, flip)
 
 
 def fixed_seed(images, padding=4, flip=0.5):
@@ -306,6 +319,7 @@ def draws_anew_in_every_call(answer):
 
 @demand(
     {
+        "hangs on its place": [mirrors_by_the_row, flips_the_moved_alone],
         "with flip = 0.2 ": crop(chosen=lambda b, flip: some(b, flip if flip in (0, 1) else 0.5)),
         "in 60 calls with one picture and flip = 0.5 it is never mirrored": crop(
             chosen=lambda b, flip: torch.randperm(b) < int(flip * b)
@@ -316,6 +330,14 @@ def mirrors_each_picture_by_itself(answer):
     mirrored, *_ = draw(answer, 0.2, 1000)
     if abs((share := mirrored.double().mean().item()) - 0.2) > 0.07:
         raise Mistake(f"with flip = 0.2 {share:.0%} of {len(mirrored)} pictures are mirrored")
+    mirrored, top, left = draw(answer)
+    for place in range(PLACES**2):  # 80 pictures, deviation .056
+        share = mirrored[top * PLACES + left == place].double().mean().item()
+        if abs(share - 0.5) > 0.34:
+            raise Mistake(
+                f"whether a picture is mirrored hangs on its place: at top {place // PLACES} and left {place % PLACES} "
+                f"{share:.0%} are. Draw a number of its own for that, for every picture"
+            )
     picture = torch.rand(1, 1, 4, 4)
     single = [torch.equal(cropped(answer, picture, 0, 0.5), picture) for _ in range(60)]
     if len(set(single)) == 1:
@@ -347,6 +369,9 @@ exercise(
     draws_anew_in_every_call,
     mirrors_each_picture_by_itself,
     takes_all_pictures,
+    every_digit(
+        lambda images, *rest: random_crop_flip(images.float(), *rest).to(images.dtype), (2, 1, 3, 4), 0, 0.0
+    ),
     any_device(
         (torch.ones(3, 1, 4, 4), 1, 0.5),
         "a tensor that your code makes is always on the CPU: give `torch.rand`, `torch.arange` and the like "
@@ -398,13 +423,13 @@ def warms_up_once_more(step, total_steps, warmup_steps, peak):
 @demand(
     {
         "and no small rest": [
-            lambda *case: max(learning_rate(*case), 1e-6),
+            lambda *case: max(learning_rate(*case), 1e-8),
             lambda *case: learning_rate(*case) + 1e-6,
         ]
     }
 )
 def ends_at_zero(answer):
-    if abs(last := float(answer(39, 40, 8, 1.0))) > 1e-7:
+    if abs(last := float(answer(39, 40, 8, 1.0))) > 1e-9:
         raise Mistake(f"the very last step must have the rate 0, and no small rest: yours has {last:.2g}")
 
 
@@ -491,6 +516,12 @@ exercise(
             "n is the number of steps *after* the warm-up": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / n
             ),
+            "n = total_steps - warmup_steps stands below the line as a whole: brackets are missing": schedule(
+                progress=lambda s, n, w: (s + 1 - w) / n - w / math.pi
+            ),
+            "n is total_steps - warmup_steps, and you take one less, so that your rate is at 0 too early": schedule(
+                progress=lambda s, n, w: (s + 1 - w) / max(1, n - w - 1)
+            ),
             "there is no rise: in the first warmup_steps the rate grows step by step": [
                 schedule(rise=lambda s, w: 1.0),
                 lambda s, n, w, peak: peak * half_cosine(after_warmup(s, n, w)),
@@ -526,6 +557,9 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a linear layer alone", nn.Linear(4, 2)
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
+    others = {"cls_head": nn.Linear(4, 2), "composer": nn.Linear(4, 2)}
+    others |= {"groups": nn.GroupNorm(1, 2), "numbers": nn.BatchNorm1d(2), "root": nn.RMSNorm(2)}
+    yield "a Vision Transformer inside a larger model", nn.ModuleDict({"vit": vit(1)} | others)
     shared = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     shared[1].weight = shared[0].weight
     yield "two layers that share their matrix", shared
@@ -591,6 +625,9 @@ FORM = (
         "'params' is a set": changed(
             lambda groups, model: [{**group, "params": set(group["params"])} for group in groups]
         ),
+        "'params' is a generator": changed(
+            lambda groups, model: [{**group, "params": (p for p in group["params"])} for group in groups]
+        ),
         "not their names": changed(of_names),
         "your groups hold tensors that are no parameters of the model": changed(copies),
         "your code changes the model itself": changed(freezes_the_second),
@@ -598,7 +635,10 @@ FORM = (
         "is frozen (requires_grad is False)": two_groups(trainable=False),
         "is in no group": changed(lambda groups, model: groups[:1]),
         "comes 2 times": [changed(in_both), changed(found_in_modules)],
-        "it has 3 axes, but it is no weight matrix": two_groups(lambda name, p: p.ndim >= 2),
+        "it has 3 axes, but it is no weight matrix": [
+            two_groups(lambda name, p: p.ndim >= 2),
+            two_groups(lambda name, p: p.ndim >= 2 and name != "cls_token" and "pos_embed" not in name),
+        ],
         "decays: it is a bias": two_groups(
             lambda name, p: "token" not in name and "pos" not in name and "norm" not in name
         ),
@@ -606,7 +646,11 @@ FORM = (
         "Not every norm says so in its name": two_groups(
             lambda name, p: name.endswith("weight") and "norm" not in name
         ),
-        "it is a weight matrix": [two_groups(lambda name, p: p.ndim == 2), two_groups(lambda name, p: False)],
+        "it is a weight matrix": [
+            two_groups(lambda name, p: p.ndim >= 2 and "cls" not in name and "pos" not in name),
+            two_groups(lambda name, p: p.ndim == 2),
+            two_groups(lambda name, p: False),
+        ],
         "use the argument `weight_decay`": lambda model, weight_decay: two_groups()(model, 0.05),
     }
 )
@@ -641,9 +685,11 @@ def decays_given(groups: object) -> dict[int, list[float]]:
                 + (" (the optimiser would then use a decay of its own)" if "params" in group else "")
             )
         params = group["params"]
-        if isinstance(params, set | frozenset | dict):
+        if isinstance(params, set | frozenset | dict | Iterator):
             kind = type(params).__name__
-            raise Mistake(f"'params' is a {kind}: the optimiser wants a list, which has an order")
+            raise Mistake(
+                f"'params' is a {kind}: the optimiser wants a list, which keeps its order and stays full"
+            )
         for parameter in [params] if isinstance(params, Tensor) else list(params):
             if not isinstance(parameter, Tensor):
                 raise Mistake(
@@ -860,11 +906,17 @@ exercise(
                 divided_by_the_largest_of_all
             ),
         },
+        float64=False,
     ),
     refuses(
         (WHOLE, torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),
         "images of torch.uint8 are whole numbers, in which half a grey level would be cut off in silence",
         blends_all_numbers,
+    ),
+    refuses(
+        (WHOLE.long(), torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),
+        "images of torch.int64 are whole numbers too",
+        lambda images, *rest: mixup(images if images.dtype == torch.uint8 else images.float(), *rest),
     ),
 )
 
@@ -917,7 +969,7 @@ def names_every_run(answer):
             f"return a dict with one number for each plot, {{'A': ..., ..., 'F': ...}}; you returned {given!r:.200}"
         )
     for plot, number in given.items():
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 8:
+        if not isinstance(number, Integral) or isinstance(number, bool) or not 1 <= number <= 8:
             quotes = ", a text: leave the quotes out" if isinstance(number, str) else ""
             raise Mistake(f"plot {plot}: the diagnoses are numbered 1 to 8, you gave {number!r:.50}{quotes}")
     wrong = [plot for plot in sorted(want) if given[plot] != want[plot]]

@@ -5,13 +5,12 @@ from math import sqrt
 import numpy as np
 from torch import nn
 
+from vit_course.classroom.checks import lesson_part
 from vit_course.data import normalize
 from vit_course.experiments.probes import COST, SHIFTS, shift
 from vit_course.train import evaluate
 
-
-def stem_without_default(model, in_chans):
-    return stem_same(model, in_chans)
+checks = lesson_part("08_vit_against_resnet", "checks")
 
 
 def stem_same(model, in_chans=3):
@@ -30,8 +29,7 @@ def stem_pool_of_one(model, in_chans=3):
 def under_shift_loop(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 8)):
     found = {}
     for pixels in shifts:
-        accuracy, _ = evaluate(model, shift(images, pixels), labels, stats)
-        found[pixels] = accuracy
+        found[pixels], _ = evaluate(model, shift(images, pixels), labels, stats)
     return found
 
 
@@ -41,17 +39,9 @@ def under_shift_tensors(model, images, labels, stats, shifts=(0, 1, 2, 3, 4, 6, 
     return dict(zip(shifts, (r.float().mean() for r in right), strict=True))
 
 
-DAYS = "TPUv3-core-days"
-
-
 def gain_no_missing(table, first, second, task):
     (a, s), (b, t) = table[first][task], table[second][task]
-    return a - b, ((s**2 + t**2) / 3) ** 0.5, table[first][DAYS] / table[second][DAYS]
-
-
-def gain_rounded(table, first, second, task):
-    gain, error, cost = gain_by_error(table, first, second, task)
-    return gain, error, round(cost)
+    return a - b, ((s**2 + t**2) / 3) ** 0.5, table[first][COST] / table[second][COST]
 
 
 def gain_by_none_test(table, first, second, task):
@@ -60,7 +50,7 @@ def gain_by_none_test(table, first, second, task):
         gain = mine[0] - theirs[0]
         if mine[1] is not None and theirs[1] is not None:
             error = float(np.hypot(mine[1], theirs[1]) / np.sqrt(3))
-    return gain, error, table[first][DAYS] / table[second][DAYS]
+    return gain, error, table[first][COST] / table[second][COST]
 
 
 def gain_by_error(table, first, second, task):
@@ -71,11 +61,7 @@ def gain_by_error(table, first, second, task):
         error = sum(parts) ** 0.5
     except TypeError:
         pass
-    return [gain, error, table[first].get(DAYS) / table[second].get(DAYS)]
-
-
-def points_one_word():
-    return {"bdfgh"}
+    return [gain, error, table[first].get(COST) / table[second].get(COST)]
 
 
 def points_literal() -> set[str]:
@@ -90,35 +76,22 @@ def accuracy_adds_up(model, images, labels, stats, shifts=SHIFTS):
     return found
 
 
-def accuracy_under_shift_default_keys(model, images, labels, stats, shifts=SHIFTS):
-    scores = [evaluate(model, shift(images, p), labels, stats)[0] for p in shifts]
-    return dict(zip(SHIFTS, scores, strict=False))
-
-
-def read_pair(table, name, task):
-    return table[name][task] or (None, None)
-
-
-def gain_and_cost_one_divided(table, first, second, task):
-    (a, s), (b, t) = read_pair(table, first, task), read_pair(table, second, task)
-    gain = None if None in (a, b) else a - b
-    error = None if None in (s, t) else sqrt(s**2 / 3 + t**2)
-    return gain, error, table[first][COST] / table[second][COST]
-
-
 DISSECTED = ("overwrites the pictures, so the shifts add up", accuracy_adds_up)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "cifar_stem": [("`in_chans` has no default: it should be 3", stem_without_default)],
+    "cifar_stem": [("`in_chans` has no default: it should be 3", lambda m, in_chans: stem_same(m, in_chans))],
     "gain_and_cost": [
         ("your code stopped with TypeError", gain_no_missing),
-        ("value 3 of 3", gain_rounded),
-        ("value 2 of 3", gain_and_cost_one_divided),
+        ("value 3 of 3", checks.changed(lambda gain, error, cost: (gain, error, round(cost)))),
+        ("value 2 of 3", checks.comparison(error=lambda s, t: sqrt(s**2 / 3 + t**2))),
     ],
     "accuracy_under_shift": [
-        ("for shifts = (2,) these should be the keys; yours are [0]", accuracy_under_shift_default_keys)
+        (
+            "for shifts = (2,) these should be the keys; yours are [0]",
+            lambda *given: dict(zip(SHIFTS, under_shift_loop(*given).values(), strict=False)),
+        )
     ],
-    "unfair_points": [("there is no point 'bdfgh'; the points are 'a' to 'i'", points_one_word)],
+    "unfair_points": [("there is no point 'bdfgh'; the points are 'a' to 'i'", lambda: {"bdfgh"})],
 }
 RIGHT = {
     "unfair_points": [
@@ -128,9 +101,6 @@ RIGHT = {
         points_literal,
     ],
     "cifar_stem": [stem_same, stem_pool_of_one],
-    "accuracy_under_shift": [
-        under_shift_loop,
-        under_shift_tensors,
-    ],
+    "accuracy_under_shift": [under_shift_loop, under_shift_tensors],
     "gain_and_cost": [gain_by_none_test, gain_by_error],
 }

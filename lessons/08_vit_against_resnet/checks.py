@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from math import sqrt
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
+from vit_course.classroom.checks.outcome import changed as changed_in_place
 from vit_course.classroom.checks.task import Demand, demand, exercise, results
 from vit_course.data import normalize
 from vit_course.experiments.probes import (
@@ -124,6 +126,12 @@ def freezes_the_convolution(model):
     return model
 
 
+def keeps_every_size(model):
+    for part in model.modules():
+        part.stride = (1, 1)
+    return model
+
+
 def cuts_the_old_kernel(model, in_chans=3):
     kernel = model.conv1.weight.detach()[:, :in_chans, 2:5, 2:5].clone()
     stem(in_channels=kernel.shape[1])(model).conv1.weight.data = kernel
@@ -139,11 +147,12 @@ class SmallNet(nn.Module):
         self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU()
         self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
         self.layer1 = nn.Conv2d(width, width, 3, padding=1)
+        self.layer2 = nn.Conv2d(width, width, 1, stride=2)
         self.avgpool, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         self.seen = self.layer1(self.maxpool(self.relu(self.bn1(self.conv1(images)))))
-        return self.fc(self.avgpool(self.seen).flatten(1))
+        return self.fc(self.avgpool(self.layer2(self.seen)).flatten(1))
 
 
 @demand(
@@ -174,9 +183,14 @@ class SmallNet(nn.Module):
         ),
         "you added drop to the model": with_parts(drop=nn.Dropout(0.1)),
         "you replaced fc as well": with_parts(fc=nn.Linear(6, 10)),
-        "you changed more than the stem": stem(
-            lambda model: model.apply(lambda part: isinstance(part, nn.Conv2d) and part.reset_parameters())
-        ),
+        "you changed more than the stem": [
+            stem(
+                lambda model: model.apply(
+                    lambda part: isinstance(part, nn.Conv2d) and part.reset_parameters()
+                )
+            ),
+            stem(keeps_every_size),
+        ],
         "you froze layers after the stem": lambda model, in_chans=3: stem()(
             model.requires_grad_(False), in_chans
         ),
@@ -188,6 +202,7 @@ def changes_the_stem_alone(answer):
     for width, given, size in ((6, [3], (32, 32)), (64, [4], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
         model, channels = SmallNet(width), given[0] if given else 3
         before, layers = copy.deepcopy(model.state_dict()), dict(model.named_children())
+        texts = {name: str(layer) for name, layer in layers.items()}
         result = outcome(lambda f, *case: f(*case), answer, (model, *given))
         asked = f"in_chans={channels}" if given else "in_chans left to its default, 3"
         where = f"for a ResNet whose conv1 has {width} output channels, and {asked}: "
@@ -199,7 +214,7 @@ def changes_the_stem_alone(answer):
             raise Mistake("return the model that you were given, changed in place, not something else")
         has_the_convolution(getattr(model, "conv1", None), width, channels, where)
         hands_its_input_on(getattr(model, "maxpool", None), torch.randn(2, width, *size))
-        keeps_the_rest(model, layers, before)
+        keeps_the_rest(model, layers, before, texts)
         logits = model(torch.randn(2, channels, *size))
         if model.seen.shape[2:] != size:
             raise Mistake(f"{where}pictures of {size} leave the stem as {tuple(model.seen.shape[2:])}")
@@ -274,7 +289,9 @@ def hands_its_input_on(pooling: nn.Module | None, features: Tensor) -> None:
         )
 
 
-def keeps_the_rest(model: nn.Module, layers: dict[str, nn.Module], before: dict[str, Tensor]) -> None:
+def keeps_the_rest(
+    model: nn.Module, layers: dict[str, nn.Module], before: dict[str, Tensor], texts: dict
+) -> None:
     """Demand that all layers but the two of the task are the old ones, trainable, and in the mode they were in."""
     now = dict(model.named_children())
     if added := now.keys() - layers.keys():
@@ -285,7 +302,8 @@ def keeps_the_rest(model: nn.Module, layers: dict[str, nn.Module], before: dict[
     if other := sorted(name for name in others if now.get(name) is not layers[name]):
         raise Mistake(f"you replaced {', '.join(other)} as well: change `conv1` and `maxpool` alone")
     weights = {name: value for name, value in model.state_dict().items() if not name.startswith("conv1")}
-    if any(not torch.equal(before[name], value) for name, value in weights.items()):
+    same = all(str(layers[name]) == texts[name] for name in others)
+    if not same or any(not torch.equal(before[name], value) for name, value in weights.items()):
         raise Mistake("you changed more than the stem: the blocks after it should stay as they are")
     if not all(parameter.requires_grad for name in others for parameter in layers[name].parameters()):
         raise Mistake("you froze layers after the stem: all of them are trained later")
@@ -307,15 +325,18 @@ def position_reader() -> nn.Module:
 def measure(function: Callable, shifts: tuple | list) -> list | None:
     """Call a function with a model and pictures; return the accuracies in the order of the shifts."""
     torch.default_generator.manual_seed(4)
-    images = (100 + 155 * torch.rand(73, 2, 3, 8)).to(torch.uint8)
+    images = (100 + 155 * torch.rand(620, 2, 3, 8)).to(torch.uint8)
     stats = (torch.tensor([0.6, 0.7]), torch.tensor([0.2, 0.3]))
     with torch.no_grad():
         labels = position_reader().eval()(normalize(images, *stats)).argmax(1)
     labels[::5] = (labels[::5] + 1) % 4  # what the model says is not always right
-    given = [images.clone(), labels.clone()]
-    found = function(position_reader(), *given, stats, shifts)
-    if not torch.equal(given[0], images) or not torch.equal(given[1], labels):
-        raise Mistake("your code changes the pictures in place: the next shift then starts from shifted ones")
+    given = images, labels, stats
+    mine = copy.deepcopy(given)
+    found = function(position_reader(), *mine, shifts)
+    if changed_in_place(given, mine):
+        raise Mistake(
+            "your code changes the pictures, labels or stats in place: the next shift starts from them"
+        )
     if found is None:
         return None
     if not isinstance(found, dict):
@@ -373,6 +394,12 @@ def blackens_the_pictures(model, images, labels, stats, shifts=SHIFTS):
     for pixels in shifts:
         found[pixels] = evaluate(model, shift(images, pixels), labels, stats)[0]
         images[..., :pixels] = 0
+    return found
+
+
+def scales_the_stats(model, images, labels, stats, shifts=SHIFTS):
+    found = evaluated()(model, images, labels, stats, shifts)
+    stats[0].mul_(255)
     return found
 
 
@@ -469,7 +496,21 @@ exercise(
                 difference_to_untouched,
                 lambda *case: {s: -value for s, value in difference_to_untouched(*case).items()},
             ],
-            "your code changes the pictures in place": blackens_the_pictures,
+            "your code changes the pictures, labels or stats in place": [
+                blackens_the_pictures,
+                scales_the_stats,
+            ],
+            "all pictures count, and each counts equally": [
+                each_shift(
+                    lambda model, x, y, stats, s: evaluate(model, shift(x[:100], s), y[:100], stats)[0]
+                ),
+                each_shift(
+                    lambda model, images, labels, stats, s: fmean(
+                        evaluate(model, shift(x, s), y, stats)[0]
+                        for x, y in zip(images.split(500), labels.split(500), strict=True)
+                    )
+                ),
+            ],
             "for shifts = (0, 1, 3) these should be the keys; yours are [0]": stops_after_the_first,
             "these should be the keys, as numbers, 2 and not '2'": by_text,
             "return a dict, shift -> accuracy; you returned list": as_list,
@@ -493,7 +534,7 @@ class PaperTable(dict):
 
 def duel(a: tuple | None, b: tuple | None, first: str = "A", second: str = "B") -> tuple:
     """Return a small table of two models, and which of them to compare."""
-    return {"A": {"cats": a, COST: 100}, "B": {"cats": b, COST: 400}}, first, second, "cats"
+    return {"A": {"cats": a, COST: 100}, "B": {COST: 400, "cats": b}}, first, second, "cats"
 
 
 def look_ups() -> list[tuple]:
@@ -508,6 +549,7 @@ def look_ups() -> list[tuple]:
         duel((0.0, 0.0), (5.0, 0.6)),
         duel((50.0, None), (40.0, 0.2)),
         duel(None, None),
+        duel((90.0, 0.3), None, "A", "A"),
         (paper, vit, bit, "VTAB"),
         (paper, vit, noisy, "CIFAR-10"),
         (paper, vit, noisy, "ImageNet"),
@@ -593,8 +635,12 @@ exercise(
         look_ups,
         {
             "the sign of the gain is turned round: first minus second": comparison(lambda a, b: b - a),
-            "this is half a 95 % interval, 1.96 errors: the standard error itself is asked for": comparison(
-                error=lambda s, t: 1.96 * three_runs(s, t)
+            "this is half a 95 % interval, about two errors: the standard error itself is asked for": [
+                comparison(error=lambda s, t: 1.96 * three_runs(s, t)),
+                comparison(error=lambda s, t: 2 * three_runs(s, t)),
+            ],
+            "a model compared with itself has an error too: its mean is as uncertain as before": lambda *case: (
+                (0.0, 0.0, 1.0) if case[1] == case[2] else gain_and_cost(*case)
             ),
             "the cost is turned round: first divided by second": comparison(cost=lambda m, t: t / m),
             "the cost should be a quotient: 'how many times as much', not 'how much more'": comparison(
@@ -615,9 +661,10 @@ exercise(
             ],
             "this is how far two single runs differ; the means of three runs differ less: divide the sum of the "
             "squares by 3": comparison(error=lambda s, t: sqrt(s**2 + t**2)),
-            "each of the two means comes from three runs: divide the sum of the squares by 3, not by 6": comparison(
-                error=lambda s, t: sqrt((s**2 + t**2) / 6)
-            ),
+            "each of the two means comes from three runs: divide the sum of the squares by 3, not by 6 or 2": [
+                comparison(error=lambda s, t: sqrt((s**2 + t**2) / 6)),
+                comparison(error=lambda s, t: sqrt((s**2 + t**2) / 2)),
+            ],
             "you use one of the two deviations: both means scatter, and their squares add up": [
                 comparison(error=lambda s, t: s / sqrt(3)),
                 comparison(error=lambda s, t: t / sqrt(3)),

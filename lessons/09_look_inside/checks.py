@@ -128,6 +128,7 @@ exercise(
             (filters_of(20, 3, 2, 2), 12),
             (filters_of(30, 2, 2, 3), 5),
             (filters_of(40, 3, 2, 1), 4),
+            (filters_of(20, 3, 2, 2)[:8], 3),  # fewer filters than numbers in one
         ],
         {
             "a component has length 1: yours are multiplied by their deviations": pca(
@@ -186,6 +187,7 @@ exercise(
             ),
         },
         run=run_pca,
+        float64=False,
     ),
 )
 
@@ -234,7 +236,7 @@ def rollout(
 right_rollout = rollout()
 
 
-def each_head_alone(attentions, prefix=1):
+def each_head_alone(attentions, num_prefix_tokens=1):
     heads = range(attentions[0].shape[1])
     return torch.stack([right_rollout([a[:, [head]] for a in attentions]) for head in heads]).mean(dim=0)
 
@@ -244,12 +246,12 @@ def stronger_half(attention):
     return fused * (fused >= fused.flatten(1).quantile(0.5, dim=1)[:, None, None])
 
 
-def first_layer_as_it_is(attentions, prefix=1):
+def first_layer_as_it_is(attentions, num_prefix_tokens=1):
     first = attentions[0].mean(dim=1)
     return right_rollout(attentions[1:]) @ first if len(attentions) > 1 else first
 
 
-def sums_without_their_axis(attentions, prefix=1):
+def sums_without_their_axis(attentions, num_prefix_tokens=1):
     return rollout(normalise=lambda layer: layer / layer.sum(-1))(attentions)
 
 
@@ -290,16 +292,9 @@ def reverses_layers(attentions, num_prefix_tokens=1):
     return right_rollout(attentions[::-1])
 
 
-@demand({"your code changes the list of layers": [pops_layers, reverses_layers]})
+@demand({"your code changes its input in place (argument 1)": [pops_layers, reverses_layers]})
 def leaves_the_list_alone(answer):
-    layers = list(attention_weights(3, 2, 2, 4, 4))
-    given = list(layers)
-    outcome(call, answer, (given, 1))
-    if len(given) != len(layers) or any(a is not b for a, b in zip(given, layers, strict=True)):
-        raise Mistake(
-            "your code changes the list of layers that it is given: whoever called it still needs it. Leave out "
-            "`pop` and `reverse()`, and put nothing into it"
-        )
+    outcome(call, answer, (list(attention_weights(3, 2, 2, 4, 4)), 1))
 
 
 UNEVEN = "right where every row of weights sums to 1, but not where it does not, as after dropout: "
@@ -382,7 +377,9 @@ exercise(
                 mix=lambda a, eye: a, finish=lambda r, prefix: half_each(r, torch.eye(r.shape[-1]).to(r))
             ),
             "you average the layers; what goes through one *and* the next is their matrix product": (
-                lambda attentions, prefix=1: sum(right_rollout([a]) for a in attentions) / len(attentions)
+                lambda attentions, num_prefix_tokens=1: (
+                    sum(map(right_rollout, zip(attentions))) / len(attentions)
+                )
             ),
             "rows and columns are swapped: row i should say where output token i comes from, and sum to 1": rollout(
                 finish=lambda r, prefix: r.mT
@@ -704,12 +701,21 @@ def draw_scores(batch: int, number: int) -> Tensor:
     return torch.stack(rows) - 0.6 * number
 
 
-@demand({"choose by place in the order, not by a threshold": by_threshold})
+@demand(
+    {
+        "choose by place in the order, not by a threshold": by_threshold,
+        "with count = 0 you hand back the input itself": lambda images, scores, count, patch_size, value=0.0: (
+            interpret.hide_patches(images, scores, count, patch_size, value) if count else images
+        ),
+    }
+)
 def hides_as_many_where_scores_are_equal(answer):
     case = (torch.rand(2, 3, 4, 6) + 1, torch.ones(2, 6), 2, 2, 0.0)
     equal = outcome(call, answer, case)
     if isinstance(equal, Exception):
         raise stopped(equal, "where scores are equal ")
+    if answer(given := case[0].clone(), case[1], 0, 2).data_ptr() == given.data_ptr():
+        raise Mistake("with count = 0 you hand back the input itself: return a new tensor, as always")
     hidden = patchify(equal, 2).eq(0).all(dim=-1).sum(dim=1).tolist()
     if hidden != [2, 2]:
         raise Mistake(
@@ -790,4 +796,5 @@ exercise(
         lambda images, scores, *rest: interpret.hide_patches(images, scores.reshape(len(images), -1), *rest),
     ),
     refuses((six, torch.zeros(2, 6), 7, 2, 0.0), "count 7 is not in 0..6"),
+    refuses((six, torch.zeros(2, 6), -1, 2, 0.0), "count -1 is not in 0..6"),
 )

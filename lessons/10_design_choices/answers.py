@@ -39,31 +39,16 @@ def difference_by_numpy(a, b):
     return [d, d - reach, d + reach]
 
 
-def difference_in_text(a, b):
-    return "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference(a, b))
-
-
-def difference_times_three(a, b):
-    gap, low, high = difference(a, b)
-    return 3 * gap, 3 * low, 3 * high
-
-
 def difference_by_index(a, b):
-    gap, low, high = difference(a, b)
-    return gap, low, high + a[2] - a[2]
+    return difference([a[0], a[1], a[2], *a[3:]], b)
 
 
 def time_without_a_trial(run, settings, seconds, seeds):
     return {name: [run(setting, seconds)[0] for _ in seeds] for name, setting in settings.items()}
 
 
-def time_as_rows(run, settings, seconds, seeds):
-    return list(at_equal_time(run, settings, seconds, seeds).items())
-
-
-def time_of_two_seeds(run, settings, seconds, seeds):
-    found = at_equal_time(run, settings, seconds, seeds)
-    return {name: [values[0], values[1], *values[2:]] for name, values in found.items()}
+def time_of_two_seeds(*given):
+    return {name: [values[0], values[1], *values[2:]] for name, values in at_equal_time(*given).items()}
 
 
 def time_by_floor_division(run, settings, seconds, seeds):
@@ -75,8 +60,7 @@ def time_by_floor_division(run, settings, seconds, seeds):
             epochs = 1
         results[name] = []
         for seed in seeds:
-            accuracy, _ = run(settings[name], epochs, seed)
-            results[name].append(accuracy)
+            results[name].append(run(settings[name], epochs, seed)[0])
     return results
 
 
@@ -88,13 +72,13 @@ def time_in_two_passes(run, settings, seconds, seeds):
 
 WRONG = {
     "difference": [
-        ("you returned '", difference_in_text),
-        ("expected -5.25, you returned -15.75", difference_times_three),
+        ("you returned '", lambda a, b: "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference(a, b))),
+        ("expected -5.25, you returned -15.75", lambda a, b: tuple(3 * end for end in difference(a, b))),
         ("your code stopped with IndexError", difference_by_index),
     ],
     "at_equal_time": [
         ("your code stopped with TypeError", time_without_a_trial),
-        ("you returned [(", time_as_rows),
+        ("you returned [(", lambda *given: list(at_equal_time(*given).items())),
         ("your code stopped with IndexError", time_of_two_seeds),
     ],
 }

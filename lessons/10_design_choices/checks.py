@@ -5,7 +5,6 @@ from math import ceil, inf, sqrt
 from statistics import fmean, median, pvariance, stdev, variance
 
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.parts import unchanged
 from vit_course.classroom.checks.task import demand, exercise, refuses, results
 from vit_course.classroom.checks.words import explain_error
 from vit_course.experiments.statistics import at_equal_time, difference, t_quantile
@@ -129,6 +128,15 @@ COMPARISONS = {
         interval(degrees=lambda q, p, n, m: (q + p) / (q**2 / (n - 1) + p**2 / (m - 1))),
         interval(degrees=lambda q, p, n, m: (q**2 + p**2) / (q**2 / (n - 1) + p**2 / (m - 1))),
     ],
+    "brackets are missing in the degrees of freedom: q² is divided by n - 1 as a whole": interval(
+        degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / n - 1 + p**2 / m - 1)
+    ),
+    "your degrees of freedom are made of the standard errors: q is s²/n, the square": interval(
+        degrees=lambda q, p, n, m: welch(sqrt(q), sqrt(p), n, m)
+    ),
+    "in the degrees of freedom you take the number of seeds of a for both": interval(
+        degrees=lambda q, p, n, m: welch(q, p, n, n)
+    ),
     "Welch's degrees of freedom have n - 1 below the line; yours are those of another formula, with n + 1 and 2 less": (
         interval(degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / (n + 1) + p**2 / (m + 1)) - 2)
     ),
@@ -137,6 +145,9 @@ COMPARISONS = {
         interval(degrees=lambda *sizes: int(welch(*sizes))),
     ],
     small_sample(1.96): interval(t=lambda degrees: 1.96),
+    "for many seeds your t is 1.96: with 38 degrees it is still 2.02. Ask `t_quantile` always": interval(
+        t=lambda degrees: 1.96 if degrees > 30 else t_quantile(0.95, degrees)
+    ),
     small_sample(2): interval(t=lambda degrees: 2.0),
     small_sample(3): interval(t=lambda degrees: 3.0),
     "`t_quantile` takes the probability *inside* the interval, .95: both tails are left out already, so .975 is too "
@@ -177,14 +188,18 @@ COMPARISONS = {
     "seed 1 of a and seed 1 of b are no pair: each setting has a variance of its own": of_pairs,
     "your ends come from the best and the worst seeds: the more seeds, the wider it gets. Take t errors": of_extremes,
     "the numbers are rounded: return them as they are": numbers_rounded,
-    "equal means have an interval too, as wide as the seeds scatter": no_width_where(
-        lambda a, b: fmean(a) == fmean(b)
-    ),
+    "equal means have an interval too, as wide as the seeds scatter": [
+        no_width_where(lambda a, b: fmean(a) == fmean(b)),
+        no_width_where(lambda a, b: a == b),
+    ],
     "the ends are the difference itself only where *neither* setting scatters": no_width_where(
         lambda a, b: 0 in (variance(a), variance(b))
     ),
+    "a small scatter is a scatter: accuracies may be shares of 1. Compare the error with 0 itself": no_width_where(
+        lambda a, b: max(variance(a), variance(b)) < 1e-6
+    ),
     "each variance is divided by the number of its *own* seeds, not by that of all": of_all_seeds,
-    "your code changes `a` itself": sorting,
+    "your code changes its input in place (argument 1)": sorting,
 }
 
 NO_SPREAD = "one seed shows no spread, so every difference is possible: return (difference, -inf, inf)"
@@ -223,7 +238,7 @@ def demanded(answer: Callable, a: list, b: list, words: str) -> None:
             lambda a, b: (fmean(a) - fmean(b), None, None) if min(len(a), len(b)) == 1 else difference(a, b),
             other_spread_for_one,
             lambda a, b: (fmean(a) - fmean(b), -inf, inf) if len(a) == 1 else interval()(a, b),
-            lambda a, b: (0.0, 0.0, 0.0) if a == b else difference(a, b),
+            lambda a, b: (0.0, 0.0, 0.0) if a == b and len(a) == 1 else difference(a, b),
         ]
     }
 )
@@ -264,9 +279,11 @@ exercise(
             ([90.12, 90.23, 90.41, 90.4, 90.0, 90.3, 90.1], [88.9, 90.0]),
             ([80.0, 80.0, 80.0], [79.0, 81.0, 82.0, 80.5]),
             ([1.0, 4.0], [2.5, 2.5, 2.5]),
+            ([80.0, 82.0], [80.0, 82.0]),
+            ([0.8123, 0.8131, 0.8127], [0.8111, 0.8119, 0.8114]),
+            ([80.0 + 0.1 * seed for seed in range(20)], [79.0 + 0.1 * seed for seed in range(20)]),
         ],
         COMPARISONS,
-        run=unchanged("a", "b"),
     ),
     knows_no_spread_of_one_seed,
     knows_seeds_that_are_all_alike,
@@ -282,7 +299,8 @@ SETTINGS = {"P = 8": "small", "P = 4": "large", "deep": "huge"}
 
 def score(setting: str, epochs: int, seed: int) -> float:
     """Return the invented accuracy of a run, which tells what it was given."""
-    return round(40 + 10 * sqrt(epochs) + 0.37 * ((seed * 7 + len(setting) * 3) % 5), 3)
+    whole = isinstance(epochs, int)
+    return round(40 + whole + 10 * sqrt(epochs) + 0.37 * ((seed * 7 + len(setting) * 3) % 5), 3)
 
 
 class Run:
@@ -346,12 +364,17 @@ exercise(
             "a run may not take longer than the budget: round the epochs down": [
                 equal_time(lambda seconds, price: ceil(seconds / price)),
                 equal_time(lambda seconds, price: max(1, round(seconds / price))),
+                equal_time(lambda seconds, price: int(seconds / price) + 1),
             ],
             "a budget below the price of one epoch still pays for one: at least 1": equal_time(
                 lambda seconds, price: int(seconds / price)
             ),
-            "epochs are whole: a run of 1.9 epochs does not exist": equal_time(
-                lambda seconds, price: max(1, seconds / price)
+            "epochs are whole, `int`: a run of 1.9 epochs does not exist, and `4.0` is none": [
+                equal_time(lambda seconds, price: max(1, seconds / price)),
+                equal_time(lambda seconds, price: max(1, seconds // price)),
+            ],
+            "the trial is not counted: what it cost is not taken from the budget": equal_time(
+                lambda seconds, price: max(1, int((seconds - price) / price))
             ),
             "a budget is divided by the price of an epoch, not multiplied": equal_time(
                 lambda seconds, price: int(seconds * price)

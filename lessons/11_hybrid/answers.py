@@ -2,15 +2,10 @@
 
 import math
 
+from vit_course.classroom.checks import lesson_part
 from vit_course.experiments.statistics import by_step, difference
 
-
-def field_of_kernels_alone(layers):
-    return sum(kernel for kernel, _ in layers)
-
-
-def field_one_short(layers):
-    return field_in_one_line(layers) - (len(layers) > 1)
+checks = lesson_part("11_hybrid", "checks")
 
 
 def field_of_the_first_two(layers):
@@ -37,28 +32,14 @@ def field_strides_added(layers):
     return field
 
 
-def field_two_mistakes(layers):
-    field, jump = 0, 1
-    for kernel, stride in layers:
-        jump *= stride
-        field += (kernel - 1) * jump
-    return field
-
-
 def gaps_of_one_number(records, first, second):
     found = {(run["step"].rpartition("-")[0], run["fraction"]): 100 * run["test_accuracy"] for run in records}
     return {share: difference(found[first, share], found[second, share]) for _, share in found}
 
 
-def gaps_as_rows(records, first, second):
-    return [(share, *gap) for share, gap in gaps_in_one_walk(records, first, second).items()]
-
-
-def gaps_of_paired_seeds(records, first, second):
-    found = {}
-    for share, (gap, low, high) in gaps_in_one_walk(records, first, second).items():
-        found[share] = gap, (low if low == -math.inf else gap - (high - low) / 3), high
-    return found
+def of_paired_seeds(a, b):
+    gap, low, high = difference(a, b)
+    return gap, (low if low == -math.inf else gap - (high - low) / 3), high
 
 
 def gaps_by_written_share(records, first, second):
@@ -89,15 +70,15 @@ DISSECTED = ("adds the strides where they are to be multiplied", field_strides_a
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "receptive_field": [
-        ("= [(3, 1), (3, 1)] (the cases before are right)", field_of_kernels_alone),
-        ("expected 5, you returned 4", field_one_short),
+        ("= [(3, 1), (3, 1)] (the cases before are right)", lambda layers: sum(k for k, _ in layers)),
+        ("expected 5, you returned 4", lambda layers: field_in_one_line(layers) - (len(layers) > 1)),
         ("your code stopped with ValueError: not enough values to unpack", field_of_the_first_two),
-        ("you returned", field_two_mistakes),
+        ("you returned", checks.walk(lambda f, jump, k, s: (f + (k - 1) * jump * s, jump * s), start=0)),
     ],
     "gaps_by_share": [
         ("your code stopped with TypeError", gaps_of_one_number),
-        ("2 values were expected", gaps_as_rows),
-        ("expected 5.5815, you returned 7.8877", gaps_of_paired_seeds),
+        ("2 values were expected", lambda *given: [(s, *gap) for s, gap in gaps_in_one_walk(*given).items()]),
+        ("expected 5.5815, you returned 7.8877", checks.gaps(rule=of_paired_seeds)),
         ("your code stopped with KeyError", gaps_by_written_share),
     ],
 }

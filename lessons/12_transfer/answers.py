@@ -2,7 +2,10 @@
 
 from torch import nn
 
+from vit_course.classroom.checks import lesson_part
 from vit_course.vit import init_head
+
+checks = lesson_part("12_transfer", "checks")
 
 
 def refuse_no_class(num_classes):
@@ -28,17 +31,10 @@ def head_with_init_head(model, num_classes):
     return model
 
 
-def head_width_of_positions(model, num_classes):
-    refuse_no_class(num_classes)
-    model.head = init_head(nn.Linear(model.pos_embed.shape[-1], num_classes).to(model.head.weight))
-    model.pre_logits = nn.Identity()
-    return model
-
-
-def refuse_unknown(model, trainable):
+def refuse_unknown(model, trainable, whole=True):
     names = [name for name, _ in model.named_parameters()]
     for part in trainable:
-        if not any(name == part or name.startswith(part + ".") for name in names):
+        if not any((whole and name == part) or name.startswith(part + ".") for name in names):
             raise ValueError(f"no part {part}")
 
 
@@ -63,10 +59,6 @@ def freeze_all_then_thaw(model, trainable=("head",)):
     return model
 
 
-def freeze_default_empty(model, trainable=()):
-    return freeze_by_names(model, trainable)
-
-
 def freeze_part_anywhere(model, trainable=("head",)):
     named = dict(model.named_parameters())
     for part in trainable:
@@ -79,55 +71,32 @@ def freeze_part_anywhere(model, trainable=("head",)):
 
 
 def freeze_part_is_no_parameter(model, trainable=("head",)):
-    named = dict(model.named_parameters())
-    for part in trainable:
-        if not any(name.startswith(f"{part}.") for name in named):
-            raise ValueError(f"no parameter belongs to {part}")
-    for name, p in named.items():
-        if not any(name.startswith(f"{part}.") for part in trainable):
-            p.requires_grad = False
-    return model
+    refuse_unknown(model, trainable, whole=False)
+    return freeze_by_names(model, trainable)
 
 
-def belongs(name, part):
-    return name == part or name.startswith(part + ".")
-
-
-def check_parts(model, trainable):
-    for part in trainable:
-        if not any(belongs(name, part) for name, _ in model.named_parameters()):
-            raise ValueError(part)
-
-
-def freeze_empty_is_default(model, trainable=("head",)):
-    trainable = tuple(trainable) or ("head",)
-    check_parts(model, trainable)
-    for name, parameter in model.named_parameters():
-        if not any(belongs(name, part) for part in trainable):
-            parameter.requires_grad = False
-    return model
-
-
-DISSECTED = (
-    "looks for the part anywhere in the name",
-    freeze_part_anywhere,
-)
+DISSECTED = ("looks for the part anywhere in the name", freeze_part_anywhere)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "replace_head": [("AttributeError: 'NoneType' object has no attribute 'shape'", head_width_of_positions)],
+    "replace_head": [
+        (
+            "AttributeError: 'NoneType' object has no attribute 'shape'",
+            checks.head_of(lambda model, count: checks.linear(model, count, model.pos_embed.shape[-1])),
+        )
+    ],
     "freeze": [
-        ("the default of `trainable` should be ('head',)", freeze_default_empty),
+        (
+            "the default of `trainable` should be ('head',)",
+            lambda model, trainable=(): freeze_by_names(model, trainable),
+        ),
         ("with ('pos_drop.pos_embed', 'cls_token'): your code stopped with", freeze_part_is_no_parameter),
-        ("with trainable=(): head.bias still learns: it belongs to no named part", freeze_empty_is_default),
+        (
+            "with trainable=(): head.bias still learns: it belongs to no named part",
+            lambda model, trainable=("head",): freeze_by_names(model, tuple(trainable) or ("head",)),
+        ),
     ],
 }
 RIGHT = {
-    "replace_head": [
-        head_step_by_step,
-        head_with_init_head,
-    ],
-    "freeze": [
-        freeze_by_names,
-        freeze_all_then_thaw,
-    ],
+    "replace_head": [head_step_by_step, head_with_init_head],
+    "freeze": [freeze_by_names, freeze_all_then_thaw],
 }

@@ -37,7 +37,8 @@ class Before:
         self.values = {n: v.clone() for n, v in model.state_dict().items() if not v.is_meta}
         self.parameters = dict(model.named_parameters())
         self.settings = {n: (p.requires_grad, p.dtype, p.device) for n, p in self.parameters.items()}
-        self.training = model.training
+        self.modes = {n: part.training for n, part in model.named_modules()}
+        self.texts = {n: str(part) for n, part in model.named_modules() if not list(part.children())}
 
     def demand_same(
         self, model: nn.Module, why: str, but: tuple[str, ...] = (), learning: bool = True
@@ -55,9 +56,13 @@ class Before:
         for name, (learns, dtype, device) in self.settings.items():
             if not name.startswith(but):
                 self.demand_setting(name, parameters[name], learns if learning else None, dtype, device, why)
-        if model.training != self.training:
-            modes = ("train", "eval") if self.training else ("eval", "train")
-            raise Mistake(f"the model was in {modes[0]} mode, and is in {modes[1]} mode now: {why}")
+        for name, part in model.named_modules():
+            mode, what = self.modes.get(name, part.training), name or "the model"
+            if not name.startswith(but or ("-",)) and part.training != mode:
+                modes = ("train", "eval") if mode else ("eval", "train")
+                raise Mistake(f"{what} was in {modes[0]} mode, and is in {modes[1]} mode now: {why}")
+            if not name.startswith(but or ("-",)) and self.texts.get(name, str(part)) != str(part):
+                raise Mistake(f"{what} was {self.texts[name]}, and is {part} now: {why}")
 
     def demand_setting(self, name, parameter, learns, dtype, device, why) -> None:
         """Demand the same parameter, with numbers of one type on one device; `learns` is None where that may change."""
@@ -149,6 +154,12 @@ def keeps_the_layer(model, num_classes):
     return model
 
 
+def inherits_the_freezing(model, num_classes):
+    learns = model.head.weight.requires_grad
+    replace_head(model, num_classes).head.requires_grad_(learns)
+    return model
+
+
 def on_the_cpu(model, num_classes):
     return init_head(nn.Linear(model.norm.weight.numel(), num_classes))
 
@@ -174,7 +185,10 @@ def on_the_cpu(model, num_classes):
             lambda model, count: model if count == model.head.out_features else replace_head(model, count),
         ],
         "some classes start ahead": head_of(lambda model, count: linear(model, count, start=zero_weight)),
-        "the new head cannot learn": then(replace_head, lambda model: model.head.requires_grad_(False)),
+        "the new head cannot learn": [
+            then(replace_head, lambda model: model.head.requires_grad_(False)),
+            inherits_the_freezing,
+        ],
         "returned nothing": lambda model, count: None,
         "return the model that you were given": [
             lambda model, count: replace_head(model, count).head,
@@ -187,7 +201,11 @@ def on_the_cpu(model, num_classes):
             replace_head, lambda m: m.requires_grad_(False), lambda m: m.head.requires_grad_(True)
         ),
         "pos_embed can learn now": then(replace_head, lambda model: model.requires_grad_(True)),
-        "in eval mode now": then(replace_head, lambda model: model.eval()),
+        "in eval mode now": [
+            then(replace_head, lambda model: model.eval()),
+            then(replace_head, lambda model: model.blocks.eval()),
+        ],
+        "norm was LayerNorm": then(replace_head, lambda model: setattr(model.norm, "eps", 1e-5)),
         "in train mode now": then(replace_head, lambda model: model.train()),
         "old_head.weight is new in the model": keeps_the_old_head,
         "with 1: your code stopped with ValueError": head_of(linear, lambda count: count > 1),
@@ -206,6 +224,7 @@ def replaces_the_head_alone(answer):
         ({}, 5),
     ]:
         model = trained(**options).train(num_classes % 2 == 1)
+        model.head.requires_grad_(num_classes != 5)
         before = Before(model)
         demand_head(changed(answer, model, num_classes), options.get("embed_dim", 8), num_classes)
         before.demand_same(model, BODY, but=HEAD)
@@ -291,6 +310,7 @@ exercise(
     replaces_the_head_alone,
     stands_where_the_old_head_stood,
     refuses((trained(), 0), "0 classes make no head", head_of(linear, lambda count: True)),
+    refuses((trained(), -1), "-1 classes make no head", head_of(linear, lambda count: count != 0)),
 )
 
 # -- freeze
@@ -332,6 +352,10 @@ def freeze_modules(model, trainable=("head",)):
         if name not in trainable:
             module.requires_grad = False
     return model
+
+
+def known_parts_alone(model, trainable=("head",)):
+    known_parts(model, trainable)
 
 
 def freeze_children(model, trainable=("head",)):
@@ -385,10 +409,19 @@ def asks_for_blocks(model, trainable=("head",)):
         "*one* of the parts holds it": freeze_where(lambda n, parts: all(in_part(n, [p]) for p in parts)),
         "the wrong way round": freeze_where(lambda n, parts: not in_part(n, parts)),
         "was fixed before (sin-cos positions)": freeze_and_thaw,
+        "the attribute is called `requires_grad`, with an s": then(
+            known_parts_alone, lambda model: [setattr(p, "require_grad", False) for p in model.parameters()]
+        ),
         "on a module `requires_grad` is an attribute like any other": freeze_modules,
         "parameters of the model itself, in none of its modules": freeze_children,
         "a bias is a parameter too": freeze_where(lambda n, parts: in_part(n, parts) or n.endswith("bias")),
-        "should go on learning": freeze_where(lambda n, parts: n.startswith("head")),
+        "should go on learning": [
+            freeze_where(lambda n, parts: n.startswith("head")),
+            freeze_where(
+                lambda n, parts: n in parts or {n.split(".")[0], ".".join(n.split(".")[:2])} & set(parts)
+            ),
+            freeze_where(lambda n, parts: sum(in_part(n, [part]) for part in parts) == 1),
+        ],
         "an empty tuple names no part": nothing_if_empty,
         "returned nothing": lambda model, trainable=("head",): freeze(model, trainable) and None,
         "return the model that you were given": lambda model, trainable=("head",): (
@@ -396,8 +429,11 @@ def asks_for_blocks(model, trainable=("head",)):
         ),
         "freezing changes no weight": then(freeze, zeroes_the_frozen),
         "is a new parameter with the old numbers": freeze_by_new_parameters,
-        "in eval mode now": then(freeze, lambda model: model.eval()),
-        "changes the list `trainable`": empties_the_list,
+        "in eval mode now": [
+            then(freeze, lambda model: model.eval()),
+            then(freeze, lambda model: model.patch_embed.eval()),
+        ],
+        "your code changes its input in place (argument 2)": empties_the_list,
     }
 )
 def freezes_all_other_parts(answer):
@@ -409,14 +445,13 @@ def freezes_all_other_parts(answer):
         ({"positions": ("2d", "stem")}, ("pos_drop.pos_embed", "cls_token")),
         ({"pos_embed": "sincos"}, ("pos_embed", "head")),
         ({}, ["patch_embed.proj.bias", "blocks"]),
+        ({}, ("blocks.1.attn", "head")),
+        ({}, ("blocks", "blocks.1")),
     ]:
         model = trained(**options)
         before, learned = Before(model), learning(model)
-        given = list(parts) if isinstance(parts, list) else parts
-        changed(answer, model, given)
+        changed(answer, model, parts)
         before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
-        if given != parts:
-            raise Mistake("your code changes the list `trainable`, which belongs to whoever called it")
         demand_frozen(model, parts, learned, f"with trainable={parts!r}")
 
 
@@ -431,6 +466,23 @@ def takes_any_module(answer):
             "`model.named_parameters()` for the names"
         )
     demand_frozen(layers, ("1",), {name for name, _ in layers.named_parameters()}, where)
+
+
+def refuses_too_late(model, trainable=("head",)):
+    freeze_where(in_part, lambda *_: None)(model, trainable)
+    known_parts(model, trainable)
+    return model
+
+
+@demand({"has frozen parts before it raises the error": refuses_too_late})
+def changes_nothing_where_it_refuses(answer):
+    model = trained()
+    learned = learning(model)
+    result = outcome(lambda f, *case: f(*case), answer, (model, ("head", "heads")))
+    if isinstance(result, ValueError) and len(learning(model)) < len(learned):
+        raise Mistake(
+            "your code has frozen parts before it raises the error: look at all names of `trainable` first"
+        )
 
 
 def learning(model: nn.Module) -> set[str]:
@@ -454,7 +506,9 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
         )
     if got == learned:
         why = "is a line that sets `requires_grad` to False reached? Look at its condition, and at a `return` before it"
-        if any("requires_grad" in vars(part) for part in model.modules()):
+        if any("require_grad" in vars(parameter) for parameter in model.parameters()):
+            why = "the attribute is called `requires_grad`, with an s"
+        elif any("requires_grad" in vars(part) for part in model.modules()):
             why = "on a module `requires_grad` is an attribute like any other: set that of its *parameters*"
         elif not model.training:
             why = "`model.eval()` freezes nothing: set `requires_grad` of the parameters to False"
@@ -468,7 +522,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
     if not got and want:
         raise Mistake(
             f"{where}: everything is frozen. A parameter of the head is named 'head.weight', not 'head': compare the "
-            "beginning of its name"
+            "beginning of its name. And `named_modules` begins with the model as a whole, whose name is empty"
         )
     if extra := sorted(got - want):
         raise Mistake(f"{where}: {extra[0]} still learns: {why_free(set(extra), learned - want, parts)}")
@@ -499,6 +553,7 @@ exercise(
     freeze,
     freezes_all_other_parts,
     takes_any_module,
+    changes_nothing_where_it_refuses,
     refuses(
         (trained(), ("head", "heads")),
         "the model has no part 'heads'",

@@ -5,6 +5,9 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vit_course.beyond.masked import PixelDecoder
+from vit_course.classroom.checks import lesson_part
+
+checks = lesson_part("13_self_supervision", "checks")
 
 
 def count_visible(tokens, share):
@@ -37,15 +40,6 @@ def visible_in_place(tokens, share=0.25):
     return tokens[:, : count_visible(tokens, share)], order.argsort(dim=1)
 
 
-def loss_selected(logits, classes, chosen):
-    return F.cross_entropy(logits[chosen], classes[chosen])
-
-
-def loss_ignored(logits, classes, chosen):
-    targets = classes.masked_fill(~chosen, -100)
-    return F.cross_entropy(rearrange(logits, "b n k -> b k n"), targets)
-
-
 def loss_zeroed_logits(logits, classes, chosen):
     return F.cross_entropy((logits * chosen[..., None]).flatten(0, 1), (classes * chosen).flatten())
 
@@ -53,11 +47,6 @@ def loss_zeroed_logits(logits, classes, chosen):
 def loss_marks_in_place(logits, classes, chosen):
     classes[~chosen] = -100
     return F.cross_entropy(logits.transpose(1, 2), classes)
-
-
-def loss_two_mistakes(logits, classes, chosen):
-    losses = F.cross_entropy(logits.softmax(dim=-1).transpose(1, 2), classes, reduction="none")
-    return (losses * chosen).sum() / chosen.numel()
 
 
 class DecoderWithGivenRow(PixelDecoder):
@@ -71,10 +60,7 @@ class DecoderWithGivenRow(PixelDecoder):
         for b in range(batch):
             own = restore[b].argsort()[:kept]  # which patches are visible, as they come
             rows.append(z[b].index_copy(0, own, small[b]))
-        z = torch.stack(rows) + self.pos_embed
-        for block in self.blocks:
-            z = block(z)
-        return self.predict(self.norm(z))
+        return checks.read_out(self, torch.stack(rows) + self.pos_embed)
 
 
 class DecoderChooses(PixelDecoder):
@@ -92,64 +78,44 @@ class DecoderMasksBeforeEmbed(PixelDecoder):
     """Puts mask tokens, of width W, behind the visible ones before these are brought to width W."""
 
     def forward(self, visible, restore):
-        hidden = self.mask_token.expand(len(visible), restore.shape[1] - visible.shape[1], -1)
-        row = self.embed(torch.cat([visible, hidden], dim=1))
-        tokens = row.gather(1, restore[..., None].expand_as(row)) + self.pos_embed
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.predict(self.norm(tokens))
+        row = self.embed(checks.fill_behind(self, visible, restore.shape[1] - visible.shape[1]))
+        return checks.read_out(self, checks.by_place(row, restore) + self.pos_embed)
 
 
-class DecoderNumbers(PixelDecoder):
+class DecoderOfAQuarter(PixelDecoder):
     """Fixes the share of visible patches at a quarter."""
 
     def forward(self, visible, restore):
-        row = self.embed(visible)
-        row = torch.cat([row, self.mask_token.expand(len(row), 3 * row.shape[1], -1)], dim=1)
-        tokens = row.gather(1, restore[..., None].expand(-1, -1, row.shape[-1])) + self.pos_embed
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.predict(self.norm(tokens))
+        row = checks.fill_behind(self, self.embed(visible), 3 * visible.shape[1])
+        tokens = row.gather(1, restore[..., None].expand(-1, -1, row.shape[-1]))
+        return checks.read_out(self, tokens + self.pos_embed)
 
 
-class DecoderForgetsToLearn(PixelDecoder):
-    """Cuts the mask token off from learning."""
-
-    def forward(self, visible, restore):
-        row = self.embed(visible)
-        hidden = self.mask_token.data.expand(len(row), restore.shape[1] - row.shape[1], -1)
-        row = torch.cat([row, hidden], dim=1)
-        tokens = row.gather(1, restore[..., None].expand_as(row)) + self.pos_embed
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.predict(self.norm(tokens))
-
-
-DISSECTED = (
-    "sets the logits of the others to 0, and they still enter the mean",
-    loss_zeroed_logits,
-)
+DISSECTED = ("sets the logits of the others to 0, and they still enter the mean", loss_zeroed_logits)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "PixelDecoder": [
         ("your code stopped with", DecoderMasksBeforeEmbed),
-        ("your code stopped with", DecoderNumbers),
-        ("no gradient reaches the weights mask_token", DecoderForgetsToLearn),
+        ("your code stopped with", DecoderOfAQuarter),
+        (
+            "no gradient reaches the weights mask_token",
+            checks.decoder(lambda m, x, n: torch.cat([x, m.mask_token.data.expand(len(x), n, -1)], dim=1)),
+        ),
     ],
     "keep_visible": [("changes its input in place", visible_in_place)],
     "masked_loss": [
         ("your code changes its input in place (argument 2): whoever called it", loss_marks_in_place),
-        ("you returned", loss_two_mistakes),
+        (
+            "you returned",
+            lambda z, y, chosen: (F.cross_entropy(z.softmax(-1).mT, y, reduction="none") * chosen).mean(),
+        ),
     ],
 }
 RIGHT = {
     "PixelDecoder": [DecoderWithGivenRow, DecoderChooses],
-    "keep_visible": [
-        visible_in_reading_order,
-        visible_by_rank,
-    ],
+    "keep_visible": [visible_in_reading_order, visible_by_rank],
     "masked_loss": [
-        loss_selected,
-        loss_ignored,
+        lambda z, y, chosen: F.cross_entropy(z[chosen], y[chosen]),
+        lambda z, y, chosen: F.cross_entropy(rearrange(z, "b n k -> b k n"), y.masked_fill(~chosen, -100)),
     ],
 }

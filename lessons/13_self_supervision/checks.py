@@ -29,6 +29,8 @@ def demand_random(shown: Tensor, kept: int) -> None:
         raise Mistake(
             "you keep the same patches in all pictures of a batch: draw at random, and for every picture anew"
         )
+    if torch.equal(*shown.chunk(2)):
+        raise Mistake("the second half of the batch keeps the patches of the first: draw for every picture")
     pairs = shown.double().T @ shown.double() / len(shown)
     usual = kept * (kept - 1) / shown.shape[1] / (shown.shape[1] - 1)
     if pairs.roll(-1, 1).diagonal()[:-1].min() > 1.6 * usual:
@@ -199,6 +201,9 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
             keep_by(draw=lambda b, n: torch.arange(n).expand(b, n)),
         ],
         "patches that stand side by side": keep_by(draw=rolled_order),
+        "the second half of the batch keeps the patches of the first": keep_by(
+            draw=lambda b, n: torch.rand(-(-b // 2), n).argsort(1).repeat(2, 1)[:b]
+        ),
         "do not set a seed": keep_by(draw=seeded_order),
     }
 )
@@ -210,6 +215,7 @@ def keeps_a_random_share(answer):
         (600, 8, 2, 0.5),
         (5, 12, 3, 0.75),
         (2, 9, 2, 0.125),
+        (1, 6, 2, 0.5),
     ]:
         tokens = numbered(batch, count, dim)
         where = f"with {batch} pictures of {count} patches, share {share:g}: "
@@ -279,9 +285,11 @@ def reshaped(logits, classes, chosen):
     return F.cross_entropy(logits.reshape(b, k, n), classes, reduction="none")[chosen].mean()
 
 
-def clipped(logits, classes, chosen):
-    right = logits.softmax(-1).clamp(1e-7, 1 - 1e-7).gather(-1, classes[..., None])
-    return -right.log().squeeze(-1)[chosen].mean()
+def clipped(keep):
+    """Return a loss whose probabilities are kept away from 0 in this way."""
+    return lambda logits, classes, chosen: (
+        -keep(logits.softmax(-1).gather(-1, classes[..., None])).log().squeeze(-1)[chosen].mean()
+    )
 
 
 def by_first_count(logits, classes, chosen):
@@ -416,7 +424,11 @@ exercise(
             "patches of class 0 are lost: 0 is a class like the others, and cannot mark those that do not count": (
                 without_class_0
             ),
-            "probabilities are cut off near 0, so a confident mistake costs too little and sends no gradient": clipped,
+            "probabilities are cut off near 0, so a confident mistake costs too little and sends no gradient": [
+                clipped(lambda p: p.clamp(1e-7, 1 - 1e-7)),
+                *(clipped(lambda p, least=least: p.clamp(min=least)) for least in (1e-8, 1e-9, 1e-12)),
+                *(clipped(lambda p, least=least: p + least) for least in (1e-7, 1e-8, 1e-9, 1e-12)),
+            ],
             "you divide by B times the number of corrupted patches of the *first* picture: count those of all": [
                 by_first_count,
                 lambda logits, classes, chosen: (
@@ -454,6 +466,7 @@ exercise(
             "this is the squared error: the loss is the cross-entropy": squared,
         },
         run=as_scalar,
+        float64=False,
     ),
     sends_gradients_back,
 )

@@ -4,16 +4,21 @@ import math
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from torch import nn
 
-from vit_course.exhibits.clinic import healthy
+from vit_course.classroom.checks import lesson_part
+from vit_course.classroom.checks.scorers import counted, right_share
+from vit_course.exhibits.clinic.healthy import attend, blend, draw_weights
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
 
+checks = lesson_part("14_bug_clinic", "checks")
+attention, embed, joined = checks.attention, checks.embed, checks.joined
+half_cosine, rate, reading = checks.half_cosine, checks.rate, checks.reading
+
 
 def draw_returns_nothing(model):
-    healthy.draw_weights(model)
+    draw_weights(model)
 
 
 def draw_truncated(model):
@@ -41,21 +46,9 @@ def draw_by_name(model):
     return model
 
 
-def embed_tokens(images, model):
-    tokens = model.project(patchify(images, model.patch_size))
-    return torch.cat([model.cls_token.repeat(len(images), 1, 1), tokens], dim=1)
-
-
 def embed_in_one_line(images, model):
-    return embed_tokens(images, model) + model.pos_embed
-
-
-def embed_no_cls(images, model):
-    return model.project(patchify(images, model.patch_size)) + model.pos_embed[:, 1:]
-
-
-def embed_detached_positions(images, model):
-    return embed_tokens(images, model) + model.pos_embed.detach()
+    tokens = model.project(patchify(images, model.patch_size))
+    return torch.cat([model.cls_token.repeat(len(images), 1, 1), tokens], dim=1) + model.pos_embed
 
 
 def embed_by_convolution(images, model):
@@ -69,10 +62,8 @@ def attend_with(factor):
     """An attention written with view and transpose, with this factor for the scores."""
 
     def answer(tokens, block):
-        b, t, dim = tokens.shape
-        h = block.num_heads
-        parts = (part.view(b, t, h, dim // h).transpose(1, 2) for part in block.qkv(tokens).chunk(3, dim=-1))
-        q, k, v = parts
+        (b, t, dim), h = tokens.shape, block.num_heads
+        q, k, v = (x.view(b, t, h, dim // h).transpose(1, 2) for x in block.qkv(tokens).chunk(3, dim=-1))
         weights = F.softmax(factor(dim // h) * q @ k.mT, dim=3)
         return block.proj((weights @ v).transpose(1, 2).reshape(b, t, dim)), weights
 
@@ -80,18 +71,16 @@ def attend_with(factor):
 
 
 def attend_fused(tokens, block):
-    q, k, v = (
-        part.unflatten(-1, (block.num_heads, -1)).transpose(1, 2)
-        for part in block.qkv(tokens).chunk(3, dim=-1)
-    )
+    parts = block.qkv(tokens).chunk(3, dim=-1)
+    q, k, v = (part.unflatten(-1, (block.num_heads, -1)).transpose(1, 2) for part in parts)
     heads = F.scaled_dot_product_attention(q, k, v)
     weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
     return block.proj(heads.transpose(1, 2).flatten(2)), weights
 
 
-def attend_with_dropout(tokens, block):
-    out, weights = attend_fused(tokens, block)
-    return F.dropout(out, 0.1), weights
+def attend_with_residual(tokens, block):
+    out, weights = attend(tokens, block)
+    return tokens + out, weights
 
 
 def block_takes_both(tokens, block, attend):
@@ -99,8 +88,7 @@ def block_takes_both(tokens, block, attend):
 
 
 def block_in_steps(tokens, block, attend):
-    attended = attend(block.norm1(tokens), block)[0]
-    stream = torch.add(tokens, attended)
+    stream = torch.add(tokens, attend(block.norm1(tokens), block)[0])
     return block.mlp(block.norm2(stream)).add(stream)
 
 
@@ -109,22 +97,6 @@ def block_by_hand(tokens, block, attend):
     for branch in (lambda x: attend(block.norm1(x), block)[0], lambda x: block.mlp(block.norm2(x))):
         stream = stream + branch(stream)
     return stream
-
-
-def classify_detached(tokens, model):
-    return model.head(model.norm(tokens[:, 0].detach()))
-
-
-def classify_norm_first(tokens, model):
-    return model.head(model.norm(tokens)[:, 0])
-
-
-def classify_by_hand(tokens, model):
-    return model.norm(tokens).select(1, 0) @ model.head.weight.T + model.head.bias
-
-
-def rate_at_the_peak(step, total, warmup, peak):
-    return peak if step < warmup else learning_rate(step, total, warmup, peak)
 
 
 def rate_from_the_end(step, total, warmup, peak):
@@ -140,16 +112,6 @@ def blend_by_loops(images, targets, share):
     return torch.stack(mixed), torch.stack(soft)
 
 
-def blend_noise(images, targets, share):
-    mixed, soft = blend_by_loops(images, targets, share)
-    return mixed + 0.1 * torch.randn_like(mixed), soft
-
-
-def blend_numpy(images, targets, share):
-    mixed, soft = blend_by_loops(images, targets, share)
-    return mixed.numpy(), soft.numpy()
-
-
 def blend_lerp(images, targets, share):
     rows = torch.rand(len(images)).argsort()
     return torch.lerp(images[rows], images, share), torch.lerp(targets[rows], targets, share)
@@ -157,18 +119,10 @@ def blend_lerp(images, targets, share):
 
 def score_one_tensor(model, images, labels, batch_size=500):
     model.eval()
+    parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
     with torch.no_grad():
-        hits = [
-            model(x).argmax(1) == y
-            for x, y in zip(images.split(batch_size), labels.split(batch_size), strict=True)
-        ]
+        hits = [model(x).argmax(1) == y for x, y in parts]
     return torch.cat(hits).double().mean().item()
-
-
-def score_each_picture(model, images, labels, batch_size=500):
-    model.eval()
-    with torch.no_grad():
-        return torch.cat([model(x).argmax(1) for x in images.split(batch_size)]) == labels
 
 
 @torch.inference_mode()
@@ -185,27 +139,6 @@ def classify_first_picture(tokens, model):
     return model.head(model.norm(tokens[0]))
 
 
-def classify_norm_over_batch(tokens, model):
-    y = model.norm(tokens[:, 0])
-    y = (y - y.mean(dim=0)) / (y.std(dim=0, correction=0) + 1e-6)
-    return model.head(y)
-
-
-def _queries_keys_values(tokens, block):
-    return rearrange(block.qkv(tokens), "b t (three h d) -> three b h t d", three=3, h=block.num_heads)
-
-
-def attend_mean_weights(tokens, block):
-    q, k, v = _queries_keys_values(tokens, block)
-    weights = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(dim=-1)
-    return block.proj(rearrange(weights @ v, "b h t d -> b t (h d)")), weights.mean(dim=1)
-
-
-def block_old_stream(tokens, block, attend):
-    attended, _ = attend(block.norm1(tokens), block)
-    return tokens + block.mlp(block.norm2(tokens + attended))
-
-
 def decay_of_linear_layers(model: nn.Module, weight_decay: float) -> list[dict]:
     matrices = {id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear)}
     groups = {True: [], False: []}
@@ -214,64 +147,16 @@ def decay_of_linear_layers(model: nn.Module, weight_decay: float) -> list[dict]:
     return [{"params": groups[key], "weight_decay": weight_decay * key} for key in (True, False)]
 
 
-def heads_of(tokens, block, pattern="b t (three h d) -> three b h t d"):
-    return rearrange(block.qkv(tokens), pattern, three=3, h=block.num_heads)
-
-
-def weights_of(q, k):
-    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
-
-
-def merged(heads):
-    return rearrange(heads, "b h t d -> b t (h d)")
-
-
-def attend_with_residual(tokens, block):
-    q, k, v = heads_of(tokens, block)
-    weights = weights_of(q, k)
-    return tokens + block.proj(merged(weights @ v)), weights
-
-
-def half_cosine(share, peak):
-    return peak * (1 + math.cos(math.pi * share)) / 2
-
-
-def schedule_linspace(step, total_steps, warmup_steps, peak):
-    if step < warmup_steps:
-        return peak * (step + 1) / warmup_steps
-    return half_cosine((step - warmup_steps) / max(1, total_steps - warmup_steps - 1), peak)
-
-
-def schedule_one_step_more(step, total_steps, warmup_steps, peak):
-    if step <= warmup_steps and warmup_steps:
-        return peak * (step + 1) / warmup_steps
-    return half_cosine((step + 1 - warmup_steps) / (total_steps - warmup_steps), peak)
-
-
-def two_groups(model, weight_decay, decays):
-    decayed = [p for name, p in model.named_parameters() if decays(name, p)]
-    kept = [p for name, p in model.named_parameters() if not decays(name, p)]
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
-
-
-def decay_groups_by_name(model, weight_decay):
-    def decays(name, parameter):
-        return name.endswith("weight") and "norm" not in name
-
-    return two_groups(model, weight_decay, decays)
-
-
-def right_in(model, x, y):
-    return (model(x).argmax(dim=1) == y).sum().item()
-
-
 @torch.no_grad()
+def score_each_picture(model, images, labels, batch_size=500):
+    return torch.cat([model.eval()(x).argmax(1) for x in images.split(batch_size)]) == labels
+
+
 def score_dropout_rate_zero(model, images, labels, batch_size=500):
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    parts = zip(images.split(batch_size), labels.split(batch_size), strict=True)
-    return sum(right_in(model, x, y) for x, y in parts) / len(images)
+    return counted(right_share, mode=True)(model, images, labels, batch_size)
 
 
 DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
@@ -279,36 +164,54 @@ DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
 WRONG = {
     "draw_weights": [("your function returned nothing", draw_returns_nothing)],
     "embed_patches": [
-        ("token 0 of two different pictures", embed_no_cls),
-        ("weights without gradient: pos_embed. Healthy: none", embed_detached_positions),
+        ("token 0 of two different pictures", embed(positions=lambda first, x, pos: x + pos[:, 1:])),
+        ("weights without gradient: pos_embed. Healthy: none", embed(positions=joined(torch.Tensor.detach))),
     ],
     "attend": [
-        ("two calls on the same tokens or pictures", attend_with_dropout),
+        (
+            "two calls on the same tokens or pictures",
+            attention(finish=lambda proj, heads, scores, weights: (F.dropout(proj(heads), 0.1), weights)),
+        ),
         ("spread of the scores: 1.73", attend_with(lambda d: (3 / d) ** 0.5)),
         ("spread of the scores: 2.83", attend_with(lambda d: 1.0)),
-        ("value 2 of 2: you average over the heads; that axis should stay", attend_mean_weights),
+        (
+            "value 2 of 2: you average over the heads; that axis should stay",
+            attention(finish=lambda proj, heads, scores, weights: (proj(heads), weights.mean(dim=1))),
+        ),
         ("value 1 of 2: your result is the wanted one plus `tokens`", attend_with_residual),
     ],
-    "encode_block": [("your code stopped with", block_takes_both), ("you returned", block_old_stream)],
+    "encode_block": [
+        ("your code stopped with", block_takes_both),
+        ("you returned", lambda x, b, attend: x + b.mlp(b.norm2(x + attend(b.norm1(x), b)[0]))),
+    ],
     "classify": [
-        ("without gradient: cls_token, pos_embed, project.weight", classify_detached),
-        ("you returned", classify_norm_over_batch),
+        ("without gradient: cls_token, pos_embed, project.weight", reading(lambda x: x[:, 0].detach())),
+        ("you returned", lambda x, m: m.head(F.batch_norm(m.norm(x[:, 0]), None, None, training=True))),
     ],
     "schedule": [
-        ("1.00 and 1.00 of the peak", rate_at_the_peak),
-        ("Not a bug that was planted: the first step after the warm-up has the", schedule_linspace),
-        ("Not a bug that was planted: step number warmup_steps is above the", schedule_one_step_more),
+        ("1.00 and 1.00 of the peak", lambda s, n, w, peak: peak if s < w else learning_rate(s, n, w, peak)),
+        (
+            "Not a bug that was planted: the first step after the warm-up has the",
+            rate(lambda s, n, w: half_cosine((s - w) / max(1, n - w - 1))),
+        ),
+        (
+            "Not a bug that was planted: step number warmup_steps is above the",
+            rate(lambda s, n, w: (w + 1) / w if s == w > 0 else half_cosine((s + 1 - w) / (n - w))),
+        ),
     ],
     "blend": [
-        ("blended pictures that do not show", blend_noise),
-        ("should be tensors of the shapes", blend_numpy),
+        ("blended pictures that do not show", lambda x, *rest: blend(x + 0.1 * torch.randn_like(x), *rest)),
+        ("should be tensors of the shapes", lambda *given: [part.numpy() for part in blend(*given)]),
     ],
     "score": [
         ("should be averaged away", score_each_picture),
         ("your model is measured in training mode, where dropout is at work", score_dropout_rate_zero),
     ],
     "decay_groups": [
-        ("1.weight of two layers and a norm gets the decay 0.05, it should get 0", decay_groups_by_name)
+        (
+            "1.weight of two layers and a norm gets the decay 0.05, it should get 0",
+            checks.groups_by(lambda name, p: name.endswith("weight") and "norm" not in name),
+        )
     ],
 }
 RIGHT = {
@@ -316,7 +219,10 @@ RIGHT = {
     "embed_patches": [embed_in_one_line, embed_by_convolution],
     "attend": [attend_with(lambda d: d**-0.5), attend_fused],
     "encode_block": [block_in_steps, block_by_hand],
-    "classify": [classify_norm_first, classify_by_hand],
+    "classify": [
+        lambda x, model: model.head(model.norm(x)[:, 0]),
+        lambda x, model: model.norm(x).select(1, 0) @ model.head.weight.T + model.head.bias,
+    ],
     "decay_groups": [weight_decay_groups, decay_of_linear_layers],
     "schedule": [rate_from_the_end, learning_rate],
     "blend": [blend_by_loops, blend_lerp],

@@ -24,6 +24,7 @@ from vit_course.classroom.checks.scorers import (
     marks_the_outermost_alone,
     measured,
     measures_without_training,
+    names_one_class,
     scores_and_labels,
 )
 from vit_course.classroom.checks.task import Demand, Known, demand, exercise, results
@@ -199,16 +200,35 @@ def starts_all_blocks_alike(model):
     return model
 
 
+def starts_projections_alike(model):
+    for block in healthy.draw_weights(model).blocks[1:]:
+        block.proj.load_state_dict(model.blocks[0].proj.state_dict())
+    return model
+
+
 def draws_with_a_seed(model):
     torch.default_generator.manual_seed(0)
     return healthy.draw_weights(model)
 
 
-@demand({"return the model that you were given": lambda model: healthy.draw_weights(copy.deepcopy(model))})
+def replaces_positions(model):
+    model.pos_embed = nn.Parameter(0.02 * torch.randn_like(model.pos_embed))
+    return healthy.draw_weights(model)
+
+
+@demand(
+    {
+        "return the model that you were given": lambda model: healthy.draw_weights(copy.deepcopy(model)),
+        "a parameter is a new one": replaces_positions,
+    }
+)
 def gives_the_model_back(answer):
     model = patient()
+    given = list(model.parameters())
     if run(answer, model) is not model:
         raise Mistake("return the model that you were given, with its weights drawn anew in place")
+    if any(a is not b for a, b in zip(given, model.parameters(), strict=True)):
+        raise Mistake("a parameter is a new one: draw its numbers anew in place, as `nn.init.normal_` does")
 
 
 def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, float]:
@@ -248,7 +268,7 @@ def wanted_draw(model: nn.Module, name: str, value: Tensor) -> tuple[float, floa
     }
 )
 def draws_as_the_docstring_says(answer):
-    model = scrambled(patient(dim=96, depth=2, img_size=32))
+    model = scrambled(patient(dim=96, depth=2, img_size=32, in_chans=1))
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     run(answer, model)
     for name, value in model.named_parameters():
@@ -279,7 +299,7 @@ def draws_as_the_docstring_says(answer):
 
 @demand(
     {
-        "all blocks start with the same weights": starts_all_blocks_alike,
+        "all blocks start with the same weights": [starts_all_blocks_alike, starts_projections_alike],
         "two calls draw the same numbers": draws_with_a_seed,
     }
 )
@@ -287,7 +307,10 @@ def draws_each_number_by_itself(answer):
     model = scrambled(patient(dim=24, depth=3))
     run(answer, model)
     first, *others = (block.qkv.weight.detach().clone() for block in model.blocks)
-    if any(torch.equal(first, other) for other in others):
+    alike = {
+        torch.equal(*(getattr(block, part).weight for block in model.blocks[:2])) for part in ("qkv", "proj")
+    }
+    if True in alike or any(torch.equal(first, other) for other in others):
         raise Mistake(
             "all blocks start with the same weights, so they are one block several times: draw for each block anew"
         )
@@ -401,7 +424,7 @@ def attend_cases():
     ):
         block = scrambled(patient(img_size=8, **options).blocks[0])
         cases.append((torch.randn(batch, tokens, options["dim"]), block))
-    return cases
+    return [*cases, (30 * cases[-1][0], block)]
 
 
 compared(
@@ -637,7 +660,10 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
     """Return all parameters in an answer's groups, each with its decay."""
     groups = run(answer, model, decay)
     if not isinstance(groups, list | tuple) or not all(
-        isinstance(group, dict) and {"params", "weight_decay"} <= set(group) for group in groups
+        isinstance(group, dict)
+        and {"params", "weight_decay"} <= set(group)
+        and not isinstance(group["params"], set | frozenset)
+        for group in groups
     ):
         raise Mistake(
             "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
@@ -647,7 +673,10 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
 
 @demand(
     {
-        "a list of dicts": groups_of(lambda groups, model: [group["params"] for group in groups]),
+        "a list of dicts": [
+            groups_of(lambda groups, model: [group["params"] for group in groups]),
+            groups_of(with_params(set)),
+        ],
         "your groups hold names": lambda model, decay: [
             {"params": [name for name, _ in model.named_parameters()], "weight_decay": decay}
         ],
@@ -904,6 +933,9 @@ def targets_say_what_is_seen(answer):
     {
         "blend every pixel with the same pixel": blend_with(pictures=lambda images: images.flip(-1)),
         "every picture is its own partner": blend_with(partner=torch.arange),
+        "the partner is always the same number of places away": blend_with(
+            partner=lambda n: torch.arange(n).roll(int(torch.randint(1, n, ())))
+        ),
         "two calls give the same partners": blend_with(partner=lambda n: torch.arange(n).flip(0)),
     }
 )
@@ -921,20 +953,13 @@ def draws_partners(answer):
         raise Mistake("nothing is blended: every picture is its own partner")
     if torch.equal(*drawn):
         raise Mistake("two calls give the same partners: draw them at random each time")
+    if len(((drawn[0] - torch.arange(24)) % 24).unique()) == 1:
+        raise Mistake("the partner is always the same number of places away: draw a permutation")
 
 
 clinic("blend", targets_say_what_is_seen, draws_partners)
 
 # -- score
-
-
-@demand({"is `batch_size` ignored?": lambda model, x, y, batch_size=500: healthy.score(model, x, y, 1)})
-def fills_its_batches(answer):
-    for model, images, labels, batch_size in scores_and_labels():
-        run(answer, model, images, labels, batch_size)
-        if (largest := max((size for size, *_ in model.calls), default=0)) < min(batch_size, len(images)):
-            handed = f"your code hands over {largest} of {len(images)} pictures at a time"
-            raise Mistake(f"batch_size is {batch_size}, but {handed}: is `batch_size` ignored?")
 
 
 @demand({"the layers inside the model are still in training mode": marks_the_outermost_alone})
@@ -956,6 +981,6 @@ clinic(
         known={words: wrong for words, wrong in measures_without_training.known.items() if words != SEEN},
     ),
     results(scores_and_labels, MISCOUNTS, run=measured, plain=True),
-    fills_its_batches,
+    names_one_class,
     first=reaches_the_layers_inside,
 )

@@ -1,11 +1,12 @@
 """Answers to the exercises of lesson 15, written as students write them."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 
-from vit_course.beyond.modern import merge_tokens, rope_2d
+from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
+from vit_course.classroom.checks import lesson_part
+
+checks = lesson_part("15_since_2021", "checks")
 
 
 def qk_norm_by_formula(q, k, v, q_scale, k_scale, eps=1e-6):
@@ -23,19 +24,13 @@ def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
     return q * q_scale, k * k_scale, v
 
 
-def places(q, grid_size, num_prefix_tokens):
-    rows, columns = grid_size
-    if q.shape[-1] % 4 or q.shape[-2] != num_prefix_tokens + rows * columns:
-        raise ValueError("these tokens do not fit the grid")
-    y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-    return y.flatten().to(q), x.flatten().to(q)
-
-
 def rope_interleaved(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    y, x = places(q, grid_size, num_prefix_tokens)
+    if q.shape[-1] % 4 or q.shape[-2] != num_prefix_tokens + grid_size[0] * grid_size[1]:
+        raise ValueError("these tokens do not fit the grid")
     quarter = q.shape[-1] // 4
     w = temperature ** (-torch.arange(quarter).to(q) / quarter)
-    angles = torch.cat([y[:, None] * w, x[:, None] * w], dim=1).repeat_interleave(2, dim=1)
+    places = torch.meshgrid(*(torch.arange(count) for count in grid_size), indexing="ij")
+    angles = torch.cat([place.reshape(-1, 1) * w for place in places], dim=1).repeat_interleave(2, dim=1)
 
     def turned(part):
         head, patches = part[:, :, :num_prefix_tokens], part[:, :, num_prefix_tokens:]
@@ -45,17 +40,15 @@ def rope_interleaved(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0)
     return turned(q), turned(k), v
 
 
-def rope_of_two(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    return rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)[:2]
-
-
-def rope_in_float32(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    return rope_2d(q.float(), k.float(), v.float(), grid_size, num_prefix_tokens, temperature)
-
-
 def rope_of_square_grids(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
     side = int((q.shape[-2] - num_prefix_tokens) ** 0.5)
     return rope_2d(q, k, v, (side, side), num_prefix_tokens, temperature)
+
+
+def rope_of_a_part(q, k, v, *rest):
+    used = q.shape[-1] // 4 * 4
+    turned = rope_2d(q[..., :used], k[..., :used], v[..., :used], *rest)
+    return tuple(torch.cat([x, y[..., used:]], dim=-1) for x, y in zip(turned, (q, k, v), strict=True))
 
 
 def pool_by_fused_attention(query, k, v, num_prefix_tokens=1):
@@ -72,8 +65,9 @@ def pool_by_mask(query, k, v, num_prefix_tokens=1):
     return torch.einsum("bht,bhtd->bhd", weights, v), weights[:, :, num_prefix_tokens:]
 
 
-def pool_of_one(query, k, v, num_prefix_tokens=1):
-    return pool_by_mask(query, k, v, num_prefix_tokens)[0]
+def pool_masked_width(query, k, v, num_prefix_tokens=1):
+    pooled, weights = attention_pool(query, k, v, num_prefix_tokens)
+    return pooled, F.pad(weights, (num_prefix_tokens, 0))
 
 
 def merge_in_lists(tokens, k, sizes, r, num_prefix_tokens=1):
@@ -104,10 +98,8 @@ def merge_by_matrix(tokens, k, sizes, r, num_prefix_tokens=1):
     likeness = F.cosine_similarity(k[:, sources, None], k[:, None, targets], dim=-1)
     best, nearest = likeness.max(dim=-1)
     gone = best.topk(r, dim=-1).indices
-    merge, stays = (
-        torch.eye(count).repeat(len(tokens), 1, 1).to(tokens),
-        torch.ones(len(tokens), count).bool(),
-    )
+    merge = torch.eye(count).repeat(len(tokens), 1, 1).to(tokens)
+    stays = torch.ones(len(tokens), count).bool()
     for picture, chosen in enumerate(gone):
         for source in chosen.tolist():
             stays[picture, sources[source]] = False
@@ -117,114 +109,48 @@ def merge_by_matrix(tokens, k, sizes, r, num_prefix_tokens=1):
     return means[stays].reshape(len(tokens), count - r, -1), counts[stays].reshape(len(tokens), count - r)
 
 
-def merge_tokens_alone(tokens, k, sizes, r, num_prefix_tokens=1):
-    return merge_tokens(tokens, k, sizes, r, num_prefix_tokens)[0]
-
-
-def merge_one_too_few(tokens, k, sizes, r, num_prefix_tokens=1):
-    return merge_tokens(tokens, k, sizes, max(r - 1, 0), num_prefix_tokens)
-
-
 def merge_no_more_than_targets(tokens, k, sizes, r, num_prefix_tokens=1):
     if r > (tokens.shape[1] - num_prefix_tokens) // 2:
         raise ValueError("too few targets")
     return merge_tokens(tokens, k, sizes, r, num_prefix_tokens)
 
 
-def centred_norm(x, eps):
-    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
-
-
-def qk_norm_one_scale(q, k, v, q_scale, k_scale, eps=1e-6):
-    return centred_norm(q, eps) * q_scale, centred_norm(k, eps) * q_scale, v
-
-
-def qk_norm_own_eps(q, k, v, q_scale, k_scale, eps=1e-6):
-    width = (q.shape[-1],)
-    return F.layer_norm(q, width, q_scale), F.layer_norm(k, width, k_scale), v
-
-
-def places_too(grid_size):
-    rows, columns = grid_size
-    return torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)
-
-
-def speeds(q, temperature):
-    quarter = q.shape[-1] // 4
-    return temperature ** (-torch.arange(quarter) / quarter)
-
-
-def turn(x, angles, prefix):
-    angles = F.pad(angles, (0, 0, prefix, 0))
-    a, b = x.chunk(2, dim=-1)
-    sin, cos = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-
-
-def angles_of(q, grid_size, temperature):
-    r, c = places_too(grid_size)
-    w = speeds(q, temperature)
-    return torch.cat([r[:, None] * w, c[:, None] * w], dim=1)
-
-
-def rope_2d_rest_unturned(q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0):
-    if q.shape[-2] != num_prefix_tokens + grid_size[0] * grid_size[1]:
-        raise ValueError("tokens do not fit")
-    used = q.shape[-1] // 4 * 4
-    angles = angles_of(q, grid_size, temperature)
-
-    def turned(x):
-        return torch.cat([turn(x[..., :used], angles, num_prefix_tokens), x[..., used:]], dim=-1)
-
-    return turned(q), turned(k), v
-
-
-def pool_scores(query, k):
-    return torch.einsum("hd,bhnd->bhn", query, k) / query.shape[-1] ** 0.5
-
-
-def attention_pool_query_added(query, k, v, num_prefix_tokens=1):
-    weights = pool_scores(query, k[:, :, num_prefix_tokens:]).softmax(-1)
-    return query + torch.einsum("bhn,bhnd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
-
-
-def attention_pool_raw_scores(query, k, v, num_prefix_tokens=1):
-    scores = pool_scores(query, k[:, :, num_prefix_tokens:])
-    return torch.einsum("bhn,bhnd->bhd", scores.softmax(-1), v[:, :, num_prefix_tokens:]), scores
-
-
-def attention_pool_masked_width(query, k, v, num_prefix_tokens=1):
-    scores = pool_scores(query, k).clone()
-    scores[..., :num_prefix_tokens] = -math.inf
-    weights = scores.softmax(-1)
-    return torch.einsum("bhn,bhnd->bhd", weights, v), weights
-
-
 WRONG = {
     "qk_norm": [
-        ("value 1 of 3", qk_norm_own_eps),
-        ("your result does not change with `k_scale`, but it should", qk_norm_one_scale),
+        (
+            "your result does not change with `k_scale`, but it should",
+            lambda q, k, v, q_scale, k_scale, *eps: qk_norm(q, k, v, q_scale, q_scale, *eps),
+        )
     ],
     "rope_2d": [
-        ("return three tensors, queries, keys and values", rope_of_two),
+        ("return three tensors, queries, keys and values", lambda *given: rope_2d(*given)[:2]),
         ("your code stopped with ValueError", rope_of_square_grids),
-        ("d = 6 is not a multiple of 4: raise a ValueError that says so (your", rope_2d_rest_unturned),
+        ("d = 6 is not a multiple of 4: raise a ValueError that says so (your", rope_of_a_part),
     ],
     "attention_pool": [
-        ("2 values were expected", pool_of_one),
-        ("value 1 of 2: your result is the wanted one plus `query`", attention_pool_query_added),
-        ("value 2 of 2: a softmax is missing, over the patches", attention_pool_raw_scores),
-        ("value 2 of 2: your result has the shape (B, h, T), and (B, h, N) is", attention_pool_masked_width),
+        ("2 values were expected", lambda *given: attention_pool(*given)[0]),
+        (
+            "value 1 of 2: your result is the wanted one plus `query`",
+            lambda query, *rest: (query + attention_pool(query, *rest)[0], attention_pool(query, *rest)[1]),
+        ),
+        (
+            "value 2 of 2: a softmax is missing, over the patches",
+            checks.reading(lambda z: z, read=lambda z, k, v: (z.softmax(-1)[..., None] * v).sum(-2)),
+        ),
+        ("value 2 of 2: your result has the shape (B, h, T), and (B, h, N) is", pool_masked_width),
     ],
     "merge_tokens": [
-        ("2 values were expected", merge_tokens_alone),
-        ("the shape should be (1, 6, 2)", merge_one_too_few),
+        ("2 values were expected", lambda *given: merge_tokens(*given)[0]),
+        (
+            "the shape should be (1, 6, 2)",
+            lambda x, k, n, r, *rest: merge_tokens(x, k, n, max(r - 1, 0), *rest),
+        ),
         ("your code refuses what it gets here, but that is allowed", merge_no_more_than_targets),
     ],
 }
 RIGHT = {
     "qk_norm": [qk_norm_by_formula, qk_norm_in_one],
-    "rope_2d": [rope_in_float32, rope_interleaved],
+    "rope_2d": [lambda q, k, v, *rest: rope_2d(q.float(), k.float(), v.float(), *rest), rope_interleaved],
     "attention_pool": [pool_by_fused_attention, pool_by_mask],
     "merge_tokens": [merge_in_lists, merge_by_matrix],
 }

@@ -86,7 +86,9 @@ def clamps_the_variance(x, scale, eps):
 def qkv(
     batch: int, num_heads: int, tokens: int, dim: int, dtype: torch.dtype = torch.float32
 ) -> list[Tensor]:
-    return [drawn(batch, num_heads, tokens, dim, seed=seed, dtype=dtype) + 0.3 for seed in range(3)]
+    """Draw q, k and v as `split_heads` gives them, whose numbers do not lie in memory in their order."""
+    drawings = (drawn(batch, tokens, num_heads, dim, seed=seed, dtype=dtype) for seed in range(3))
+    return [x.transpose(1, 2) + 0.3 for x in drawings]
 
 
 def scales(dim: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
@@ -162,10 +164,15 @@ exercise(
                 norming(adds_eps_to_std),
             ],
             "eps is added to the variance, inside the root": norming(adds_eps_outside),
+            "`eps` is not used: `F.layer_norm` has another one by default": [
+                norming(lambda x, scale, eps: usual(x, scale, 1e-5)),
+                norming(lambda x, scale, eps: usual(x, scale, 1e-6)),
+            ],
             "eps is the least variance in your code: it is added to every variance": norming(
                 clamps_the_variance
             ),
         },
+        float64=False,
     ),
     lets_projections_learn,
 )
@@ -196,10 +203,10 @@ def triple(answer: Callable, inputs: tuple, *options) -> tuple[Tensor, Tensor, T
     return tuple(got)
 
 
-def rotations(answer: Callable, dim: int, *options) -> tuple[Tensor, Tensor]:
-    """Return what an answer does to queries and keys of each patch of `GRID`, as matrices (N, d, d)."""
+def rotations(answer: Callable, dim: int, *options, grid=GRID) -> tuple[Tensor, Tensor]:
+    """Return what an answer does to queries and keys of each of six patches of a grid, as matrices (N, d, d)."""
     unit = torch.eye(dim)[None, :, None].expand(1, dim, 7, dim).clone()  # head i holds e_i
-    q, k, _ = triple(answer, (unit, unit, unit), GRID, 1, *options)
+    q, k, _ = triple(answer, (unit, unit, unit), grid, 1, *options)
     return q[0, :, 1:].movedim(0, -1), k[0, :, 1:].movedim(0, -1)
 
 
@@ -253,6 +260,11 @@ def turn(x, table):
     first, second = x.chunk(2, dim=-1)
     sin, cos = table.sin(), table.cos()
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+def cuts_half(x, table):
+    straight = x * table.cos().repeat(1, 2)
+    return straight + (turn(x, table) - straight).detach()
 
 
 def mirror(x, table):
@@ -338,7 +350,7 @@ def leaves_values_and_prefix(answer):
     q, k, v = triple(answer, inputs, GRID)
     if not same(v, inputs[2]):
         raise Mistake("the values are turned too: only queries and keys meet in a score")
-    for prefix in (1, 2):
+    for prefix in (1, 2, 0):
         inputs = tuple(qkv(1, 2, 6 + prefix, 8))
         for mine, given in zip(triple(answer, inputs, GRID, prefix), inputs, strict=True):
             if prefix == 1 and not any(same(mine[:, :, i], given[:, :, i]) for i in (0, 1)):
@@ -352,6 +364,7 @@ def leaves_values_and_prefix(answer):
                     f"with num_prefix_tokens = {prefix}, {turned} is turned, but it has no place: leave it as it is, "
                     "and let the angles of the patches begin after all of them"
                 )
+    inputs = tuple(qkv(1, 2, 8, 8))
     one, two = (triple(answer, tuple(x[:, :, 2 - n :] for x in inputs), GRID, n)[0][:, :, n:] for n in (1, 2))
     if not same(one, two):
         raise Mistake(
@@ -363,7 +376,10 @@ def leaves_values_and_prefix(answer):
 @demand(
     {
         "return queries, keys and values, in this order": lambda *case: rope_2d(*case)[::-1],
-        "no gradient comes through": lambda *case: tuple(x.detach() for x in rope_2d(*case)),
+        "no gradient comes through": [
+            lambda *case: tuple(x.detach() for x in rope_2d(*case)),
+            rotating(apply=lambda q, k, v, t: (cuts_half(q, t), cuts_half(k, t), v)),
+        ],
         "a rotation keeps the length": [
             rotating(apply=lambda q, k, v, t: (forgets_the_sign(q, t), forgets_the_sign(k, t), v)),
             rotating(apply=lambda q, k, v, t: (mixes_up_the_terms(q, t), mixes_up_the_terms(k, t), v)),
@@ -374,7 +390,16 @@ def leaves_values_and_prefix(answer):
 def keeps_lengths(answer):
     inputs = tuple(x.requires_grad_() for x in qkv(1, 2, 7, 8))
     results = triple(answer, inputs, GRID)
-    if not (results[0].requires_grad and results[1].requires_grad):
+    lost = not (results[0].requires_grad and results[1].requires_grad)
+    for mine, given in zip([] if lost else results[:2], inputs, strict=False):  # the way back turns, too
+        weight = drawn(*mine.shape, seed=5)
+        back = torch.autograd.grad((mine * weight).sum(), given, retain_graph=True, allow_unused=True)[0]
+        lost |= (
+            back is not None
+            and same(mine.norm(dim=-1), given.norm(dim=-1))
+            and not same(back.norm(dim=-1), weight.norm(dim=-1))
+        )
+    if lost:
         raise Mistake("no gradient comes through: queries and keys are what the model learns to ask with")
     if same(results[0], inputs[2]) and not same(results[2], inputs[2]):
         raise Mistake("your first result is v: return queries, keys and values, in this order")
@@ -398,6 +423,9 @@ def keeps_lengths(answer):
         "only the keys are turned": rotating(apply=lambda q, k, v, t: (q, turn(k, t), v)),
         "no patch is turned at all": rotating(apply=lambda q, k, v, t: (q, k, v)),
         "patches are numbered along the list": rotating(along_the_list),
+        "right on a grid of 2x3, but not on one of 3x2": rotating(
+            lambda rows, columns: ((torch.arange(6) >= columns).long(), torch.arange(6) % columns)
+        ),
         "your places fit another grid": [rotating(swapped_grid), rotating(down_first)],
     }
 )
@@ -430,6 +458,11 @@ def knows_rows_and_columns(answer):
             raise Mistake(
                 f"a step {what} turns nothing: half of the pairs belong to the row, half to the column"
             )
+    other = rotations(answer, 8, grid=(3, 2))[0]
+    if not same(other[5], turned[1, 0] @ turned[1, 0] @ turned[0, 1]):
+        raise Mistake(
+            "right on a grid of 2x3, but not on one of 3x2: the last patch stands in row 2 and column 1"
+        )
 
 
 @demand(
@@ -469,7 +502,9 @@ def sees_the_offset_alone(answer):
             rotating(angles=lambda r, c, w: torch.cat([r * w ** (len(w) / 4), c * w ** (len(w) / 4)], dim=1)),
         ],
         "`temperature` is not used": other_temperature,
-        "`step` is not used": lambda q, k, v, g, n=1, t=100.0, step=1.0: rope_2d(q, k, v, g, n, t),
+        "`step` is not used": lambda q, k, v, grid_size, num_prefix_tokens=1, temperature=100.0, step=1.0: (
+            rope_2d(q, k, v, grid_size, num_prefix_tokens, temperature)
+        ),
     }
 )
 def turns_by_its_frequencies(answer):
@@ -539,6 +574,13 @@ def prefix_scores_zero(query, k, v, num_prefix_tokens=1):
     return hides_cls_with_zero(query, k, v, num_prefix_tokens)
 
 
+def hides_with_a_number(query, k, v, num_prefix_tokens=1):
+    scores = torch.einsum("hd,bhtd->bht", query, k) * query.shape[-1] ** -0.5
+    scores[..., :num_prefix_tokens] = -100.0
+    weights = scores.softmax(-1)[..., num_prefix_tokens:]
+    return torch.einsum("bht,bhtd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
+
+
 def values_from_the_start(query, k, v, num_prefix_tokens=1):
     return attention_pool(query, k, v.roll(num_prefix_tokens, dims=2), num_prefix_tokens)
 
@@ -552,8 +594,12 @@ def one_query_for_all(query, k, v, num_prefix_tokens=1):
     return attention_pool(query[:1].expand_as(query), k, v, num_prefix_tokens)
 
 
+LOW = "a score such as -100 hides no prefix where patches have lower ones"
+
+
 @demand(
     {
+        LOW: hides_with_a_number,
         "with scores in the hundreds your softmax overflows or divides 0 by 0": [
             reading(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True)),
             reading(
@@ -561,15 +607,20 @@ def one_query_for_all(query, k, v, num_prefix_tokens=1):
                     (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(-1, keepdim=True)
                 )
             ),
-        ]
+        ],
     }
 )
 def stands_large_scores(answer):
     large = (600 * drawn(2, 4), *qkv(2, 2, 5, 4)[:2])
+    low = (torch.full((2, 4), -900.0), *(x.abs() for x in large[1:]))
+    found = answer(*low)
+    if found[0].isfinite().all() and difference(found, attention_pool(*low)):
+        raise Mistake(f"{LOW}: leave the prefix out before the softmax")
     if difference(answer(*large), attention_pool(*large)):
         raise Mistake(
             "with scores in the hundreds your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
-            "exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, which does it"
+            "exp(-110) is 0. Leave the prefix out before it, and use `.softmax(dim=-1)`, which subtracts the largest "
+            "score of *each row* first"
         )
 
 
@@ -626,6 +677,7 @@ exercise(
                 lambda query, k, v, *rest: attention_pool(query, F.normalize(k, dim=-1), v, *rest)
             ),
         },
+        float64=False,
     ),
     stands_large_scores,
     lets_the_query_learn,
@@ -781,8 +833,12 @@ exercise(
             scene(3, 17, 5, 7, seed=10),
             scene(1, 9, 4, 5, 0, seed=20),  # more sources than targets
             scene(2, 11, 4, 3, 3, seed=30),
+            scene(2, 12, 4, 3, 2, seed=40),
         ],
         {
+            "sources and targets are swapped: the even places are sources, the odd ones targets": merging(
+                roles=lambda self, places: Merging.roles(self, places)[::-1]
+            ),
             "the sources disappear without a trace: that is pruning. Merging adds them to their targets": merging(
                 put=drops
             ),
@@ -845,6 +901,7 @@ exercise(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
             ),
         },
+        float64=False,
     ),
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
     refuses(

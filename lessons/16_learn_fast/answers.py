@@ -31,10 +31,6 @@ def schulz_forgets_tall(matrices, steps=5):
     return schulz_in_words(wide, steps).reshape(matrices.shape)
 
 
-def schulz_in_float32(matrices, steps=5):
-    return schulz_in_words(matrices.float(), steps)
-
-
 def drop_with_a_mask(tokens, keep, num_prefix_tokens=0):
     stays = torch.zeros(tokens.shape[1], dtype=torch.bool)
     stays[:num_prefix_tokens] = True
@@ -48,18 +44,6 @@ def drop_by_largest_numbers(tokens, keep, num_prefix_tokens=0):
     return torch.cat((prefix, patches.index_select(1, kept)), 1)
 
 
-def drop_features(tokens, keep, num_prefix_tokens=0):
-    return tokens[..., torch.randperm(tokens.shape[-1])[:keep].sort().values]
-
-
-def drop_pictures(tokens, keep, num_prefix_tokens=0):
-    return tokens[torch.randperm(len(tokens))[:keep]]
-
-
-def drop_and_rescale(tokens, keep, num_prefix_tokens=0):
-    return drop_with_a_mask(tokens, keep, num_prefix_tokens) * (tokens.shape[1] / keep)
-
-
 def whiten_by_svd(images, patch_size, eps=1e-2):
     rows = patchify(images, patch_size).flatten(0, 1)
     centred = rows - rows.mean(dim=0)
@@ -70,16 +54,11 @@ def whiten_by_svd(images, patch_size, eps=1e-2):
 
 
 def whiten_by_unfold(images, patch_size, eps=1e-2):
-    columns = F.unfold(images, patch_size, stride=patch_size)  # (B, C·P·P, N)
-    columns = columns.transpose(0, 1).flatten(1)
+    columns = F.unfold(images, patch_size, stride=patch_size).transpose(0, 1).flatten(1)  # (C·P·P, B·N)
     variance, vectors = torch.linalg.eigh(torch.cov(columns))
     order = variance.argsort(descending=True)
     filters = (vectors / torch.sqrt(variance + eps))[:, order].mT
     return filters.reshape(-1, images.shape[1], patch_size, patch_size)
-
-
-def whiten_too_few(images, patch_size, eps=1e-2):
-    return whiten_by_svd(images, patch_size, eps)[: patch_size**2]
 
 
 def whiten_pixels_as_patches(images, patch_size, eps=1e-2):
@@ -88,21 +67,29 @@ def whiten_pixels_as_patches(images, patch_size, eps=1e-2):
     return (vectors / (variance + eps).sqrt()).T.flip(0)
 
 
-def whiten_with_values(images, patch_size, eps=1e-2):
-    return whiten_by_svd(images, patch_size, eps), torch.ones(3)
-
-
 WRONG = {
-    "newton_schulz": [("(5, 3), steps = 2", schulz_forgets_tall), ("torch.float64", schulz_in_float32)],
+    "newton_schulz": [
+        ("(5, 3), steps = 2", schulz_forgets_tall),
+        ("torch.float64", lambda matrices, *steps: schulz_in_words(matrices.float(), *steps)),
+    ],
     "drop_tokens": [
-        ("the shape should be (6, 4, 7), yours is (6, 16, 4)", drop_features),
-        ("the shape should be (6, 4, 7), yours is (4, 16, 7)", drop_pictures),
-        ("no tokens of the input", drop_and_rescale),
+        (
+            "the shape should be (6, 4, 7), yours is (6, 16, 4)",
+            lambda tokens, keep, *prefix: tokens[..., torch.randperm(tokens.shape[-1])[:keep].sort().values],
+        ),
+        (
+            "the shape should be (6, 4, 7), yours is (4, 16, 7)",
+            lambda tokens, keep, *prefix: tokens[torch.randperm(len(tokens))[:keep]],
+        ),
+        ("no tokens of the input", lambda x, keep, *n: drop_with_a_mask(x, keep, *n) * (x.shape[1] / keep)),
     ],
     "whitening_filters": [
-        ("the shape should be (8, 2, 2, 2), yours is (4, 2, 2, 2)", whiten_too_few),
+        (
+            "the shape should be (8, 2, 2, 2), yours is (4, 2, 2, 2)",
+            lambda images, patch_size, *eps: whiten_by_svd(images, patch_size, *eps)[: patch_size**2],
+        ),
         ("the shape should be (4, 1, 2, 2)", whiten_pixels_as_patches),
-        ("a tensor", whiten_with_values),
+        ("a tensor", lambda *given: (whiten_by_svd(*given), torch.ones(3))),
     ],
 }
 RIGHT = {

@@ -113,6 +113,7 @@ exercise(
             (drawn(4, 6, seed=3),),
             (torch.stack([drawn(3, 4, seed=4), 5 * drawn(3, 4, seed=5)]), 3),
             (drawn(2, 2, 4, 3, seed=6, dtype=torch.double), 4),
+            (0.01 * drawn(2, 3, seed=7), 3),
         ],
         {
             "the matrix is not divided by its norm first: large singular values then grow without end": schulz(
@@ -121,6 +122,9 @@ exercise(
             "you divide by the largest singular value: divide by the Frobenius norm, the root of the sum of the "
             "squares, which needs no decomposition": schulz(
                 divided=lambda x: x / torch.linalg.matrix_norm(x, ord=2, keepdim=True)
+            ),
+            "a matrix with a small norm is divided too, and gradients are small": schulz(
+                divided=lambda x: x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1.0)
             ),
             "you divide by one norm for all matrices: each one has its own, over the last two axes": schulz(
                 divided=lambda x: x / x.norm()
@@ -227,6 +231,11 @@ def prefix_last(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor
     return torch.cat([kept[:, num_prefix_tokens:], kept[:, :num_prefix_tokens]], dim=1)
 
 
+def detaches_patches(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
+    parts = tokens[:, :num_prefix_tokens], tokens[:, num_prefix_tokens:].detach()
+    return drop_tokens(torch.cat(parts, dim=1), keep, num_prefix_tokens)
+
+
 def covers(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
     kept = torch.zeros(tokens.shape[1]).index_fill(0, num_prefix_tokens + torch.arange(keep), 1.0)
     return tokens * kept[:, None]
@@ -255,6 +264,16 @@ def covers(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
         ),
         "every picture keeps other places": drop_by_picture,
         "you keep neighbours, a piece of the sequence: draw each place by itself": picks(window),
+        "different choices in 200 calls: draw each place by itself, of all places": [
+            picks(
+                lambda count, keep: ((torch.arange(keep) + torch.randint(count, ())) % count).sort().values
+            ),
+            picks(
+                lambda count, keep: (
+                    torch.arange(0, count, count // keep) + torch.randint(count // keep, (keep,))
+                )
+            ),
+        ],
     }
 )
 def draws_places(answer):
@@ -274,6 +293,10 @@ def draws_places(answer):
         raise Mistake("the kept tokens are not in their old order: sort the places")
     if all(bool((places.diff(dim=1) == 1).all()) for places in calls):
         raise Mistake("you keep neighbours, a piece of the sequence: draw each place by itself")
+    if (
+        choices := len({tuple(places[0].tolist()) for places in calls})
+    ) < 160:  # of 1820; about 189 are usual
+        raise Mistake(f"{choices} different choices in 200 calls: draw each place by itself, of all places")
 
 
 @demand(
@@ -344,15 +367,19 @@ def can_keep_all(answer):
 
 @demand(
     {
-        "no gradient reaches the tokens that stay": lambda t, keep, num_prefix_tokens=0: drop_tokens(
-            t.detach(), keep, num_prefix_tokens
-        )
+        "no gradient reaches the tokens that stay": [
+            lambda t, *rest: drop_tokens(t.detach(), *rest),
+            detaches_patches,
+        ]
     }
 )
 def lets_gradients_through(answer):
     tokens = drawn(2, 9, 4).requires_grad_()
     got = outcome(lambda f, *case: f(*case), answer, (tokens, 3, 1))
-    if not (isinstance(got, Tensor) and got.requires_grad):
+    reached = (
+        torch.autograd.grad(got.sum(), tokens)[0] if getattr(got, "requires_grad", False) else tokens * 0
+    )
+    if reached.sum() != got.numel():
         raise Mistake("no gradient reaches the tokens that stay: the model could not learn from them")
 
 
@@ -444,6 +471,7 @@ exercise(
             "right but for the divisor: the covariance divides by the number of patches minus 1": whitened(
                 lambda x: torch.cov(x.T, correction=0)
             ),
+            "`torch.cov` wants one column for each patch: `.T`": whitened(torch.cov),
             "these are the filters of the first picture alone: use the patches of all": whitened_first,
             "you take the correlation, in which every pixel has variance 1: the covariance": whitened(
                 lambda x: torch.corrcoef(x.T)
@@ -453,5 +481,6 @@ exercise(
             ),
         },
         run=one_sign,
+        float64=False,
     ),
 )

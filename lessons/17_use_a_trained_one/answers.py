@@ -4,6 +4,9 @@ import torch
 import torch.nn.functional as F
 
 from vit_course.beyond.use import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
+from vit_course.classroom.checks import lesson_part
+
+checks = lesson_part("17_use_a_trained_one", "checks")
 
 
 def neighbours_in_loops(features, labels, queries, k=10, temperature=0.1):
@@ -28,22 +31,8 @@ def neighbours_by_one_hot(features, labels, queries, k=10, temperature=0.1):
     return rows, (weights[:, :, None] * classes[rows]).sum(dim=1)
 
 
-def neighbours_one_too_many(features, labels, queries, k=10, temperature=0.1):
-    return nearest_neighbours(features, labels, queries, min(k + 1, len(features)), temperature)
-
-
-def neighbours_of_many_classes(features, labels, queries, k=10, temperature=0.1):
-    rows, votes = nearest_neighbours(features, labels, queries, k, temperature)
-    return rows, F.pad(votes, (0, 10 - votes.shape[1]))
-
-
 def neighbours_without_k(features, labels, queries):
     return nearest_neighbours(features, labels, queries)
-
-
-def neighbours_as_winner(features, labels, queries, k=10, temperature=0.1):
-    rows, votes = nearest_neighbours(features, labels, queries, k, temperature)
-    return rows, votes.argmax(dim=1)
 
 
 def probe_in_parts(encoder, images, labels, test_images, fit=fit_linear):
@@ -63,40 +52,16 @@ def probe_as_one_batch(encoder, images, labels, test_images, fit=fit_linear):
     encoder.train(False)
     with torch.inference_mode():
         both = encoder(torch.cat([images, test_images]))
-    both = both.clone()
     encoder.train(mode)
-    known, asked = both.split([len(images), len(test_images)])
+    known, asked = both.clone().split([len(images), len(test_images)])
     std, mean = torch.std_mean(known, dim=0)
     std = torch.where(std < 1e-6, torch.full_like(std, 1e-6), std)
     layer = fit((known - mean) / std, labels)
     return layer((asked - mean) / std)
 
 
-def probe_without_layer(encoder, images, labels, test_images, fit=fit_linear):
-    with torch.no_grad():
-        mode = encoder.training
-        encoder.eval()
-        features = encoder(test_images)
-        encoder(images)
-        encoder.train(mode)
-    return features[:, :3]
-
-
-def probe_of_probabilities(encoder, *given):
-    return probe(encoder, *given).softmax(dim=1)
-
-
-def probe_with_small_addend(encoder, images, labels, test_images, fit=fit_linear):
-    mode = encoder.training
-    encoder.eval()
-    with torch.no_grad():
-        x, y = encoder(images), encoder(test_images)
-    encoder.train(mode)
-    return fit((x - x.mean(0)) / (x.std(0) + 0.1), labels)((y - x.mean(0)) / (x.std(0) + 0.1))
-
-
-def probe_of_a_backbone(encoder, images, labels, test_images, fit=fit_linear):
-    return probe(encoder.backbone, images, labels, test_images, fit)
+def probe_of_a_backbone(encoder, *given):
+    return probe(encoder.backbone, *given)
 
 
 def similarity_step_by_step(tokens, grid_size, row, column):
@@ -115,20 +80,6 @@ def similarity_as_matrix(tokens, grid_size, row, column):
     cosines = (gram / length[:, None] / length[None]).unflatten(1, grid_size)
     chosen = cosines[row * grid_size[1] + column]
     return chosen, chosen > 0
-
-
-def similarity_of_square_grids(tokens, grid_size, row, column):
-    side = int(len(tokens) ** 0.5)
-    return patch_similarity(tokens, (side, side), row, column)
-
-
-def similarity_alone(tokens, grid_size, row, column):
-    return patch_similarity(tokens, grid_size, row, column)[0]
-
-
-def similarity_of_squares(tokens, grid_size, row, column):
-    similarity, mask = patch_similarity(tokens, grid_size, row, column)
-    return similarity.square(), mask
 
 
 def shot_in_loops(image_features, text_features, temperature=0.05):
@@ -150,41 +101,49 @@ def shot_by_einsum(image_features, text_features, temperature=0.05):
     return scores / scores.sum(dim=1, keepdim=True)
 
 
-def shot_as_class(image_features, text_features, temperature=0.05):
-    return zero_shot(image_features, text_features, temperature).argmax(dim=1)
-
-
-def shot_of_first_picture(image_features, text_features, temperature=0.05):
-    return zero_shot(image_features, text_features, temperature)[0]
-
-
-def shot_with_sigmoid(image_features, text_features, temperature=0.05):
-    classes = F.normalize(F.normalize(text_features, dim=-1).mean(dim=1), dim=-1)
-    return (F.normalize(image_features, dim=-1) @ classes.T / temperature).sigmoid()
-
-
 WRONG = {
     "nearest_neighbours": [
-        ("the shape should be (1, 3)", neighbours_one_too_many),
-        ("the shape should be (1, 3)", neighbours_of_many_classes),
+        (
+            "the shape should be (1, 3)",
+            lambda x, y, asked, k=10, *rest: nearest_neighbours(x, y, asked, min(k + 1, len(x)), *rest),
+        ),
+        (
+            "the shape should be (1, 3)",
+            lambda *given: (nearest_neighbours(*given)[0], F.pad(nearest_neighbours(*given)[1], (0, 7))),
+        ),
         ("your code stopped with TypeError", neighbours_without_k),
-        ("the shape should be (1, 3)", neighbours_as_winner),
+        (
+            "the shape should be (1, 3)",
+            lambda *given: (nearest_neighbours(*given)[0], nearest_neighbours(*given)[1].argmax(dim=1)),
+        ),
     ],
     "probe": [
-        ("call both", probe_without_layer),
-        ("the scores are changed after the layer", probe_of_probabilities),
-        ("gets other numbers than the standardised features", probe_with_small_addend),
+        (
+            "call both",
+            lambda encoder, x, y, asked, fit=None: probe(encoder, x, y, asked, lambda *_: lambda z: z[:, :3]),
+        ),
+        ("the scores are changed after the layer", lambda *given: probe(*given).softmax(dim=1)),
+        (
+            "gets other numbers than the standardised features",
+            checks.standardised(checks.mean_and_std, lambda x, mean, std: (x - mean) / (std + 0.1)),
+        ),
         ("your code stopped with AttributeError", probe_of_a_backbone),
     ],
     "patch_similarity": [
-        ("", similarity_of_square_grids),
-        ("2 values were expected", similarity_alone),
-        ("", similarity_of_squares),
+        (
+            "your result does not change with `grid_size`, but it should",
+            lambda tokens, grid, *place: patch_similarity(tokens, 2 * (int(len(tokens) ** 0.5),), *place),
+        ),
+        ("2 values were expected", lambda *given: patch_similarity(*given)[0]),
+        (
+            "each number is the square of what it should be",
+            lambda *given: (patch_similarity(*given)[0].square(), patch_similarity(*given)[1]),
+        ),
     ],
     "zero_shot": [
-        ("the shape should be (1, 2)", shot_as_class),
-        ("the shape should be (1, 2)", shot_of_first_picture),
-        ("", shot_with_sigmoid),
+        ("the shape should be (1, 2)", lambda *given: zero_shot(*given).argmax(dim=1)),
+        ("the shape should be (1, 2)", lambda *given: zero_shot(*given)[0]),
+        ("expected\n  0.8241 0.1759", checks.shot_by(scores=lambda cosines, t: (cosines / t).sigmoid())),
     ],
 }
 RIGHT = {

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vit_course.beyond.use import nearest_neighbours, patch_similarity, probe, zero_shot
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, results
+from vit_course.classroom.checks.task import Demand, demand, exercise, results
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -65,6 +65,7 @@ def neighbour_cases() -> list[tuple]:
         (small, torch.tensor([0, 1, 1, 2]), torch.tensor([[1.0, 2.0]]), 3, 0.5),
         (drawn(9, 4), 2 * (torch.arange(9) % 3), drawn(5, 4, seed=1), 4, 0.3),
         (3 * drawn(30, 6, seed=2), torch.arange(30) % 4, drawn(3, 6, seed=3) + 1),
+        (drawn(12, 6, seed=4), torch.arange(12) % 4, 2 * drawn(12, 6, seed=4)[3:5], 3),
     ]
 
 
@@ -84,6 +85,9 @@ exercise(
             ),
             "you divide the features by numbers taken over all pictures: each vector by its own length": neighbours_by(
                 lambda q, f: F.normalize(q, dim=0) @ F.normalize(f, dim=0).T
+            ),
+            "a picture of the same direction as the query is left out: it is the most similar one": neighbours_by(
+                lambda q, f: (found := cosines(q, f)).masked_fill(found > 0.9999, -2)
             ),
             "these are the nearest in distance: the task asks for the cosine": neighbours_by(
                 lambda q, f: -torch.cdist(q, f)
@@ -118,27 +122,40 @@ exercise(
                 lambda *given: nearest_neighbours(*given)[::-1],
             ],
         },
+        float64=False,
     ),
 )
 
 # -- probe: an encoder and a fit that watch what is done to them
 
 
+class Log(list):
+    """A list that a copy of its owner goes on to write into."""
+
+    def __deepcopy__(self, memo: dict) -> "Log":
+        return self
+
+
 class Watched(nn.Module):
-    """An encoder from (B, 6) to (B, 4) with dropout that notes how it is called; its last number is constant."""
+    """An encoder from (B, 6) to (B, 4) with dropout that notes how it is called.
+
+    Its last number is 1 for all pictures of `KNOWN`, and a little more for others.
+    """
 
     def __init__(self, training: bool):
         super().__init__()
         self.matrix = nn.Parameter(drawn(6, 3, seed=7))
-        self.read, self.in_training, self.with_gradients = [], False, False
+        self.inner = nn.Dropout(0.5)
+        self.read, self.in_training, self.with_gradients = Log(), False, False
         self.train(training)
 
     def forward(self, images: Tensor) -> Tensor:
         self.read += list(images)
-        self.in_training |= self.training
-        found = F.dropout(images @ self.matrix, 0.5, self.training)
+        self.in_training |= self.training or self.inner.training
+        found = self.inner(images @ self.matrix)
         self.with_gradients |= found.requires_grad
-        return torch.cat([found, torch.ones(len(images), 1)], dim=1)
+        known = (images[:, None] == KNOWN).all(dim=2).any(dim=1, keepdim=True)
+        return torch.cat([found, torch.where(known, 1.0, 1.0001)], dim=1)
 
 
 class Layer(nn.Module):
@@ -161,6 +178,8 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
     encoder, layer, fitted = Watched(training), Layer(), []
 
     def fit(features: Tensor, labels: Tensor) -> Layer:
+        if features.is_inference():
+            raise Mistake("features made in inference mode cannot be learned from: use `torch.no_grad()`")
         fitted.append((features, labels))
         return layer
 
@@ -168,6 +187,10 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
     if isinstance(scores, Exception):
         raise stopped(
             scores, "with an encoder from (B, 6) to (B, 4), 8 pictures to learn from and 5 to test, "
+        )
+    if not torch.is_grad_enabled() or not encoder.matrix.requires_grad:
+        raise Mistake(
+            "afterwards the encoder, or everything, cannot learn any more: use the block `torch.no_grad()`"
         )
     return encoder, fitted, layer, scores
 
@@ -212,6 +235,19 @@ def leaves_evaluation(encoder, *given):
     return scores
 
 
+def leaves_evaluation_inside(encoder, *given):
+    scores = probe(encoder, *given)
+    encoder.inner.eval()
+    return scores
+
+
+def marks_the_outermost(encoder, images, labels, test_images, fit=None):
+    training, encoder.training = encoder.training, False
+    scores = stays_in_training(encoder, images, labels, test_images, fit)
+    encoder.training = training
+    return scores
+
+
 def always_trains(encoder, *given):
     scores = probe(encoder, *given)
     encoder.train()
@@ -252,8 +288,16 @@ def scores_known(encoder, images, labels, test_images, fit=None):
 
 @demand(
     {
-        "the encoder was in training mode when it computed features": stays_in_training,
-        "the encoder is left in evaluation mode": leaves_evaluation,
+        "the encoder was in training mode when it computed features": [
+            stays_in_training,
+            marks_the_outermost,
+        ],
+        "the encoder is left in evaluation mode": [leaves_evaluation, leaves_evaluation_inside],
+        "features made in inference mode": torch.inference_mode()(probe),
+        "afterwards the encoder, or everything, cannot learn any more": [
+            lambda encoder, *given: probe(encoder.requires_grad_(False), *given),
+            lambda *given: (probe(*given), torch.set_grad_enabled(False))[0],
+        ],
         "the encoder came in evaluation mode and is in training mode now": always_trains,
         "gradients were recorded": records_gradients,
         "the encoder never got the test pictures": scores_training,
@@ -273,7 +317,7 @@ def treats_the_encoder_well(answer):
             raise Mistake(
                 "the encoder came in evaluation mode and is in training mode now: leave it as it was"
             )
-        if training and not encoder.training:
+        if training and not (encoder.training and encoder.inner.training):
             raise Mistake(
                 "the encoder is left in evaluation mode, and it was in training mode before: keep `encoder.training`, "
                 "and give it to `encoder.train(...)` at the end"
@@ -332,6 +376,10 @@ WRONG_SIZES = {
     "a number that is the same in all pictures has deviation 0, and yours divides by it: at least 1e-6": standardised(
         lambda f, q: (f.mean(dim=0), f.std(dim=0))
     ),
+    "a deviation of 0 counts as 1e-6, and not as 1, or nothing": [
+        standardised(lambda f, q: (f.mean(dim=0), f.std(dim=0).masked_fill(f.std(dim=0) < 1e-6, 1.0))),
+        standardised(mean_and_std, lambda x, mean, std: ((x - mean) / std).masked_fill(std < 2e-6, 0.0)),
+    ],
 }
 
 
@@ -343,6 +391,9 @@ def close(a: Tensor, b: Tensor) -> bool:
     WRONG_SIZES
     | {
         "these are scores of the pictures that were learned from": scores_known,
+        "`fit` gets other labels than those given": lambda encoder, images, labels, *rest: probe(
+            encoder, images, labels.sort().values, *rest
+        ),
         "return the scores, (5, 3)": lambda encoder, *given: probe(encoder, *given).argmax(dim=1),
     }
 )
@@ -362,7 +413,7 @@ def gives_the_right_numbers_to_the_layer(answer):
     if close(asked, features) and close(got, features):
         raise Mistake("these are scores of the pictures that were learned from: score the test pictures")
     if not (close(got, features) and close(asked, queries)):
-        for words, wrong in WRONG_SIZES.items():
+        for words, wrong in Demand(close, WRONG_SIZES).mistakes():
             _, theirs, other, _ = watch(wrong, training=True)
             if close(got, theirs[-1][0]) and close(asked, other.asked[-1]):
                 raise Mistake(words)
@@ -371,6 +422,8 @@ def gives_the_right_numbers_to_the_layer(answer):
             f"{which} gets other numbers than the standardised features: subtract the mean of the training features, "
             "divide by their deviation, in both sets"
         )
+    if not torch.equal(labels, LABELS):
+        raise Mistake("`fit` gets other labels than those given: each feature has the label of its picture")
     if not isinstance(scores, Tensor) or scores.shape != (len(ASKED), 3):
         shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise Mistake(f"return the scores, (5, 3), as the layer gives them; yours is {shape}")
@@ -408,6 +461,7 @@ exercise(
             (drawn(12, 5, seed=1) + 1, (3, 4), 0, 2),
             (drawn(17, 4, seed=2) - 1, (3, 4), 2, 3),
             (drawn(36, 3).exp(), (5, 7), 4, 1),
+            (torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), (2, 2), 0, 0),
         ],
         {
             "the mean over the patches is not subtracted": patches_by(centre=lambda patches, tokens: patches),
@@ -442,6 +496,7 @@ exercise(
                 patches_by(mask=lambda similarity: similarity > 0.5),
                 patches_by(mask=lambda similarity: similarity > similarity.mean()),
                 patches_by(mask=lambda similarity: similarity < 0),
+                patches_by(mask=lambda similarity: similarity >= 0),
             ],
             "the mask is bool: return the comparison itself": patches_by(
                 mask=lambda similarity: (similarity > 0).float()
@@ -450,6 +505,7 @@ exercise(
                 part.flatten() for part in patch_similarity(*given)
             ),
         },
+        float64=False,
     ),
 )
 
@@ -489,6 +545,9 @@ exercise(
                 classes=lambda texts: unit(texts.mean(dim=1))
             ),
             "the texts are not brought to length 1": shot_by(classes=lambda texts: texts.mean(dim=1)),
+            "`F.normalize` without `dim` takes axis 1, here the texts: each vector by its own length, dim=-1": shot_by(
+                classes=lambda texts: unit(F.normalize(texts).mean(dim=1))
+            ),
             "the average runs over the classes: over the texts of one class, axis 1": shot_by(
                 classes=lambda texts: unit(unit(texts).mean(dim=0))
             ),
@@ -509,5 +568,6 @@ exercise(
                 scores=lambda c, t: (c / t).log_softmax(dim=-1)
             ),
         },
+        float64=False,
     ),
 )

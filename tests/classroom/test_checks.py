@@ -49,7 +49,7 @@ def test_wrong_answer_is_rejected_with_its_own_message_and_is_no_mistake_that_is
 ):
     verdict = told(answer, name)
     assert verdict.kind == "wrong"
-    assert words in verdict.message and quoted(name, verdict.message) == []
+    assert words and words in verdict.message and quoted(name, verdict.message) == []
     double = [known for known, _ in EXERCISES[name].mistakes() if verdict.message.startswith(known)]
     assert not double, f"{words!r} is written in checks.py already: {double}"
 

@@ -742,8 +742,10 @@ def test_defaults_are_demanded_of_functions_and_of_forward():
         demand_defaults(lambda x, scale, mode: x, pooled)
 
 
-def test_defaults_are_compared_by_name_then_by_place():
-    assert default_astray(lambda x, factor=2.0, mode="mean": x, pooled) == ""
+def test_arguments_with_defaults_keep_names_and_defaults():
+    assert default_astray(lambda images, scale=2.0, mode="mean": images, pooled) == ""
+    assert "`scale`" in default_astray(lambda x, factor=2.0, mode="mean": x, pooled)
+    assert "`scale`" in default_astray(lambda x, mode="mean": x, pooled)
     assert default_astray(lambda *arguments: arguments, pooled) == ""
     assert default_astray(lambda x, scale=2, mode="max": x, pooled) == (
         "the default of `mode` should be 'mean'; yours is 'max'"

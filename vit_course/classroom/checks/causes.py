@@ -26,7 +26,8 @@ CAUSES = [
     (r"unsupported operand type\(s\) for (.+): '([\w.]+)' and '([\w.]+)'", "`{0}` cannot work on `{1}` and `{2}`"),
     (r"'(\w+)' object is not callable", "a {0} is called as if it were a function"),
     (r"'(\w+)' object is not subscriptable", "a {0} has no entries to choose with `[...]`"),
-    (r"(?:too many|not enough) values to unpack \(expected (.+)\)", "what is unpacked does not hold {0} values"),
+    (r"(?:too many|not enough) values to unpack \(expected (?:at least )?(\d+)",
+     "what is unpacked does not hold {0} values"),
     (r"[Dd]imension out of range .*got (-?\d+)", "there is no axis {0}"),
     (r"too many indices for tensor of dimension (\d+)", "a tensor with {0} axes is given more indices than that"),
     (r"expected (?:scalar )?(?:type|dtype) (\w+) but (?:found|got) (\w+)", "numbers of {0} meet numbers of {1}"),
@@ -65,6 +66,9 @@ CAUSES = [
      "what is joined has {0} and {1} axes: all parts need the same number"),
     (r"cannot be converted to Scalar|only one element tensors can be converted|can only convert an array of size 1",
      "one number is asked of a tensor that holds several, or none"),
+    (r"stack expects each tensor to be equal size",
+     "`stack` puts tensors of one shape side by side on a new axis; `cat` joins them along an axis that they have"),
+    (r"existing size \(0\)|tensor [ab] \(0\)", "there is nothing in a slice: with p = 0, `[:-p]` is `[:0]`, and empty"),
     (r"math domain error", "`math` is asked for the root or logarithm of a number that has none"),
     (r"zip\(\) argument 2 is (shorter|longer)", "what is gone through side by side is not equally long"),
     (r"Expected weight to be of same shape as normalized_shape.*shape \[(.+?)\].*= \[(.+?)\]",
@@ -104,6 +108,11 @@ def cause(error: Exception, letters: Mapping[str, str] = MappingProxyType({})) -
             return words.format(*found.groups())
     for pattern, words in LENGTHS:
         if found := re.search(pattern, text):
-            groups = [re.sub(r"\d+", lambda n: letters.get(n[0], n[0]), group) for group in found.groups()]
+            groups = [
+                group
+                if f"axis {{{i}}}" in words
+                else re.sub(r"\d+", lambda n: letters.get(n[0], n[0]), group)
+                for i, group in enumerate(found.groups())
+            ]
             return words.format(*groups)
     return ""

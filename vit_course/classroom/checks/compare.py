@@ -34,6 +34,7 @@ from vit_course.classroom.checks.words import (
     difference,
     explain_error,
     named_options,
+    refuses,
 )
 
 Mistakes = Sequence[tuple[Callable, str]]
@@ -49,6 +50,7 @@ def compare(
     same_dtype: bool = True,
     ready: Callable | None = None,
     plain: bool = False,
+    float64: bool = True,
 ) -> None:
     """Compare an answer with the finished version on every case, smallest first.
 
@@ -61,6 +63,7 @@ def compare(
         same_dtype: whether the type of the numbers must agree too.
         ready: where classes are compared, makes the module that `run` calls, of a class and the options of a case.
         plain: whether a number must be one of Python, because the lesson goes on to round it.
+        float64: whether it must do the same with numbers of twice the size.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -70,8 +73,10 @@ def compare(
     got, shown = outcomes(answer, reference, cases, run)
     want = [run(reference, *copy(case)) for case in cases]
     wrong = [i for i in range(len(cases)) if difference(got[i], want[i], same_dtype)]
+    if not wrong and plain:
+        demand_plain_numbers(got, want)
     if not wrong:
-        return demand_plain_numbers(got, want) if plain else None
+        return demand_float64(answer, reference, cases, run, same_dtype) if float64 else None
     trial = Trial(run, answer, reference, cases, got, want, wrong, ready)
     if words := varies(trial):
         raise Mistake(words)
@@ -124,6 +129,27 @@ def demand_plain_numbers(got: list, want: list) -> None:
             "the number is right, but yours is still a tensor, which `round` and tables do not take: return a plain "
             "number, with `.item()`"
         )
+
+
+def demand_float64(
+    answer: Callable, reference: Callable, cases: Sequence[tuple], run: Callable, same_dtype: bool
+) -> None:
+    """Demand the right result of numbers of twice the size too, where the finished version takes them."""
+    for case in map(in_float64, cases):
+        want = outcome(run, reference, case)
+        got = None if isinstance(want, Exception) else outcome(run, answer, case)
+        if got is not None and (wrong := difference(got, want, same_dtype)) and not refuses(got):
+            raise Mistake(
+                "right in float32, but not in float64: give a tensor that you make the type of the one you get, "
+                f"`dtype=x.dtype`, and leave out `.float()`. {wrong}"
+            )
+
+
+def in_float64(value: Any) -> Any:
+    """Return a case, or a part of it, with numbers of twice the size: tensors, and those in tuples."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields") and not isinstance(value, torch.Size):
+        return tuple(in_float64(part) for part in value)
+    return value.double() if is_float(value) else value
 
 
 def explains(mistaken: Callable, run: Callable, cases: Sequence, got: list, want: list) -> bool:
@@ -192,20 +218,30 @@ def compare_modules(
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()
-        result = first_of(finished(*copy(tuple(inputs))))
-        in_use = first_of(finished.eval()(*copy(tuple(inputs))))
+        result = finished(*copy(tuple(inputs)))
+        in_use = finished.eval()(*copy(tuple(inputs)))
         if difference(result, in_use):  # dropout is on: compare without
             mine, finished, result = mine.eval(), finished.eval(), None
         compare_training(mine, finished, tuple(inputs), where, result, gradients)
+        compare_second_call(ready(answer, options), ready(reference, options), tuple(inputs), where)
 
 
 def compare_training(
     module: nn.Module, finished: nn.Module, inputs: tuple, where: str, result: Any, gradients: bool
 ) -> None:
     """Demand the given result, if any, in training mode, and the gradients of the finished module."""
-    got = outcome(lambda m, *case: first_of(m(*case)), module, inputs)
+    mode = module.training
+    got = outcome(lambda m, *case: m(*case), module, inputs)
     if isinstance(got, Exception):
         raise stopped(got, f"{where}, in training, ")
+    if any(part.training != mode for part in module.modules()):
+        raise Mistake(
+            "your forward pass switches the mode of the model: `train()` and `eval()` belong to whoever uses it"
+        )
+    if isinstance(result, tuple) and not isinstance(got, tuple | list):
+        raise Mistake(
+            f"{where}: right in evaluation, but in training you return one value, and not {len(result)}"
+        )
     if result is not None and difference(got, result):
         raise Mistake(
             f"{where}: right in evaluation, but in training mode the result is another, though every rate is 0 and "
@@ -214,6 +250,21 @@ def compare_training(
         )
     if gradients:
         compare_gradients(module, finished, inputs, where)
+
+
+def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, where: str) -> None:
+    """Demand the right result of a second call too, with other weights and in float64."""
+    for function in (module.eval(), finished.eval()):
+        outcome(lambda m, *case: m(*case), function, inputs)
+        for parameter in function.double().parameters():
+            parameter.data.mul_(1.5)
+    got, want = (outcome(lambda m, *case: m(*case), f, in_float64(inputs)) for f in (module, finished))
+    if isinstance(want, Exception) or not (wrong := difference(got, want)):
+        return
+    raise Mistake(
+        f"{where}: right, but not in a second call, with other weights and in float64: keep nothing from one call to "
+        f"the next, and give a tensor that you make the type of the one you get, `dtype=x.dtype`. {wrong}"
+    )
 
 
 def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, where: str = "") -> None:
@@ -240,6 +291,11 @@ def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, wher
             )
         if mine.shape != right.shape and mine.numel() == right.numel():  # the same weights in another layout
             mine, right = mine.flatten().sort().values, right.flatten().sort().values
+        if mine.isnan().any():
+            raise Mistake(
+                f"{where}: the result is right, but the gradient of {name} is nan: a root has no slope at 0. If you "
+                "square what you took the root of, leave out both"
+            )
         tolerance = 1e-3 * right.abs().max() + 1e-5 * scale
         if mine.shape != right.shape or not (mine - right).abs().max() <= tolerance:
             raise Mistake(

@@ -1,6 +1,8 @@
 """How an answer is run: on copies of the inputs, with every error an outcome, and modules with equal weights."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from inspect import isclass
 from typing import Any
 
 import torch
@@ -59,13 +61,24 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
         raise Mistake(
             f"your code returns a {type(value).__name__}: `raise` it, so that nobody goes on with it"
         )
-    for number, (before, after) in enumerate(zip(case, arguments, strict=True)):
-        if isinstance(before, Tensor) and not torch.equal(before, after):
+    for number, (before, after) in enumerate(zip(case, arguments, strict=True), 0 if isclass(answer) else 1):
+        if changed(before, after):
             raise Mistake(
-                f"your code changes its input in place (argument {number + 1}): whoever called it still needs "
-                "the old values; work on a copy or build a new tensor"
+                f"your code changes its input in place (argument {number}): whoever called it still needs the old "
+                "values; work on a copy or build a new one"
             )
     return value
+
+
+def changed(before: Any, after: Any) -> bool:
+    """Tell whether a value, or one in a list, tuple or dict, is not what it was; the order of a dict counts."""
+    if isinstance(before, dict):
+        before, after = list(before.items()), list(after.items())
+    if isinstance(before, list | tuple):
+        return len(before) != len(after) or any(map(changed, before, after))
+    if isinstance(before, Tensor):
+        return not torch.equal(before, after)
+    return isinstance(before, int | float | str | None) and repr(before) != repr(after)
 
 
 def build(answer: type, **options) -> nn.Module:
@@ -134,9 +147,11 @@ def spread_weights(module: nn.Module) -> nn.Module:
 
 
 def copy(value: Any) -> Any:
-    """Copy a case so that an answer cannot touch the original: tensors cloned, the rest as it is."""
+    """Copy a case so that an answer cannot touch the original: tensors, lists, dicts; the rest as it is."""
     if isinstance(value, tuple) and not hasattr(value, "_fields") and not isinstance(value, torch.Size):
         return tuple(copy(item) for item in value)
+    if isinstance(value, list | dict):
+        return deepcopy(value)
     return value.clone() if isinstance(value, Tensor) else value
 
 

@@ -1,8 +1,6 @@
 """What the checks of several lessons try."""
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -35,20 +33,3 @@ def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:
         agree = disagree + disagree.T == 0
         shares[name] = (agree.double().mean().item() * len(agree) - 1) / (len(agree) - 1)
     return max(shares, key=shares.get) if max(shares.values()) > 1e-9 else ""
-
-
-def unchanged(*names: str) -> Callable:
-    """Return a way to run an answer on copies of its arguments which demands that lists and dicts stay as they are."""
-
-    def run(function: Callable, *given: Any) -> Any:
-        copies = deepcopy(given)
-        result = function(*copies)
-        for name, before, after in zip(names, given, copies, strict=False):
-            if repr(before) != repr(after):  # the order of a dict counts too
-                raise Mistake(
-                    f"your code changes `{name}` itself: whoever called it still needs the old one. Work on a copy, "
-                    "for example sorted(...)"
-                )
-        return result
-
-    return run

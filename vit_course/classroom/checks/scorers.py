@@ -9,9 +9,12 @@ from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand
 
+LESS = torch.tensor([5.0, 0.0, -3.0, 2.0])
+"""So much is missing from each of the four scores in a picture: pictures changed on the way give other classes."""
+
 
 class ReadsScores(nn.Module):
-    """A model whose pictures hold the scores: so its logits are known. In training mode they are others."""
+    """A model whose pictures hold the scores, less `LESS`: its logits are known. In training mode they are others."""
 
     def __init__(self):
         super().__init__()
@@ -21,7 +24,7 @@ class ReadsScores(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores (B, K) that pictures (B, ...) of K numbers hold."""
         self.calls.append((len(images), self.inner.training, torch.is_grad_enabled()))
-        scores = images.flatten(1) * self.factor
+        scores = (images.flatten(1) + LESS) * self.factor
         return -scores if self.training else scores
 
     def __repr__(self) -> str:
@@ -118,7 +121,7 @@ def scores_and_labels() -> list[tuple]:
         scores = scores / 10 if batch_size == 20 else scores  # the best class can have a small probability
         rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
         labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
-        cases.append((ReadsScores(), scores.reshape(number, 1, 2, 2), labels, batch_size))
+        cases.append((ReadsScores(), (scores - LESS).reshape(number, 1, 2, 2), labels, batch_size))
     return cases
 
 
@@ -134,6 +137,9 @@ def scores_and_labels() -> list[tuple]:
         "all 10 pictures go through the model at once": lambda model, images, labels, batch_size=500: counted(
             right_share
         )(model, images, labels, len(images)),
+        "a batch has 4 pictures, `batch_size`; yours have": lambda model, images, labels, batch_size=500: (
+            counted(right_share)(model, images, labels, batch_size - 1)
+        ),
         "your code leaves the model in training mode": lambda model, images, labels, batch_size=500: (
             counted(right_share)(model, images, labels, batch_size),
             model.train(),
@@ -155,7 +161,9 @@ def measures_without_training(answer):
         result = outcome(lambda f, x, y: f(model, x, y, batch_size), answer, (images, labels))
         gradients_after = torch.is_grad_enabled()
     if not model.calls and not isinstance(result, Exception):
-        raise Mistake("your code never calls the model: `scores = model(batch)`")
+        raise Mistake(
+            "your code never calls the model that it gets (a copy perhaps?): `scores = model(batch)`"
+        )
     if len({training for _, training, _ in model.calls}) > 1:
         raise Mistake(
             "some batches meet the model in training mode, others in evaluation mode: `model.eval()` stands before the "
@@ -182,6 +190,8 @@ def measures_without_training(answer):
             f"all {len(images)} pictures go through the model at once: with `batch_size` at a time, 10,000 fit into "
             "memory too"
         )
+    if sum(sizes := [size for size, _, _ in model.calls]) == 10 and sizes != [4, 4, 2]:
+        raise Mistake(f"a batch has 4 pictures, `batch_size`; yours have {str(sizes)[1:-1]}, of 10 pictures")
     if not gradients_after:
         raise Mistake(
             "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
@@ -192,7 +202,32 @@ def measures_without_training(answer):
         )
 
 
+@demand(
+    {
+        "your result is 1 for a model with the same score for all classes": scored_by(
+            lambda z, y: z.gather(1, y[:, None])[:, 0] >= z.amax(1)
+        )
+    }
+)
+def names_one_class(answer):
+    """Demand that one class is named for a picture, where several share the highest score."""
+    case = None, -LESS.expand(8, 4).reshape(8, 1, 2, 2), torch.arange(8) % 4, 4
+    if outcome(measured, answer, case) == 1:
+        raise Mistake(
+            "your result is 1 for a model with the same score for all classes, which knows nothing: one class is named "
+            "for each picture, by `argmax`, and compared with the label"
+        )
+
+
 MISCOUNTS = {
+    "you change the pictures before the model sees them: they are normalised already": [
+        lambda model, images, labels, batch_size=500: counted(right_share)(
+            model, images / 255, labels, batch_size
+        ),
+        lambda model, images, labels, batch_size=500: counted(right_share)(
+            model, (images - images.mean()) / images.std(), labels, batch_size
+        ),
+    ],
     "your mean counts all batches equally, the small last one too: count the hits, and divide by N": counted(
         lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True)) / len(sizes)
     ),

@@ -10,14 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vit_course.classroom.checks.compare import compare, compare_modules, demand_error
 from vit_course.classroom.checks.outcome import Mistake, outcome
+from vit_course.classroom.checks.parts import counting
 from vit_course.classroom.checks.registry import EXERCISES
+from vit_course.classroom.checks.words import students_line
 
 Known = Mapping[str, Any]
 """Words for a student, and an answer, or a list of answers, to which they are said; the likeliest first."""
+
+
+COMPLAINTS = r"(expected|same) device|copy out of meta"
+"""What PyTorch says of tensors that lie on two devices."""
 
 
 @dataclass(frozen=True)
@@ -102,22 +109,48 @@ def refuses(case: tuple, why: str, *known: Any) -> Demand:
     return Demand(lambda answer, reference: demand_error(answer, case, why), {why: list(known)})
 
 
+def every_digit(known: Any, shape: tuple, *arguments: Any) -> Demand:
+    """Demand that numbers which are moved and not computed with come back exactly, large and long ones too.
+
+    Args:
+        known: answers that go through another type.
+        shape: of the tensor, the first argument.
+        arguments: the others.
+    """
+
+    def verify(answer: Any, reference: Any) -> None:
+        count = counting(*shape)
+        for numbers in (count.double() / 3, 2**40 + count.long()):
+            if not torch.equal(answer(numbers, *arguments), reference(numbers, *arguments)):
+                raise Mistake(
+                    f"right up to rounding, but numbers of {numbers.dtype} are not those that were given: pixels are "
+                    "moved, not computed with; leave out `.float()`"
+                )
+
+    return Demand(verify, {"are not those that were given": known})
+
+
 def any_device(case: tuple, why: str, *known: Any) -> Demand:
     """Demand that a function computes where its inputs lie.
 
     PyTorch's device "meta" stands for a GPU: it has no numbers, but the same complaint about tensors on two devices.
 
     Args:
-        case: arguments.
+        case: arguments, of which the first lies there.
         why: says which tensor is not there, and what to write.
         known: answers that make a tensor on the CPU, wherever the inputs lie.
     """
-    there = tuple(value.to("meta") if isinstance(value, Tensor) else value for value in case)
+    there = case[0].to("meta"), *case[1:]
 
     def verify(answer: Any, reference: Any) -> None:
         reference(*there)  # its first use in a process loads much, which is no time of the student's
         result = outcome(lambda function: function(*there), answer, ())
-        if isinstance(result, RuntimeError) and re.search(r"(expected|same) device", str(result)):
+        complains = isinstance(result, RuntimeError) and re.search(COMPLAINTS, str(result))
+        if complains and re.search(
+            r"tolist|cpu\(", students_line(result)
+        ):  # "meta" has no numbers, a GPU has
+            return
+        if complains or (isinstance(result, Tensor) and not result.is_meta):
             raise Mistake(why)
 
     return Demand(verify, {why: list(known)})

@@ -19,6 +19,7 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     """Say in words how a result differs from the wanted one; an empty string if it does not."""
     if isinstance(got, Exception):
         return error_text(got)
+    want = want.item() if isinstance(want, np.generic) else want
     if got is None and want is not None:
         return "your function returned nothing; is the `return` missing?"
     if isinstance(want, int | float) and isinstance(got, tuple | list) and len(got) != 1:
@@ -47,7 +48,9 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
         return "" if close else "expected {}, you returned {}".format(*apart(want, got))
     if isinstance(got, Tensor) and isinstance(want, int | float):
         return f"a number was expected, you returned a tensor of shape {tuple(got.shape)}"
-    return "" if type(got) is type(want) and got == want else f"expected {want!r}, you returned {got!r:.300}"
+    kinds = [isinstance(value, bool) for value in (got, want)]
+    alike = isinstance(got, type(want)) and kinds[0] == kinds[1]
+    return "" if alike and got == want else f"expected {want!r}, you returned {got!r:.300}"
 
 
 def missing(want: Any) -> str:
@@ -158,7 +161,7 @@ def students_line(error: BaseException) -> str:
     return f"\nin your line: {line}" if line else ""
 
 
-def refuses(error: BaseException) -> bool:
+def refuses(error: Any) -> bool:
     """Tell whether a student's own line raised an error on purpose."""
     meant = isinstance(error, ValueError | AssertionError)
     return meant and re.search(r"\nin your line: (.*: )?(raise|assert)\b", students_line(error)) is not None

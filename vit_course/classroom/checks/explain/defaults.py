@@ -1,7 +1,6 @@
 """Defaults of arguments that are not those of the docstring."""
 
 import inspect
-import itertools
 from collections.abc import Callable
 
 from vit_course.classroom.checks.explain.terms import listed, signature
@@ -9,14 +8,19 @@ from vit_course.classroom.checks.outcome import Mistake
 
 
 def default_astray(answer: Callable, reference: Callable) -> str:
-    """Name the arguments without their default, or the first with another one; "" if there are none."""
+    """Name the arguments without their default, or the first with another one or another name; "" if there are none."""
     mine = signature(answer)
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine.values()):
         return ""
     missing, other = {}, ""
     for place, (name, parameter) in enumerate(signature(reference).items()):
-        own = mine.get(name) or next(itertools.islice(mine.values(), place, None), None)
-        if own is None or parameter.default is parameter.empty:
+        own = mine.get(name)
+        if parameter.default is parameter.empty or (own is None and place >= len(mine)):
+            continue
+        if own is None:
+            other = (
+                other or f"no argument of yours is called `{name}`: keep the names, others give it by that"
+            )
             continue
         both = [tuple(d) if isinstance(d, list) else d for d in (own.default, parameter.default)]
         if own.default is own.empty:

@@ -396,7 +396,9 @@ def epoch_of(answer: Callable, number: int = 10, left: float | None = None, size
 
     epoch.model.weight.grad = None if left is None else torch.full_like(epoch.model.weight, left)
 
-    def before_step(*_) -> None:
+    def before_step(_, given: tuple, named: dict) -> None:
+        if given[1:] or named:
+            raise Mistake("`optimizer.step()` gets nothing: call `loss.backward()` first, and then `step`")
         gradient = epoch.model.weight.grad
         epoch.gradients.append(None if gradient is None else gradient.clone())
 
@@ -672,7 +674,7 @@ def steps_along_the_gradient(answer):
         raise Mistake(
             f"the optimiser steps {many} in the whole epoch: a step follows each batch, here {batches}"
         )
-    if not epoch.model.ways_back:
+    if not epoch.model.ways_back and not any(step is not None and step.any() for step in steps):
         raise Mistake("`loss.backward()` is never called: the optimiser finds no gradients")
     empty = [step is None or not step.any() for step in steps]
     if all(empty) and (epoch.model.weight.grad is None or not epoch.model.weight.grad.any()):

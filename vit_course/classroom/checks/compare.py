@@ -253,18 +253,21 @@ def compare_training(
 
 
 def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, where: str) -> None:
-    """Demand the right result of a second call too, with other weights and in float64."""
-    for function in (module.eval(), finished.eval()):
-        outcome(lambda m, *case: m(*case), function, inputs)
-        for parameter in function.double().parameters():
-            parameter.data.mul_(1.5)
-    got, want = (outcome(lambda m, *case: m(*case), f, in_float64(inputs)) for f in (module, finished))
-    if isinstance(want, Exception) or not (wrong := difference(got, want)):
-        return
-    raise Mistake(
-        f"{where}: right, but not in a second call, with other weights and in float64: keep nothing from one call to "
-        f"the next, and give a tensor that you make the type of the one you get, `dtype=x.dtype`. {wrong}"
-    )
+    """Demand the right result of a second call, with other weights, and of a third, in float64."""
+    outcome(lambda m, *case: m(*case), module.eval(), inputs)
+    for words, case in (
+        ("a second call with other weights: keep nothing from one call to the next", inputs),
+        (
+            "float64: give a tensor that you make the type of the one you get, `dtype=x.dtype`",
+            in_float64(inputs),
+        ),
+    ):
+        for function in (module, finished.eval()):
+            for parameter in (function if case is inputs else function.double()).parameters():
+                parameter.data.mul_(1.5)
+        got, want = (outcome(lambda m, *case: m(*case), function, case) for function in (module, finished))
+        if not isinstance(want, Exception) and (wrong := difference(got, want)):
+            raise Mistake(f"{where}: right, but not in {words}. {wrong}")
 
 
 def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, where: str = "") -> None:

@@ -74,7 +74,7 @@ exercise(
         },
     ),
     every_digit(
-        lambda images, columns: image_grid(images.float(), columns).to(images.dtype), (4, 3, 2, 2), 2
+        lambda images, columns: image_grid(images.float(), columns).to(images.dtype), (4, 5, 2, 2), 2
     ),
 )
 

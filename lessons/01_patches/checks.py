@@ -110,6 +110,7 @@ exercise(
     refuses(
         ((32, 30), 4), "img_size (32, 30) cannot be cut into patches of 4 without a remainder", area_by_area
     ),
+    refuses((12, (5, 4)), "img_size 12 cannot be cut into patches of (5, 4) without a remainder"),
     refuses(((30, 32), 4), "img_size (30, 32) cannot be cut into patches of 4 without a remainder"),
     refuses((6, 4), "img_size 6 cannot be cut into patches of 4 without a remainder"),
 )
@@ -214,7 +215,7 @@ exercise(
     ),
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
-    every_digit(through_float32, (1, 2, 4, 6), 2),
+    every_digit(through_float32, (1, 5, 4, 6), 2),
 )
 
 # -- unpatchify
@@ -314,7 +315,7 @@ exercise(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
     ),
     every_digit(
-        lambda patches, *rest: unpatchify(patches.float(), *rest).to(patches.dtype), (1, 6, 8), 2, (2, 3)
+        lambda patches, *rest: unpatchify(patches.float(), *rest).to(patches.dtype), (1, 6, 20), 2, (2, 3)
     ),
 )
 
@@ -430,15 +431,16 @@ def options(img_size, patch_size, in_chans, embed_dim):
     }
 )
 def keeps_its_sizes(answer):
-    module = build(answer, **options((8, 12), 4, 3, 10))
-    wanted = {"num_patches": 6, "grid_size": (2, 3), "img_size": (8, 12), "patch_size": (4, 4)}
-    for name, value in wanted.items():
-        mine = getattr(module, name, "missing")
-        if (tuple(mine) if isinstance(mine, list | torch.Size) else mine) != value:
-            raise Mistake(
-                f"`self.{name}` should be {value} for an 8x12 image and P = 4, yours is {mine}: the model asks for "
-                "it later"
-            )
+    for size, patch, pair, grid in (((8, 12), 4, (4, 4), (2, 3)), ((6, 10), (3, 5), (3, 5), (2, 2))):
+        module = build(answer, **options(size, patch, 3, 10))
+        wanted = {"num_patches": math.prod(grid), "grid_size": grid, "img_size": size, "patch_size": pair}
+        for name, value in wanted.items():
+            mine = getattr(module, name, "missing")
+            if (tuple(mine) if isinstance(mine, list | torch.Size) else mine) != value:
+                raise Mistake(
+                    f"`self.{name}` should be {value} for an image of {size} and P = {patch}, yours is {mine}: the "
+                    "model asks for it later"
+                )
 
 
 @demand({"in this order": [OtherOrder, NamesOnly]})
@@ -464,6 +466,8 @@ def refuses_other_images(answer):
     for bad in (
         torch.rand(2, 3, 8, 8),
         torch.rand(2, 3, 12, 8),
+        torch.rand(2, 3, 16, 12),
+        torch.rand(2, 3, 16, 24),
         torch.rand(2, 1, 8, 12),
         torch.rand(3, 8, 12),
     ):

@@ -349,6 +349,8 @@ exercise(
     refuses_mode("cls", guarded(modes={"token": "token", "cls": "token", "avg": "avg"})),
     refuses_mode("mean", guarded(modes={"token": "token", "mean": "avg", "avg": "avg"})),
     refuses_mode("tok", takes_pieces_of_names),
+    refuses_mode("Token"),
+    refuses_mode("token2"),
     refuses_mode(""),
     refuses_mode("average", guarded(modes={"token": "token", "avg": "avg", "average": "avg"})),
     refuses(

@@ -295,6 +295,8 @@ exercise(
         "one vector for 5 tokens: broadcasting would give all of them the same",
         lambda tokens, pos: tokens + pos,
     ),
+    refuses((torch.ones(2, 5, 4), torch.ones(1, 7, 4)), "seven vectors for 5 tokens: two are left over"),
+    refuses((torch.ones(2, 1, 4), torch.ones(1, 7, 4)), "seven vectors for one token"),
     refuses(
         (torch.ones(2, 5, 4), torch.ones(1, 5, 1)),
         "one number for a vector of 4: broadcasting would add it to all of them",
@@ -373,6 +375,7 @@ exercise(
             ((4, 7), 24),
             ((1, 5), 16),
             ((3, 5), 16, 100.0),
+            ((3, 5), 16),
         ],
         {
             "the column comes first in your vectors: the first half is for the row": sincos(
@@ -422,6 +425,7 @@ exercise(
     ),
     stays_fixed,
     refuses(((2, 2), 6), "dim 6 does not split into four quarters", sincos(), asserts_quarters),
+    refuses(((2, 2), 10), "dim 10 does not split into four quarters"),
     refuses(((2, 2), 7), "dim 7 does not split into four quarters"),
 )
 

@@ -52,18 +52,21 @@ def by_cosines(scale: Callable) -> Callable:
     {
         "your softmax overflows or divides 0 by 0": [
             softmax_by(torch.exp),
+            softmax_by(lambda scores: (scores - scores.abs().amax(dim=-1, keepdim=True)).exp()),
             softmax_by(lambda scores: (scores - scores.max()).exp()),
             softmax_by(lambda scores: scores.clamp(-80, 80).exp()),
         ]
     }
 )
 def stands_large_scores(answer):
-    large = (torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 0], [9, 1]]), torch.eye(2))
-    if difference(answer(*large), scaled_dot_product_attention(*large)):
-        raise Mistake(
-            "with scores in the thousands your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
-            "exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, which does it"
-        )
+    for sign in (1, -1):
+        large = (sign * torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 1], [9, 2]]), torch.eye(2))
+        if difference(answer(*large), scaled_dot_product_attention(*large)):
+            raise Mistake(
+                "with scores in the thousands your softmax overflows or divides 0 by 0: exp(89) is infinite in "
+                "float32, exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, "
+                "which does it"
+            )
 
 
 @demand({})
@@ -481,6 +484,7 @@ exercise(
             ({"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12)),
             ({"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12), True),
             ({"dim": 6, "num_heads": 1}, torch.randn(3, 1, 6)),
+            ({"dim": 12, "num_heads": 2}, 8 * torch.randn(2, 5, 12), True),
             ({"dim": 6, "num_heads": 2}, torch.randn(2, 6, 5).transpose(1, 2)),
             ({"dim": 12, "num_heads": 2, "attn_drop": 0.25, "proj_drop": 0.5}, torch.randn(2, 5, 12)),
             ({"dim": 12, "num_heads": 2, "attn_drop": 0.25, "proj_drop": 0.5}, torch.randn(2, 5, 12), True),

@@ -494,7 +494,7 @@ def does_nothing_outside_training(answer):
     }
 )
 def drops_whole_branches(answer):
-    for rate in (0.25, 0.6):
+    for rate in (0.25, 0.6, 0.05):
         x = torch.rand(2000, 3, 4) + 1
         result = run(answer, x, rate, True)
         if torch.isclose(result, torch.tensor(-rate)).any():
@@ -561,6 +561,11 @@ def demand_scale(factors: Tensor, rate: float) -> None:
 @demand(
     {
         "two calls drop the same pictures": dropping(always_the_same),
+        "in 300 batches of 32 pictures, one picture is never dropped": dropping(
+            lambda x, rate: by_picture(x, rate).index_fill(
+                0, torch.tensor([0] * (len(x) > 1), dtype=torch.long), True
+            )
+        ),
         "in a batch of one picture the branch is never dropped": [
             dropping(never_all),
             lambda x, rate, training: drop_path(x, rate, training and len(x) > 1),
@@ -580,6 +585,8 @@ def draws_for_each_picture(answer):
         raise Mistake(
             "two calls drop the same pictures: draw anew in each call, without a fixed seed or fixed places"
         )
+    if kept.all(dim=0).any():
+        raise Mistake("in 300 batches of 32 pictures, one picture is never dropped: each goes by chance")
     together = kept.T.corrcoef().fill_diagonal_(0)
     if together.max() > 0.5:
         first, second = divmod(int(together.argmax()), 32)
@@ -944,7 +951,7 @@ exercise(
     ),
     names_its_switch,
     results(
-        lambda: [(BESIDE, torch.randn(2, 5, 8), True)],
+        lambda: [(BESIDE, torch.randn(2, 5, 8), True), (BESIDE, torch.randn(1, 5, 8), True)],
         {
             "`return_attention` is forgotten: with True the pair (tokens, weights) is wanted, and `self.attn` has the "
             "same switch": pair_of(lambda block, x, result, weights: result),

@@ -20,7 +20,7 @@ from vit_course.classroom.checks.scorers import (
     scores_and_labels,
 )
 from vit_course.classroom.checks.task import demand, exercise, results
-from vit_course.classroom.checks.words import difference, explain_error
+from vit_course.classroom.checks.words import apart, difference, explain_error
 from vit_course.classroom.my_model import fitted
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
@@ -192,6 +192,12 @@ def has_its_parts(answer):
             model_with(cls_token=large("cls_token")),
             model_with(cls_token=lambda m: nn.Parameter(torch.ones_like(m.cls_token))),
         ],
+        "self.pos_embed repeats a row, or leaves one at 0": [
+            model_with(
+                pos_embed=lambda m: nn.Parameter(m.pos_embed[:, :1].repeat(1, m.pos_embed.shape[1], 1))
+            ),
+            model_with(pos_embed=lambda m: nn.Parameter(m.pos_embed.index_fill(1, torch.tensor(0), 0))),
+        ],
         "starts at 0: that is meant for the CLS token, the head and biases": [
             model_with(norm=lambda m: zeroed(nn.LayerNorm(m.head.in_features, eps=1e-6), "weight")),
             model_with(
@@ -212,16 +218,21 @@ def starts_as_promised(answer):
                 f"self.head.{name} does not start at zero (its largest number is {value.abs().max():.2g}): set both "
                 "parameters to 0, for example with nn.init.zeros_, so that the first loss is ln K"
             )
-    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 0.005)):
+    for name, low, high in (("pos_embed", 0.012, 0.03), ("cls_token", 0, 1e-4)):
         value = getattr(module, name, None)
         if not isinstance(value, Tensor) or value.numel() < 2:
             continue
         mean, std = value.mean().item(), value.std().item()
-        if not low <= std <= high or abs(mean) > max(low, 0.005):
+        if not low <= std <= high or abs(mean) > max(low, 1e-4):
             raise Mistake(
                 f"self.{name} starts with the mean {mean:.2g} and a standard deviation of {std:.2g}: the mean is 0, "
                 "and the deviation .02 for positions, 0 for the CLS token"
             )
+    rows = module.pos_embed.flatten(0, -2)
+    if torch.equal(rows, rows[:1].expand_as(rows)) or not rows.any(dim=1).all():
+        raise Mistake(
+            "self.pos_embed repeats a row, or leaves one at 0: every token gets numbers of its own, CLS too"
+        )
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             raise Mistake(f"self.{name} cannot learn: requires_grad is False. At zero it only starts")
@@ -627,9 +638,9 @@ def shows_every_picture_once(answer):
         raise Mistake(
             f"a batch has 4 pictures, `batch_size`; yours have {', '.join(map(str, sizes))}, of 10 pictures"
         )
-    for number, wanted in ((9, "4, 4, 1"), (8, "4, 4")):
+    for number, wanted in ((9, "4, 4, 1"), (8, "4, 4"), (3, "3")):
         sizes = sorted((len(call.rows) for call in epoch_of(answer, number).calls), reverse=True)
-        if sum(sizes) < number:
+        if sum(sizes) < number == 9:
             raise Mistake("with 9 pictures one is never shown: a last batch of one picture counts as well")
         if (yours := str(sizes)[1:-1]) != wanted:
             raise Mistake(f"{number} pictures make batches of {wanted}; yours have {yours}")
@@ -789,9 +800,10 @@ def demand_gradients(epoch: Epoch) -> None:
                 "multiplied or divided once more, or the gradient clipped?"
             )
         worst = (got - want).abs().argmax()
+        right, mine = apart(want.flatten()[worst].item(), got.flatten()[worst].item(), 3)
         raise Mistake(
             "the gradient is not that of the mean cross-entropy of the batch: its loss is `F.cross_entropy(logits, "
-            f"labels)`; a wanted number is {want.flatten()[worst]:.3g}, yours {got.flatten()[worst]:.3g}"
+            f"labels)`; a wanted number is {right}, yours {mine}"
         )
 
 
@@ -812,6 +824,12 @@ def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
         "the pictures come in the order in which they are given": loop(batches=in_order),
         "you shuffle the batches, not the pictures": loop(batches=batches_shuffled),
         "every epoch has the same order": loop(batches=same_order_every_time),
+        "the same pictures always come first": loop(
+            batches=lambda number, size: [
+                (rows, rows)
+                for rows in torch.cat([torch.zeros(1).long(), torch.randperm(number - 1) + 1]).split(size)
+            ]
+        ),
         "your order is the given one, begun at another place": loop(
             batches=lambda number, size: [
                 (rows, rows)
@@ -830,13 +848,21 @@ def shuffles_anew(answer):
     batches = [{tuple(sorted(call.rows)) for call in epoch_of(answer).calls} for _ in range(3)]
     if all(parts == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)} for parts in batches):
         raise Mistake("you shuffle the batches, not the pictures: the same pictures always come together")
-    if all((b - a) % 10 == 1 for order in orders for a, b in itertools.pairwise(order)):
+    if all(len({(b - a) % 10 for a, b in itertools.pairwise(order)}) == 1 for order in orders):
         raise Mistake(
             "your order is the given one, begun at another place: draw one, `torch.randperm(len(images))`"
         )
-    if orders[0] == orders[1] == orders[2]:
+    epoch = epoch_of(answer)
+    answer(epoch.model, epoch.pictures, epoch.labels, torch.optim.SGD(epoch.model.parameters(), lr=0.5), 4)
+    first, second = ([row for call in epoch.calls[i : i + 3] for row in call.rows] for i in (0, 3))
+    if first == second or orders[0] == orders[1] == orders[2]:
         raise Mistake(
             "every epoch has the same order: draw a new permutation each time, without a fixed seed"
+        )
+    more = [[row for call in epoch_of(answer).calls for row in call.rows] for _ in range(8)]
+    if len({order[0] for order in more}) == 1 or len({frozenset(order[:5]) for order in more}) == 1:
+        raise Mistake(
+            "the same pictures always come first: draw one permutation of all, `torch.randperm(len(images))`"
         )
 
 

@@ -557,7 +557,7 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     yield "a linear layer alone", nn.Linear(4, 2)
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
-    others = {"cls_head": nn.Linear(4, 2), "composer": nn.Linear(4, 2)}
+    others = {"cls_head": nn.Linear(4, 2), "composer": nn.Linear(4, 2), "boxes": nn.BatchNorm3d(2)}
     others |= {"groups": nn.GroupNorm(1, 2), "numbers": nn.BatchNorm1d(2), "root": nn.RMSNorm(2)}
     yield "a Vision Transformer inside a larger model", nn.ModuleDict({"vit": vit(1)} | others)
     shared = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -656,7 +656,7 @@ FORM = (
 )
 def splits_the_models(answer):
     for described, model in small_models():
-        for decay in (0.05, 0.3):
+        for decay in (0.05, 0.3, 0.001):
             before = {name: (p.detach().clone(), p.requires_grad) for name, p in model.named_parameters()}
             try:
                 groups = answer(model, decay)
@@ -826,7 +826,7 @@ def blends_all_numbers(images, targets, lam, permutation):
 
 def batch_to_blend(batch: int, *shape: int, permutation: list | None = None) -> tuple[Tensor, ...]:
     partners = torch.randperm(batch) if permutation is None else torch.tensor(permutation)
-    return torch.rand(batch, *shape), torch.rand(batch, 4).softmax(1), torch.rand(batch), partners
+    return torch.randn(batch, *shape), torch.rand(batch, 4).softmax(1), torch.rand(batch), partners
 
 
 def blends() -> list[tuple]:

@@ -194,13 +194,16 @@ class SmallNet(nn.Module):
         "you froze layers after the stem": lambda model, in_chans=3: stem()(
             model.requires_grad_(False), in_chans
         ),
-        "you put the model into evaluation mode": stem(lambda model: model.eval()),
+        "you put the model into evaluation mode, or into training mode": [
+            stem(lambda model: model.eval()),
+            stem(lambda model: model.train()),
+        ],
         "no gradient reaches your new convolution": stem(freezes_the_convolution),
     }
 )
 def changes_the_stem_alone(answer):
     for width, given, size in ((6, [3], (32, 32)), (64, [4], (32, 32)), (5, [1], (12, 20)), (6, [], (8, 12))):
-        model, channels = SmallNet(width), given[0] if given else 3
+        model, channels = SmallNet(width).train(bool(given)), given[0] if given else 3
         before, layers = copy.deepcopy(model.state_dict()), dict(model.named_children())
         texts = {name: str(layer) for name, layer in layers.items()}
         result = outcome(lambda f, *case: f(*case), answer, (model, *given))
@@ -215,6 +218,10 @@ def changes_the_stem_alone(answer):
         has_the_convolution(getattr(model, "conv1", None), width, channels, where)
         hands_its_input_on(getattr(model, "maxpool", None), torch.randn(2, width, *size))
         keeps_the_rest(model, layers, before, texts)
+        if model.training != bool(given):
+            raise Mistake(
+                "you put the model into evaluation mode, or into training mode: leave its mode alone"
+            )
         logits = model(torch.randn(2, channels, *size))
         if model.seen.shape[2:] != size:
             raise Mistake(f"{where}pictures of {size} leave the stem as {tuple(model.seen.shape[2:])}")
@@ -307,8 +314,6 @@ def keeps_the_rest(
         raise Mistake("you changed more than the stem: the blocks after it should stay as they are")
     if not all(parameter.requires_grad for name in others for parameter in layers[name].parameters()):
         raise Mistake("you froze layers after the stem: all of them are trained later")
-    if not model.training:
-        raise Mistake("you put the model into evaluation mode: leave its mode alone")
 
 
 exercise(cifar_stem, changes_the_stem_alone)
@@ -446,7 +451,7 @@ def measures(cases: Callable, known: dict[str, Callable]) -> Demand:
 exercise(
     accuracy_under_shift,
     measures(
-        lambda: [((0,),), ((2,),), ((0, 1, 3),), ([4, 1, 2],)],
+        lambda: [((0,),), ((2,),), ((0, 1, 3),), ([4, 1, 2],), ((6, 5),)],
         {
             "the accuracy is that of the untouched pictures: score the shifted ones": evaluated(
                 lambda images, _: images
@@ -550,6 +555,7 @@ def look_ups() -> list[tuple]:
         duel((50.0, None), (40.0, 0.2)),
         duel(None, None),
         duel((90.0, 0.3), None, "A", "A"),
+        duel((5.0, 0.6), (0.0, 0.0)),
         (paper, vit, bit, "VTAB"),
         (paper, vit, noisy, "CIFAR-10"),
         (paper, vit, noisy, "ImageNet"),

@@ -128,6 +128,7 @@ exercise(
             (filters_of(20, 3, 2, 2), 12),
             (filters_of(30, 2, 2, 3), 5),
             (filters_of(40, 3, 2, 1), 4),
+            (filters_of(60, 3, 4, 4), 3),
             (filters_of(20, 3, 2, 2)[:8], 3),  # fewer filters than numbers in one
         ],
         {
@@ -310,16 +311,16 @@ UNEVEN_ROWS = {
 
 @demand(UNEVEN_ROWS | {UNEVEN + "in each layer the heads": rollout(normalise=lambda layer: layer)})
 def divides_rows_by_their_sums(answer):
-    uneven = torch.rand(3, 2, 3, 4, 4)
-    got = outcome(run_rollout, answer, (uneven, 1))
-    for words, wrong in UNEVEN_ROWS.items():
-        if not difference(got, run_rollout(wrong, uneven, 1)):
-            raise Mistake(words)
-    if difference(got, interpret.attention_rollout(list(uneven))):
-        raise Mistake(
-            f"{UNEVEN}in each layer the heads are averaged, then mixed with the identity, and at last each row is "
-            "divided by its sum"
-        )
+    for uneven in (torch.rand(3, 2, 3, 4, 4), 0.1 * torch.rand(3, 2, 3, 4, 4)):
+        got = outcome(run_rollout, answer, (uneven, 1))
+        for words, wrong in UNEVEN_ROWS.items():
+            if not difference(got, run_rollout(wrong, uneven, 1)):
+                raise Mistake(words)
+        if difference(got, interpret.attention_rollout(list(uneven))):
+            raise Mistake(
+                f"{UNEVEN}in each layer the heads are averaged, then mixed with the identity, and at last each row is "
+                "divided by its sum"
+            )
 
 
 def refuses_no_prefix(attentions, num_prefix_tokens=1):
@@ -737,6 +738,7 @@ exercise(
             (torch.rand(3, 1, 8, 6) + 1, draw_scores(3, 8), 3, (2, 3), -0.5),
             (torch.rand(2, 2, 4, 6) + 1, draw_scores(2, 6), 0, 2, 0.0),
             (torch.rand(2, 3, 4, 4) + 1, draw_scores(2, 4), 4, 2, 0.25),
+            (torch.rand(1, 3, 4, 6) + 1, torch.tensor([[0.0, 50, 100, -200, -150, -300]]), 5, 2, 0.0),
         ],
         {
             "you hide the patches with the *lowest* scores: sort with descending=True": hide(

@@ -145,7 +145,7 @@ COMPARISONS = {
         interval(degrees=lambda *sizes: int(welch(*sizes))),
     ],
     small_sample(1.96): interval(t=lambda degrees: 1.96),
-    "for many seeds your t is 1.96: with 38 degrees it is still 2.02. Ask `t_quantile` always": interval(
+    "for many seeds your t is 1.96: with 118 degrees it is still 1.98. Ask `t_quantile` always": interval(
         t=lambda degrees: 1.96 if degrees > 30 else t_quantile(0.95, degrees)
     ),
     small_sample(2): interval(t=lambda degrees: 2.0),
@@ -281,7 +281,8 @@ exercise(
             ([1.0, 4.0], [2.5, 2.5, 2.5]),
             ([80.0, 82.0], [80.0, 82.0]),
             ([0.8123, 0.8131, 0.8127], [0.8111, 0.8119, 0.8114]),
-            ([80.0 + 0.1 * seed for seed in range(20)], [79.0 + 0.1 * seed for seed in range(20)]),
+            ([80.0 + 0.1 * seed for seed in range(60)], [79.0 + 0.1 * seed for seed in range(60)]),
+            ((81.0, 82.0), (79.0, 80.0, 81.5)),
         ],
         COMPARISONS,
     ),
@@ -293,7 +294,7 @@ exercise(
 
 # -- at_equal_time
 
-PRICES = {"small": 2.0, "large": 7.0, "huge": 30.0}
+PRICES = {"small": 2.4, "large": 7.0, "huge": 30.0}
 SETTINGS = {"P = 8": "small", "P = 4": "large", "deep": "huge"}
 
 
@@ -356,6 +357,7 @@ exercise(
             (Run(), SETTINGS, 20.0, [4, 2, 9]),
             (Run(), {"P = 8": "small"}, 1.0, (6,)),
             (Run(), SETTINGS, 200.0, (1, 0)),
+            (Run(), {"P = 8": "small"}, 600.0, (1,)),
         ],
         {
             "every setting gets the epochs of the first one: measure the price of each, or it is no equal time": (

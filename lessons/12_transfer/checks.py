@@ -200,7 +200,7 @@ def on_the_cpu(model, num_classes):
         "cls_token is frozen now": then(
             replace_head, lambda m: m.requires_grad_(False), lambda m: m.head.requires_grad_(True)
         ),
-        "pos_embed can learn now": then(replace_head, lambda model: model.requires_grad_(True)),
+        "can learn now, and was not before": then(replace_head, lambda model: model.requires_grad_(True)),
         "in eval mode now": [
             then(replace_head, lambda model: model.eval()),
             then(replace_head, lambda model: model.blocks.eval()),
@@ -225,6 +225,8 @@ def replaces_the_head_alone(answer):
     ]:
         model = trained(**options).train(num_classes % 2 == 1)
         model.head.requires_grad_(num_classes != 5)
+        model.blocks[0].norm1.requires_grad_(num_classes % 2 == 0)
+        model.blocks[1].train(num_classes % 2 == 0)
         before = Before(model)
         demand_head(changed(answer, model, num_classes), options.get("embed_dim", 8), num_classes)
         before.demand_same(model, BODY, but=HEAD)
@@ -408,7 +410,7 @@ def asks_for_blocks(model, trainable=("head",)):
         "everything is frozen. A parameter of the head": freeze_where(lambda n, parts: n in parts),
         "*one* of the parts holds it": freeze_where(lambda n, parts: all(in_part(n, [p]) for p in parts)),
         "the wrong way round": freeze_where(lambda n, parts: not in_part(n, parts)),
-        "was fixed before (sin-cos positions)": freeze_and_thaw,
+        "was fixed before, and your code lets it learn": freeze_and_thaw,
         "the attribute is called `requires_grad`, with an s": then(
             known_parts_alone, lambda model: [setattr(p, "require_grad", False) for p in model.parameters()]
         ),
@@ -448,7 +450,8 @@ def freezes_all_other_parts(answer):
         ({}, ("blocks.1.attn", "head")),
         ({}, ("blocks", "blocks.1")),
     ]:
-        model = trained(**options)
+        model = trained(**options).train(len(parts) != 1)
+        model.norm.bias.requires_grad_(False)
         before, learned = Before(model), learning(model)
         changed(answer, model, parts)
         before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
@@ -497,7 +500,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
         return
     if got - learned:
         raise Mistake(
-            f"{where}: {min(got - learned)} was fixed before (sin-cos positions), and your code lets it learn: "
+            f"{where}: {min(got - learned)} was fixed before, and your code lets it learn: "
             "leave the named parts as they are"
         )
     if got == learned and not parts:
@@ -559,6 +562,7 @@ exercise(
         "the model has no part 'heads'",
         freeze_where(in_part, lambda *_: None),
     ),
+    refuses((trained(), ("heads", "head")), "the model has no part 'heads', the first of two"),
     refuses(
         (trained(), ("head", "block")),
         "the model has no part 'block': its blocks are named 'blocks.0', and the dot counts",

@@ -308,7 +308,8 @@ def draws_each_number_by_itself(answer):
     run(answer, model)
     first, *others = (block.qkv.weight.detach().clone() for block in model.blocks)
     alike = {
-        torch.equal(*(getattr(block, part).weight for block in model.blocks[:2])) for part in ("qkv", "proj")
+        torch.equal(*(block.get_submodule(part).weight for block in model.blocks[:2]))
+        for part in ("qkv", "proj", "mlp.fc1", "mlp.fc2")
     }
     if True in alike or any(torch.equal(first, other) for other in others):
         raise Mistake(
@@ -358,8 +359,13 @@ EARLY = "the CLS token has no position: add the positions after it has joined th
 
 def embed_cases():
     cases = []
-    for size, channels, batch in (((4, 8), 1, 1), ((8, 12), 3, 2), (16, 3, 3)):
-        model = scrambled(patient(img_size=size, in_chans=channels))
+    for size, patch, channels, batch in (
+        ((4, 8), 4, 1, 1),
+        ((8, 12), 4, 3, 2),
+        (16, 4, 3, 3),
+        ((6, 4), 2, 3, 2),
+    ):
+        model = scrambled(patient(img_size=size, patch_size=patch, in_chans=channels))
         cases.append((torch.randn(batch, *model.image_shape), model))
     return cases
 
@@ -653,7 +659,7 @@ def models_to_split():
     yield "the patient", patient(img_size=(8, 12))
     yield "a deeper patient", patient(img_size=8, depth=3)
     yield "two layers and a norm", nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
-    yield "a layer with one output", nn.Sequential(nn.Linear(4, 1))
+    yield "a layer with one output", nn.Sequential(nn.Linear(4, 1), nn.Linear(1, 4))
 
 
 def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor, float]]:
@@ -735,7 +741,7 @@ def puts_each_parameter_in_one_group(answer):
 )
 def decays_matrices_alone(answer):
     for described, model in models_to_split():
-        for decay in (0.05, 0.3):
+        for decay in (0.05, 0.3, 0.001):
             before = {name: (p.detach().clone(), p.requires_grad) for name, p in model.named_parameters()}
             got = {id(p): value for p, value in sort(answer, model, decay)}
             for name, p in model.named_parameters():
@@ -892,7 +898,7 @@ def demand_whole(targets: Tensor) -> None:
 def targets_say_what_is_seen(answer):
     one_class = torch.eye(2)[[0] * 24]
     demand_whole(blended(answer, 0.75, (2, 2), one_class)[2])
-    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3))):
+    for share, size in ((0.75, (2, 2)), (0.6, (3, 5)), (0.25, (3, 2)), (1.0, (2, 3)), (0.0, (2, 2))):
         images, seen, said = blended(answer, share, size)
         targets = torch.eye(len(images))
         if not near(images.amin((2, 3)), images.amax((2, 3))):
@@ -951,10 +957,10 @@ def draws_partners(answer):
             )
     if torch.equal(drawn[0], torch.arange(24)):
         raise Mistake("nothing is blended: every picture is its own partner")
+    if all(len(((rows - torch.arange(24)) % 24).unique()) == 1 for rows in drawn):
+        raise Mistake("the partner is always the same number of places away: draw a permutation")
     if torch.equal(*drawn):
         raise Mistake("two calls give the same partners: draw them at random each time")
-    if len(((drawn[0] - torch.arange(24)) % 24).unique()) == 1:
-        raise Mistake("the partner is always the same number of places away: draw a permutation")
 
 
 clinic("blend", targets_say_what_is_seen, draws_partners)

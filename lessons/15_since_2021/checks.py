@@ -390,7 +390,7 @@ def leaves_values_and_prefix(answer):
 def keeps_lengths(answer):
     inputs = tuple(x.requires_grad_() for x in qkv(1, 2, 7, 8))
     results = triple(answer, inputs, GRID)
-    lost = not (results[0].requires_grad and results[1].requires_grad)
+    lost = not all(x.requires_grad for x in results)
     for mine, given in zip([] if lost else results[:2], inputs, strict=False):  # the way back turns, too
         weight = drawn(*mine.shape, seed=5)
         back = torch.autograd.grad((mine * weight).sum(), given, retain_graph=True, allow_unused=True)[0]
@@ -834,6 +834,12 @@ exercise(
             scene(1, 9, 4, 5, 0, seed=20),  # more sources than targets
             scene(2, 11, 4, 3, 3, seed=30),
             scene(2, 12, 4, 3, 2, seed=40),
+            (
+                drawn(1, 5, 2),
+                torch.tensor([[[9.0, 9], [1, 1], [-1, -0.5], [1, 0.8], [-1, -2]]]),
+                torch.ones(1, 5),
+                1,
+            ),
         ],
         {
             "sources and targets are swapped: the even places are sources, the odd ones targets": merging(

@@ -114,6 +114,7 @@ exercise(
             (torch.stack([drawn(3, 4, seed=4), 5 * drawn(3, 4, seed=5)]), 3),
             (drawn(2, 2, 4, 3, seed=6, dtype=torch.double), 4),
             (0.01 * drawn(2, 3, seed=7), 3),
+            (drawn(3, 4, seed=8), 7),
         ],
         {
             "the matrix is not divided by its norm first: large singular values then grow without end": schulz(

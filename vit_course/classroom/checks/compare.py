@@ -253,10 +253,14 @@ def compare_training(
 
 
 def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, where: str) -> None:
-    """Demand the right result of a second call, with other weights, and of a third, in float64."""
+    """Demand the right result of a second call, with other weights and the batch twice, and of a third, in float64."""
     outcome(lambda m, *case: m(*case), module.eval(), inputs)
+    inputs = tuple(torch.cat([x, x]) if isinstance(x, Tensor) else x for x in inputs)
     for words, case in (
-        ("a second call with other weights: keep nothing from one call to the next", inputs),
+        (
+            "a second call, with other weights and a larger batch: keep nothing from one call to the next",
+            inputs,
+        ),
         (
             "float64: give a tensor that you make the type of the one you get, `dtype=x.dtype`",
             in_float64(inputs),

@@ -118,7 +118,8 @@ def scores_and_labels() -> list[tuple]:
     for number, hits, batch_size in ((5, 4, 2), (7, 2, 3), (10, 6, 4), (7, 5, 7), (8, 3, 20), (3, 3, 2)):
         scores = torch.stack([torch.randperm(4) for _ in range(number)]).float() - 1
         places = torch.arange(number)
-        scores = scores / 10 if batch_size == 20 else scores  # the best class can have a small probability
+        # the best class can have a small probability, all scores can be far apart, or below 0
+        scores = {20: scores / 10, 7: 200 * scores, 3: scores - 5}.get(batch_size, scores)
         rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
         labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
         cases.append((ReadsScores(), (scores - LESS).reshape(number, 1, 2, 2), labels, batch_size))

@@ -136,6 +136,19 @@ class PatchEmbedUnfold(PatchEmbed):
         return pieces.mT @ self.proj.weight.flatten(1).T + self.proj.bias
 
 
+class Template(PatchEmbed):
+    def forward(self, images):
+        return self._forward(images)
+
+
+class PatchEmbedOfTemplate(Template):
+    """The base calls a method whose name is nearly `forward`."""
+
+    def _forward(self, images):
+        check_images(images, self.proj.in_channels, self.img_size)
+        return rearrange(self.proj(images), "b d h w -> b (h w) d")
+
+
 DISSECTED = ("inside a patch the pixels are read column by column", patchify_transposed_inside)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -166,6 +179,7 @@ WRONG = {
             embed(lambda self, images: PatchEmbed.forward(self, images).detach().requires_grad_()),
         ),
         ("the gradient of the weights proj.weight is not", embed(checks.half_detached)),
+        ("right, but not in float64", embed(lambda self, x: PatchEmbed.forward(self, x.float()))),
         ("give the class itself", PatchEmbed()),
         ("no weights named proj.weight", EmbedOtherName),
         (
@@ -180,5 +194,10 @@ RIGHT = {
     "count_patches": [count_by_area, count_by_range],
     "patchify": [patchify_loops, patchify_views],
     "unpatchify": [unpatchify_permute, unpatchify_fill],
-    "PatchEmbed": [PatchEmbedUnfold, PatchEmbedPatchify],
+    "PatchEmbed": [
+        PatchEmbedUnfold,
+        PatchEmbedPatchify,
+        PatchEmbedOfTemplate,
+        checks.convolves(lambda patch: {"kernel_size": patch, "stride": patch, "padding": "valid"}),
+    ],
 }

@@ -61,6 +61,7 @@ WRONG = {
     "prepend_cls_token": [
         ("with tensors that learn", front(lambda cls, tokens: torch.from_numpy(many(cls, tokens).numpy()))),
         ("changes its input in place", cls_overwrites),
+        ("right in float32, but not in float64", lambda *case: front(many)(*case).float()),
         ("expected\n  10 20 30", front(lambda cls, tokens: 2 * many(cls, tokens))),
         (
             "only the first token is right; else your result is the wanted one",

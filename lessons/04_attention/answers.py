@@ -69,6 +69,12 @@ def on_input(change):
     )
 
 
+def keeps_the_first_matrix(self, merged, x):
+    if not hasattr(self, "matrix"):
+        self.matrix = self.proj.weight.clone()
+    return self.proj_drop(F.linear(merged, self.matrix, self.proj.bias))
+
+
 class OtherNames(nn.Module):
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
@@ -146,15 +152,12 @@ WRONG = {
             "the axes of the pictures and of the heads are joined into one; they",
             lambda x, num_heads: split_heads(x, num_heads).flatten(0, 1),
         ),
-        (
-            "you swapped the axes of the tokens and of the numbers of a head",
-            lambda x, num_heads: x.unflatten(-1, (num_heads, -1)).permute(0, 2, 3, 1),
-        ),
     ],
     "merge_heads": [
         ("view size is not compatible", lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1)),
         ("the shape should be (2, 5, 6)", lambda x: merge_heads(x[:1])),
         ("no gradient reaches `x`", lambda x: merge_heads(x.data)),
+        ("right in float32, but not in float64", lambda x: merge_heads(x).float()),
         (
             "with inputs or weights that learn your code stopped",
             lambda x: merge_heads(torch.from_numpy(x.numpy())),
@@ -173,6 +176,7 @@ WRONG = {
         ("but the gradient of", steps(weigh=lambda self, q, k: Steps.weigh(self, q, k.detach()))),
         ("but the gradient of", steps(drop=lambda self, weights: weights.detach())),
         ("no weights named qkv.weight", OtherNames),
+        ("right, but not in a second call, with other weights", steps(finish=keeps_the_first_matrix)),
     ],
 }
 RIGHT = {

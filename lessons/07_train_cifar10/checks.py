@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from numbers import Integral
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -460,6 +461,7 @@ exercise(
             "every step of the warm-up is one behind, so the first has the rate 0, or hardly more, and the last one "
             "is not at the peak: step s has peak·(s + 1)/warmup_steps": [
                 schedule(from_zero),
+                lambda *case: np.float32(schedule(from_zero)(*case)),
                 schedule(from_zero, one_behind),
                 schedule(from_zero, both_ends),
             ],

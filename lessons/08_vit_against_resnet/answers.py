@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+import torch
 from torch import nn
 
 from vit_course.classroom.checks import lesson_part
@@ -76,6 +77,12 @@ def accuracy_adds_up(model, images, labels, stats, shifts=SHIFTS):
     return found
 
 
+def moved_by_slices(images, pixels):
+    moved = torch.zeros_like(images)
+    moved[..., pixels:] = images[..., :-pixels]
+    return moved
+
+
 DISSECTED = ("overwrites the pictures, so the shifts add up", accuracy_adds_up)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -89,7 +96,8 @@ WRONG = {
         (
             "for shifts = (2,) these should be the keys; yours are [0]",
             lambda *given: dict(zip(SHIFTS, under_shift_loop(*given).values(), strict=False)),
-        )
+        ),
+        ("there is nothing in a slice: with p = 0, `[:-p]`", checks.evaluated(moved_by_slices)),
     ],
     "unfair_points": [("there is no point 'bdfgh'; the points are 'a' to 'i'", lambda: {"bdfgh"})],
 }

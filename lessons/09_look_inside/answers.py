@@ -149,6 +149,7 @@ WRONG = {
         ("value 2 of 2", checks.pca(share=lambda s, count: s**4 / (s**4).sum())),
     ],
     "attention_rollout": [
+        ("right in float32, but not in float64", checks.rollout(finish=lambda r, prefix: r.float())),
         ("`num_prefix_tokens`", lambda a, num_prefix_tokens: rollout_joined(a, num_prefix_tokens)),
         (
             "the default of `num_prefix_tokens`",

@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 10, written as students write them."""
 
+from collections import defaultdict
+
 import numpy as np
 
 from vit_course.experiments.statistics import at_equal_time, difference, t_quantile
@@ -51,6 +53,16 @@ def time_of_two_seeds(*given):
     return {name: [values[0], values[1], *values[2:]] for name, values in at_equal_time(*given).items()}
 
 
+def time_that_empties(run, settings, seconds, seeds):
+    found = at_equal_time(run, dict(settings), seconds, seeds)
+    settings.clear()
+    return found
+
+
+def time_in_a_default_dict(run, settings, *rest):
+    return defaultdict(list, time_by_floor_division(run, settings, *rest))
+
+
 def time_by_floor_division(run, settings, seconds, seeds):
     results = {}
     for name in settings:
@@ -65,7 +77,7 @@ def time_by_floor_division(run, settings, seconds, seeds):
 
 
 def time_in_two_passes(run, settings, seconds, seeds):
-    prices = {name: run(setting, 1, seeds[-1])[1] for name, setting in settings.items()}
+    prices = {name: run(setting, 1, seeds[0])[1] for name, setting in settings.items()}
     epochs = {name: max(int(seconds / price), 1) for name, price in prices.items()}
     return {name: [run(setting, epochs[name], s)[0] for s in seeds] for name, setting in settings.items()}
 
@@ -80,9 +92,10 @@ WRONG = {
         ("your code stopped with TypeError", time_without_a_trial),
         ("you returned [(", lambda *given: list(at_equal_time(*given).items())),
         ("your code stopped with IndexError", time_of_two_seeds),
+        ("your code changes its input in place (argument 2)", time_that_empties),
     ],
 }
 RIGHT = {
     "difference": [difference_by_loops, difference_by_numpy],
-    "at_equal_time": [time_by_floor_division, time_in_two_passes],
+    "at_equal_time": [time_by_floor_division, time_in_two_passes, time_in_a_default_dict],
 }

@@ -56,12 +56,13 @@ class Before:
         for name, (learns, dtype, device) in self.settings.items():
             if not name.startswith(but):
                 self.demand_setting(name, parameters[name], learns if learning else None, dtype, device, why)
-        for name, part in model.named_modules():
+        others = [(name, part) for name, part in model.named_modules() if not name.startswith(but)]
+        for name, part in others:
             mode, what = self.modes.get(name, part.training), name or "the model"
-            if not name.startswith(but or ("-",)) and part.training != mode:
+            if part.training != mode:
                 modes = ("train", "eval") if mode else ("eval", "train")
                 raise Mistake(f"{what} was in {modes[0]} mode, and is in {modes[1]} mode now: {why}")
-            if not name.startswith(but or ("-",)) and self.texts.get(name, str(part)) != str(part):
+            if self.texts.get(name, str(part)) != str(part):
                 raise Mistake(f"{what} was {self.texts[name]}, and is {part} now: {why}")
 
     def demand_setting(self, name, parameter, learns, dtype, device, why) -> None:

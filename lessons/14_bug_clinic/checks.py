@@ -307,11 +307,9 @@ def draws_each_number_by_itself(answer):
     model = scrambled(patient(dim=24, depth=3))
     run(answer, model)
     first, *others = (block.qkv.weight.detach().clone() for block in model.blocks)
-    alike = {
-        torch.equal(*(block.get_submodule(part).weight for block in model.blocks[:2]))
-        for part in ("qkv", "proj", "mlp.fc1", "mlp.fc2")
-    }
-    if True in alike or any(torch.equal(first, other) for other in others):
+    parts = ("qkv", "proj", "mlp.fc1", "mlp.fc2")
+    pairs = [[block.get_submodule(part).weight for block in model.blocks[:2]] for part in parts]
+    if any(torch.equal(*pair) for pair in pairs) or any(torch.equal(first, other) for other in others):
         raise Mistake(
             "all blocks start with the same weights, so they are one block several times: draw for each block anew"
         )

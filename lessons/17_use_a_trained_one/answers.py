@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 17, written as students write them."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
 
@@ -45,6 +47,16 @@ def probe_in_parts(encoder, images, labels, test_images, fit=fit_linear):
         encoder.train()
     centre, spread = x.mean(0), torch.maximum(x.std(0), torch.tensor(1e-6))
     return fit((x - centre) / spread, labels)((y - centre) / spread)
+
+
+def probe_in_portions(encoder, images, labels, test_images, fit=fit_linear):
+    """On a copy, which leaves the encoder alone, and with a layer that is asked picture by picture."""
+    quiet = copy.deepcopy(encoder).eval()
+    with torch.no_grad():
+        x, y = quiet(images), quiet(test_images)
+    centre, spread = x.mean(0), x.std(0).clamp_min(1e-6)
+    layer = fit((x - centre) / spread, labels)
+    return torch.cat([layer(part) for part in ((y - centre) / spread).split(1)])
 
 
 def probe_as_one_batch(encoder, images, labels, test_images, fit=fit_linear):
@@ -148,7 +160,7 @@ WRONG = {
 }
 RIGHT = {
     "nearest_neighbours": [neighbours_in_loops, neighbours_by_one_hot],
-    "probe": [probe_in_parts, probe_as_one_batch],
+    "probe": [probe_in_parts, probe_in_portions, probe_as_one_batch],
     "patch_similarity": [similarity_step_by_step, similarity_as_matrix],
     "zero_shot": [shot_in_loops, shot_by_einsum],
 }

@@ -593,6 +593,12 @@ def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
         (lambda x: x.shape[7], "a list or shape has fewer entries than the index asks for"),
         (lambda x: x.flatten()[torch.ones(2) / 2], "an index should be whole numbers"),
         (lambda x: torch.cat([x, x[0]]), "what is joined has 3 and 2 axes"),
+        (lambda x: torch.stack([x, x[0]]), "`stack` puts tensors of one shape side by side on a new axis"),
+        (
+            lambda x: x.expand(2, 3, 4) + x[:, :-0],
+            "there is nothing in a slice: with p = 0, `[:-p]` is `[:0]`",
+        ),
+        (lambda x: [a for a, b, c in [x.shape[:2]]], "what is unpacked does not hold 3 values"),
         (lambda x: x.item(), "one number is asked of a tensor that holds several, or none"),
         (lambda x: math.log(-1), "`math` is asked for the root or logarithm of a number that has none"),
         (lambda x: list(zip([1], [], strict=True)), "what is gone through side by side is not equally long"),
@@ -603,6 +609,13 @@ def test_messages_of_python_torch_and_einops_are_put_into_words(answer, words):
     with pytest.raises(Exception) as caught:  # noqa: PT011
         answer(torch.ones(1, 3, 4))
     assert words in cause(caught.value)
+
+
+def test_the_number_of_an_axis_is_no_length_of_the_exercise():
+    with pytest.raises(RuntimeError) as caught:
+        torch.cat([torch.ones(1, 1, 1), torch.ones(1, 9, 3)], dim=1)
+    letters = {"1": "1 (D)"}
+    assert cause(caught.value, letters) == "joined along axis 1, all other axes must be equal: 1 (D) meets 3"
 
 
 def test_a_module_that_cannot_be_built_is_told_its_line_and_cause():

@@ -63,7 +63,7 @@ def compare(
         same_dtype: whether the type of the numbers must agree too.
         ready: where classes are compared, makes the module that `run` calls, of a class and the options of a case.
         plain: whether a number must be one of Python, because the lesson goes on to round it.
-        float64: whether it must do the same with numbers of twice the size.
+        float64: whether the result must be right for tensors of float64 too.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -134,7 +134,7 @@ def demand_plain_numbers(got: list, want: list) -> None:
 def demand_float64(
     answer: Callable, reference: Callable, cases: Sequence[tuple], run: Callable, same_dtype: bool
 ) -> None:
-    """Demand the right result of numbers of twice the size too, where the finished version takes them."""
+    """Demand the right results in float64 too, where the finished version takes it."""
     for case in map(in_float64, cases):
         want = outcome(run, reference, case)
         got = None if isinstance(want, Exception) else outcome(run, answer, case)
@@ -146,7 +146,7 @@ def demand_float64(
 
 
 def in_float64(value: Any) -> Any:
-    """Return a case, or a part of it, with numbers of twice the size: tensors, and those in tuples."""
+    """Return a case, or a part of it, with its floating-point tensors in float64, those in tuples too."""
     if isinstance(value, tuple) and not hasattr(value, "_fields") and not isinstance(value, torch.Size):
         return tuple(in_float64(part) for part in value)
     return value.double() if is_float(value) else value

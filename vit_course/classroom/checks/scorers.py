@@ -9,12 +9,12 @@ from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import demand
 
-LESS = torch.tensor([5.0, 0.0, -3.0, 2.0])
-"""So much is missing from each of the four scores in a picture: pictures changed on the way give other classes."""
+OFFSETS = torch.tensor([5.0, 0.0, -3.0, 2.0])
+"""What a picture lacks of each of its four scores: a picture that is changed on the way has another class."""
 
 
 class ReadsScores(nn.Module):
-    """A model whose pictures hold the scores, less `LESS`: its logits are known. In training mode they are others."""
+    """A model whose pictures hold the scores without `OFFSETS`: its logits are known, and others in training mode."""
 
     def __init__(self):
         super().__init__()
@@ -24,7 +24,7 @@ class ReadsScores(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores (B, K) that pictures (B, ...) of K numbers hold."""
         self.calls.append((len(images), self.inner.training, torch.is_grad_enabled()))
-        scores = (images.flatten(1) + LESS) * self.factor
+        scores = (images.flatten(1) + OFFSETS) * self.factor
         return -scores if self.training else scores
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ def scores_and_labels() -> list[tuple]:
         scores = {20: scores / 10, 7: 200 * scores, 3: scores - 5}.get(batch_size, scores)
         rank = torch.where(3 * places % number < hits, 0, 1 + places % 3)
         labels = scores.argsort(descending=True).gather(1, rank[:, None])[:, 0]
-        cases.append((ReadsScores(), (scores - LESS).reshape(number, 1, 2, 2), labels, batch_size))
+        cases.append((ReadsScores(), (scores - OFFSETS).reshape(number, 1, 2, 2), labels, batch_size))
     return cases
 
 
@@ -212,7 +212,7 @@ def measures_without_training(answer):
 )
 def names_one_class(answer):
     """Demand that one class is named for a picture, where several share the highest score."""
-    case = None, -LESS.expand(8, 4).reshape(8, 1, 2, 2), torch.arange(8) % 4, 4
+    case = None, -OFFSETS.expand(8, 4).reshape(8, 1, 2, 2), torch.arange(8) % 4, 4
     if outcome(measured, answer, case) == 1:
         raise Mistake(
             "your result is 1 for a model with the same score for all classes, which knows nothing: one class is named "

@@ -307,6 +307,9 @@ MODE_AVG = results(
         (torch.randn(2, 5, 3), "avg", 3),
     ],
     {
+        "you take the median: the mean of the patches is asked for": pooled(
+            avg=lambda x, prefix: x[:, prefix:].median(dim=1).values
+        ),
         "your average includes the CLS token: leave out the first `num_prefix_tokens` tokens, they are no patches": (
             pooled(avg=lambda x, prefix: x.mean(1))
         ),

@@ -467,6 +467,9 @@ exercise(
             ],
             "the first step has the rate 0, or hardly more, so nothing is learned in it: in the warm-up, step s has "
             "peak·(s + 1)/warmup_steps": schedule(lambda s, w: s / max(1, w - 1)),
+            "your warm-up never reaches the peak: step s has peak·(s + 1)/warmup_steps, and you divide by one more": (
+                schedule(lambda s, w: (s + 1) / (w + 1))
+            ),
             "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
             "`step < warmup_steps`, not `<=`": warms_up_once_more,
             "the last step is not at 0: the first step after the warm-up is k = 1 of n, the last one k = n, so "

@@ -682,6 +682,15 @@ def hides_for_all(images, scores, count, patch_size, value=0.0):
     return images
 
 
+def counts_by_rows(images, scores, count, patch_size, value=0.0):
+    result, (height, width) = images.clone(), as_pair(patch_size)
+    for picture, order in zip(result, falling(scores), strict=True):
+        for n in order[:count].tolist():
+            r, c = divmod(n, images.shape[2] // height)
+            picture[:, r * height : (r + 1) * height, c * width : (c + 1) * width] = value
+    return result
+
+
 def highest_of_all(images, scores, count, patch_size, value=0.0):
     place = scores.flatten().argsort(descending=True).argsort().view(scores.shape)
     chosen = (place < count * len(images)).sum(dim=1).tolist()
@@ -761,6 +770,7 @@ exercise(
             "patches are counted column by column: the scores come in reading order, row by row": hide_given(
                 lambda scores, rows: rearrange(scores, "b (c r) -> b (r c)", r=rows)
             ),
+            "a row of the grid has as many patches as the grid has columns: `divmod(n, columns)`": counts_by_rows,
             "one patch too many is hidden: the slice `[:, :count]` has `count` of them": hide(
                 take=lambda order, count: order[:, : count + 1]
             ),

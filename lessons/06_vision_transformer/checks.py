@@ -666,7 +666,7 @@ def shows_every_picture_once(answer):
         "the gradients of earlier batches are still there: PyTorch adds new ones to them": loop(
             step_of("backward", "step")
         ),
-        "something else than one `optimizer.step()` for each batch moves the weights, or changes its rate": loop(
+        "besides `optimizer.step()` something moves the weights, or changes the learning rate": loop(
             steps_by_hand_too
         ),
     }
@@ -706,8 +706,8 @@ def steps_along_the_gradient(answer):
     for before, after, step in zip(weights[:-1], weights[1:], steps, strict=True):
         if not close(after, before - 0.5 * step):
             raise Mistake(
-                "something else than one `optimizer.step()` for each batch moves the weights, or changes its rate: the "
-                "optimiser is whole as it is given"
+                "besides `optimizer.step()` something moves the weights, or changes the learning rate: leave both to "
+                "the optimiser"
             )
 
 

@@ -128,7 +128,7 @@ COMPARISONS = {
         interval(degrees=lambda q, p, n, m: (q + p) / (q**2 / (n - 1) + p**2 / (m - 1))),
         interval(degrees=lambda q, p, n, m: (q**2 + p**2) / (q**2 / (n - 1) + p**2 / (m - 1))),
     ],
-    "brackets are missing in the degrees of freedom: q² is divided by n - 1 as a whole": interval(
+    "brackets are missing in the degrees of freedom: below the line stands q² / (n - 1)": interval(
         degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / n - 1 + p**2 / m - 1)
     ),
     "your degrees of freedom are made of the standard errors: q is s²/n, the square": interval(

@@ -1,5 +1,5 @@
 # The course's commands: `make help` lists them. They need make and Python 3.10 or newer, on Linux or macOS;
-# the README has the same for Windows.
+# docs/setup.md has the same for Windows.
 
 PYTHON   ?= python3
 VENV     ?= .venv
@@ -48,7 +48,7 @@ test-arithmetic: $(READY)  ## run the tests and notebooks as other processors an
 lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and run the solutions that changed
 	$(BIN)/python tools/build.py --execute
 
-lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=16 SLUG=video
+lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=18 SLUG=video
 	@$(BIN)/python tools/new_lesson.py "$(NN)" "$(SLUG)"
 
 slides: $(READY)  ## write slides of all lessons into build/slides/ (needs npm, and the network the first time)
@@ -96,7 +96,7 @@ check-code: $(READY)
 	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) --dist worksteal -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: $(READY)
-	$(call say,notebooks run, with nothing solved and solved, and show what they showed before)
+	$(call say,notebooks run both unsolved and solved; they show what they showed before)
 	@rm -rf build/answers
 	$(BIN)/python -m pytest -p tests.quick_start -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
 

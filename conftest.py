@@ -69,9 +69,11 @@ def pytest_collect_file(file_path, parent):
         if file_path.suffix == ".ipynb":
             book.compare_outputs = is_compared(file_path)
             start, strict = book.setup, str(int(file_path.parent.name == "solutions"))
+            answers = parent.config.rootpath / "build/answers" / f"{file_path.parent.name}-{file_path.stem}"
 
-            def setup(start=start, strict=strict):
-                os.environ["VIT_COURSE_STRICT"] = strict  # a kernel takes its environment from here
+            def setup(start=start, strict=strict, answers=answers):
+                # a kernel takes its environment from here
+                os.environ |= {"VIT_COURSE_STRICT": strict, "VIT_COURSE_ANSWERS": str(answers)}
                 start()
 
             book.setup = setup

@@ -1,6 +1,7 @@
 """Kernels for nbval that begin with torch and others imported: each is a fork of one process that has done it.
 
-Thirty notebooks are run at every push, and in each the imports cost seconds. `conftest.py` calls `install` on Linux.
+Both editions of all lessons are run at every push, and in each the imports cost seconds. `conftest.py` calls
+`install` on Linux.
 """
 
 import json

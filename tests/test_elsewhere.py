@@ -37,7 +37,7 @@ def run_read_only(tmp_path_factory):
         )
 
     yield run
-    assert set(places) == {folder, *folder.rglob("*")}
+    assert sys.platform == "win32" or set(places) == {folder, *folder.rglob("*")}
     for path in places:
         path.chmod(0o755 if path.is_dir() else 0o644)
 

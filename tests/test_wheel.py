@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from test_repository import groups
 
+from vit_course.classroom.doctor import version_numbers
 from vit_course.machinery.paths import ROOT
 
 ALONE = """
@@ -51,7 +52,7 @@ def test_a_wheel_trains_loads_weights_and_reads_data_without_jupyter_and_the_les
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
-    pip += ["--no-build-isolation"] if find_spec("setuptools") else []
+    pip += ["--no-build-isolation"] if version_numbers(version("setuptools")) >= [70, 1] else []
     subprocess.run([*pip, str(copy_of_what_is_built(source))], check=True)
     others = {
         line.partition(">=")[0].replace("-", "_")

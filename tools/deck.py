@@ -14,6 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from boxes import QUOTE, exercise_title, split_task
+from claims import SENTENCE
 from course import Course, Lesson, LessonCell, LessonError
 from dissection import wrong_answer
 from excerpts import find_definition, module_tree
@@ -48,7 +49,6 @@ KINDS = ("figure", "table", "print", "prose")
 NO_CONTENT = ("Check yourself", "Recap", *AT_HOME)
 IMAGE = re.compile(r'<img alt="([^"]*)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
-SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z0-9`*$(\"])")
 STYLE = re.compile(r' style="[^"]*"')
 LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 """Lines of a table or a print that fit on a slide, characters of a line of a print, and words for a title."""

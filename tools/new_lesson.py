@@ -1,8 +1,8 @@
 """Write the folder of a new lesson, with one exercise to start from, and the module of its finished code.
 
-    python tools/new_lesson.py 16 video
+    python tools/new_lesson.py 18 video
 
-writes `lessons/16_video/` and `vit_course/beyond/video.py`. `make lessons` makes notebooks of it at once.
+writes `lessons/18_video/` and `vit_course/beyond/video.py`. `make lessons` makes notebooks of it at once.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def write_lesson(root: Path, number: str, slug: str) -> list[Path]:
     """
     before = [lesson for lesson in read_course(root).lessons if lesson.number <= number]
     if len(number) != 2 or not number.isdigit() or not slug.isidentifier() or slug != slug.lower():
-        raise LessonError(f"{number} {slug}: give two digits and a name in lower case, such as 16 video")
+        raise LessonError(f"{number} {slug}: give two digits and a name in lower case, such as 18 video")
     if before and before[-1].number == number:
         raise LessonError(f"lesson {number} is there already: lessons/{before[-1].slug}")
     folder, module = root / "lessons" / f"{number}_{slug}", root / "vit_course" / "beyond" / f"{slug}.py"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("number", metavar="NN", help="two digits, such as 15")
+    parser.add_argument("number", metavar="NN", help="two digits, such as 18")
     parser.add_argument("slug", help="a short name, such as video")
     options = parser.parse_args(arguments)
     try:

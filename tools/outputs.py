@@ -233,7 +233,9 @@ def is_claim(cell: NotebookNode) -> bool:
 def seconds(cell: NotebookNode) -> int | float:
     """Return how long a cell ran, by the clock of its kernel's messages, in tenths of a second."""
     times = cell.metadata["execution"]
-    begin, end = (datetime.fromisoformat(times[f"iopub.status.{state}"]) for state in ("busy", "idle"))
+    begin, end = (  # Python 3.10 does not read the Z of UTC
+        datetime.fromisoformat(times[f"iopub.status.{state}"].removesuffix("Z")) for state in ("busy", "idle")
+    )
     spent = round((end - begin).total_seconds(), 1)
     return int(spent) if spent.is_integer() else spent  # as JupyterLab writes it: 3, and not 3.0
 

@@ -39,7 +39,7 @@ SAME = {
 """What differs from run to run, and what stands for it in a comparison."""
 IS_CURRENT = "import sys; sys.modules['rfc3987_syntax'] = None; \
 import nbformat, outputs, pathlib; book = nbformat.read(sys.argv[1], as_version=4); \
-sys.exit(not outputs.is_current(pathlib.Path('.'), book))"
+sys.exit(3 * (not outputs.is_current(pathlib.Path('.'), book)))"
 
 
 class Unproven(Exception):
@@ -80,8 +80,10 @@ def keep_outputs(root: Path, new: NotebookNode, old_root: Path, name: str) -> st
     old = nbformat.read(old_root / name, as_version=4)
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(["tools", "."])}
     asked = [sys.executable, "-c", IS_CURRENT, name]
-    if subprocess.run(asked, cwd=old_root, env=path, capture_output=True).returncode:
-        raise Unproven("its outputs were stale in that commit already")
+    done = subprocess.run(asked, cwd=old_root, env=path, capture_output=True, text=True)
+    if done.returncode:
+        crash = done.stderr.strip().splitlines()[-1:] if done.returncode != 3 else []
+        raise Unproven(*crash or ["its outputs were stale in that commit already"])
     if len(code_cells(old)) != len(code_cells(new)):
         raise Unproven(f"it has {len(code_cells(new))} code cells and had {len(code_cells(old))}")
     if choices(old) != choices(new):

@@ -19,7 +19,6 @@ ROWS = {
     "ViT, searched, longer": ("marks", "85"),
     "ViT, longest": ("marks", "90"),
     "ViT, longest, on a GPU": ("marks", "94"),
-    "ResNet, as many minutes": ("headline", "resnet-minutes"),
 }
 """What the table shows, where it is recorded: the group of each row, and its name there."""
 

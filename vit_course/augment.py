@@ -216,5 +216,5 @@ def draw_beta(alpha: float, count: int, device: torch.device) -> Tensor:
     if alpha == 0:
         return torch.ones(count, device=device)
     # Older versions of torch cannot draw it on Apple's GPU.
-    concentration = torch.full((count, 2), alpha, device="cpu" if device.type == "mps" else device)
+    concentration = torch.full((count, 2), float(alpha), device="cpu" if device.type == "mps" else device)
     return torch.distributions.Dirichlet(concentration, validate_args=False).sample()[:, 0].to(device)

@@ -143,11 +143,7 @@ def filter_components(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]
 
 
 def hide_patches(
-    images: Tensor,
-    scores: Tensor,
-    count: int,
-    patch_size: int | tuple[int, int],
-    value: float = 0.0,
+    images: Tensor, scores: Tensor, count: int, patch_size: int | tuple[int, int], value: float = 0.0
 ) -> Tensor:
     """Paint over the patches with the highest scores, in each picture its own.
 

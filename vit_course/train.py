@@ -1,7 +1,7 @@
 """Train and evaluate a classifier on a data set that lives on the device of the run.
 
 `train` is one function, to be read downward: epoch, batch, forward, loss, backward, clip, rates, step, bookkeeping.
-Lessons 00, 02 and 07 to 13 use it; it knows no particular model. `machinery.run` has what it need not say: where a run
+Lessons from 00 on use it; it knows no particular model. `machinery.run` has what it need not say: where a run
 goes on, which batch comes next, what is shown and kept.
 """
 

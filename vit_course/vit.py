@@ -265,6 +265,9 @@ def vit_flops(model: VisionTransformer) -> int:
     """
     dim, num_patches = model.norm.normalized_shape[0], model.patch_embed.num_patches
     num_tokens = num_patches + model.num_prefix_tokens
-    flops = 2 * num_patches * model.patch_embed.proj.weight.numel() + 2 * model.head.weight.numel()
+    heads = sum(
+        p.numel() for part in (model.pre_logits, model.head) for p in part.parameters() if p.ndim == 2
+    )
+    flops = 2 * num_patches * model.patch_embed.proj.weight.numel() + 2 * heads
     in_block = attention_flops(num_tokens, dim) + 4 * num_tokens * model.blocks[0].mlp.fc1.weight.numel()
     return flops + len(model.blocks) * in_block

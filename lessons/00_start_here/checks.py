@@ -56,7 +56,10 @@ exercise(
         {
             "your images run down the columns: the second one belongs to the *right* of the first. In `(r k)` the "
             "right letter is the fast one": sheet("(k r) c h w -> c (r h) (k w)"),
-            "`reshape` alone scrambles the pixels: it never moves an axis; `rearrange` does": reshape_alone,
+            "`reshape` alone scrambles the pixels: it never moves an axis; `rearrange` does": [
+                reshape_alone,
+                lambda x, columns: x.transpose(0, 1).reshape(x.shape[1], -1, columns * x.shape[3]),
+            ],
             INTERLEAVED.format("`(r h)` and `(k w)`"): sheet("(r k) c h w -> c (h r) (w k)"),
             INTERLEAVED.format("`(r h)` and not `(h r)`"): sheet("(r k) c h w -> c (h r) (k w)"),
             INTERLEAVED.format("`(k w)` and not `(w k)`"): sheet("(r k) c h w -> c (r h) (w k)"),
@@ -91,25 +94,25 @@ def column(values):
 
 def scaled(formula: Callable) -> Callable:
     """Return a `normalize` with this formula of pixels in 0..1 and of mean and std, both (C, 1, 1)."""
-    return lambda images, mean, std: formula(unit(images), column(mean), column(std))
+    return lambda images, mean, std: formula(unit(images), column(mean), column(std)).float()
 
 
 def forgets_255(images, mean, std):
-    return (images.float() - column(mean)) / column(std)
+    return ((images.float() - column(mean)) / column(std)).float()
 
 
 def always_255(images, mean, std):
-    return (images.float() / 255 - column(mean)) / column(std)
+    return ((images.float() / 255 - column(mean)) / column(std)).float()
 
 
 def mean_times_255(images, mean, std):
     factor = 255 if images.dtype == torch.uint8 else 1
-    return (images.float() - factor * column(mean)) / column(std)
+    return ((images.float() - factor * column(mean)) / column(std)).float()
 
 
 def decides_by_values(images, mean, std):
     x = images.float()
-    return ((x / 255 if x.max() > 1 else x) - column(mean)) / column(std)
+    return (((x / 255 if x.max() > 1 else x) - column(mean)) / column(std)).float()
 
 
 def divides_last(images, mean, std):
@@ -195,6 +198,9 @@ exercise(
                 lambda x, mean, std: x - mean / std
             ),
             "you divide by the square of std": scaled(lambda x, mean, std: (x - mean) / std**2),
+            "you take the root of std, which is a deviation already": scaled(
+                lambda x, m, std: (x - m) / std.sqrt()
+            ),
             "you multiply by std; it should divide": scaled(lambda x, mean, std: (x - mean) * std),
             "the mean is gone, but the spread is still the old one: divide by std": scaled(
                 lambda x, mean, std: x - mean

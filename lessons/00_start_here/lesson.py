@@ -195,8 +195,8 @@ plots.show(
 # shapes, in any colour, at any place, with textures and noise. It needs no file.
 #
 # **Do you want real pictures?** Change `False` to `True` in the next cell and run it. It downloads CIFAR-10, 170 MB, once, and
-# all lessons find it from then on. `python -m vit_course data` does the same in a terminal. Nothing is downloaded unless
-# you ask, and without a network the course uses Shapes-10. `load_dataset()` takes what is there, and says what it took:
+# all lessons find it from then on. `.venv/bin/python -m vit_course data` does the same in a terminal. Nothing is downloaded
+# unless you ask, and without CIFAR-10 the course uses Shapes-10. `load_dataset()` takes what is there, and says what it took:
 
 # %% tags=["nbval-ignore-output"]
 download = False
@@ -213,7 +213,7 @@ plots.show(
 )
 
 # %% [markdown]
-# Each value is a whole number from 0 to 255. Such numbers make training hard: they are all positive and large, and the
+# Each value is a whole number from 0 to 255. Such numbers make training hard: none is negative, many are large, and the
 # first layer would have to undo this. So the pictures are **normalised**, channel by channel:
 #
 # $$x' = \frac{x - \mu_c}{\sigma_c}$$
@@ -257,8 +257,7 @@ figure = plots.value_histograms(
     "pixel value",
 )
 plots.show(
-    figure,
-    "Two histograms: stored values fill 0 to 1; normalised ones lie around 0, from -1.3 to 3.1.",
+    figure, "Two histograms: stored values fill 0 to 1; normalised ones lie around 0, from -1.3 to 3.1."
 )
 
 # %% [markdown]
@@ -273,8 +272,8 @@ plots.show(
 # (that is "Nano"), and patches of 8x8 pixels.
 #
 # How much is trained depends on the **profile**: `smoke` (seconds, for automatic tests), `cpu` or `gpu`. It is
-# chosen from your machine; the environment variable `VIT_COURSE_PROFILE` overrides it. Every training in this course says
-# beforehand how long it will take on *your* machine.
+# chosen from your machine; the environment variable `VIT_COURSE_PROFILE` overrides it. `train`, the loop of the course,
+# says beforehand how long it will take on *your* machine.
 #
 # An accuracy means little without something to compare it with. So a second model gets the same pictures: a **linear
 # classifier**, one matrix that turns the pixels into ten scores.
@@ -334,7 +333,7 @@ table(
 
 # %% [markdown] claim=["history.test_accuracy > 3 * guessing", "history.test_accuracy > simple.test_accuracy + 0.1"]
 # The ViT is far better than guessing, and far better than one matrix. The linear classifier can only ask "how bright is it
-# here?", and a star may be anywhere, in any colour. The ViT compares parts of the picture with each other. How it does this
+# here?", and a thing may be anywhere, in any colour. The ViT compares parts of the picture with each other. How it does this
 # is what the course is about.
 #
 # See what it says about pictures that it has never seen:

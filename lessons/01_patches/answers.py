@@ -102,10 +102,10 @@ def unpatchify_three_channels(patches, patch_size, grid_size):
     return rearrange(x, "b h w p1 p2 c -> b c (h p1) (w p2)")
 
 
-class EmbedOtherName(nn.Module):
+class EmbedOtherName(PatchEmbed):
     def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
-        super().__init__()
-        self.projection = nn.Conv2d(in_chans, embed_dim, patch_size, patch_size)
+        super().__init__(img_size, patch_size, in_chans, embed_dim)
+        self.projection = self._modules.pop("proj")
 
     def forward(self, images):
         return self.projection(images).flatten(2).transpose(1, 2)
@@ -114,7 +114,9 @@ class EmbedOtherName(nn.Module):
 class EmbedNewEachTime(nn.Module):
     def __init__(self, *sizes, **options):
         super().__init__()
-        self.sizes, self.options = sizes, options
+        self.sizes, self.options, made = sizes, options, PatchEmbed(*sizes, **options)
+        self.img_size, self.patch_size = made.img_size, made.patch_size
+        self.grid_size, self.num_patches = made.grid_size, made.num_patches
 
     def forward(self, images):
         return PatchEmbed(*self.sizes, **self.options)(images)
@@ -186,7 +188,7 @@ WRONG = {
             "proj.weight should be (5, 1, 2, 2), yours is (5, 3, 2, 2): `in_chans`",
             embed_with(proj=lambda m: nn.Conv2d(3, m.proj.out_channels, m.patch_size, m.patch_size)),
         ),
-        ("your module has no weights named proj.weight, proj.bias (it has", EmbedNewEachTime),
+        ("your module has no weights named proj.weight, proj.bias (it", EmbedNewEachTime),
     ],
     "unpatchify": [("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels)],
 }

@@ -206,6 +206,7 @@ exercise(
                 "b c (h p1) (w p2) -> b h w (p1 p2 c)"
             ),
         },
+        device=True,
     ),
     refuses(
         (counting(1, 1, 5, 4), 2),
@@ -299,6 +300,7 @@ exercise(
                 "b (h w) (p1 p2 c) -> b c (p1 h) (p2 w)"
             ),
         },
+        device=True,
     ),
     refuses(
         (counting(1, 3, 4), 2, (2, 2)),
@@ -487,6 +489,7 @@ def refuses_other_images(answer):
 
 exercise(
     PatchEmbed,
+    keeps_its_sizes,
     results(
         lambda: [
             (options(4, 2, 1, 5), torch.rand(1, 1, 4, 4)),
@@ -527,7 +530,6 @@ exercise(
         },
         prepare=copy_patch_weights,
     ),
-    keeps_its_sizes,
     takes_arguments_by_place,
     refuses_other_images,
 )

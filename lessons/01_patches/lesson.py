@@ -5,7 +5,7 @@
 # map: [patches, embed]
 # goals:
 #   - "Say why a Vision Transformer reads patches and not pixels, with numbers."
-#   - "Cut a batch of images into patches and put it back together, without a loop."
+#   - "Cut a batch of images into patches, without a loop, and, for the curious, put it back together."
 #   - "See at once when a `reshape` has scrambled a picture."
 #   - "Explain why a strided convolution is the same as cutting and multiplying, and prove it."
 #   - "Choose a patch size and know what it costs."
@@ -199,8 +199,8 @@ plots.show(
 # %% [markdown] curious
 # ## 4. Can we get the picture back?
 #
-# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. It comes back,
-# ready-made, in lesson 13, where a model paints missing patches.
+# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. Later lessons use it,
+# ready-made: you will call it in lesson 09, to hide patches, and in lesson 13 a model paints missing ones.
 #
 # **Your task.** Write `unpatchify`. A list of 12 patches may come from a grid of 3 x 4 or of
 # 2 x 6, so you are told the grid. The number of channels follows from the length of a patch. The lines that refuse wrong
@@ -235,7 +235,7 @@ plots.show(figure, "Left the portrait, right the same 49 patches in random order
 # ## 5. From a patch to a token: why `nn.Linear`?
 #
 # A patch is a row of P·P·C numbers: 48 for P = 4 and three channels. The Transformer works with tokens of width D, and D
-# is our choice (192 in many models of this course, 768 in the smallest model of the paper). One matrix E, the same for
+# is our choice (192 in the examples of this course, 768 in the smallest model of the paper). One matrix E, the same for
 # every patch, turns the one into the other. This is the first half of equation 1 of the paper:
 #
 # $$[\,x_p^1 E;\; x_p^2 E;\; \cdots;\; x_p^N E\,], \qquad E \in \mathbb{R}^{(P^2 C) \times D}$$
@@ -271,7 +271,7 @@ print("tokens:", tuple(tokens.shape), "= (B, N, D)")
 #
 # Its kernel has the size of a patch. It starts at the upper left patch, multiplies the P·P·C numbers with D sets of
 # weights, and writes D numbers. Then it moves on by its stride, P pixels: to the next patch, without overlap. This *is*
-# "cut into patches, multiply each by E". The kernel holds E in another order (and adds a bias, which equation 1 leaves out).
+# "cut into patches, multiply each by E". The kernel holds E in another order (and the layer adds a bias, which equation 1 leaves out).
 #
 # > **Trap.** The convolution returns a grid, (B, D, rows, columns). Turning it into (B, N, D) is where the trap of section
 # > 2 waits again.
@@ -342,8 +342,8 @@ table(rows, ["P", "tokens N", "attention table N²", "numbers in E (D = 192)"])
 # 16 times: four times the tokens, and the table is their square. This growth is *polynomial*. Some texts say that the cost
 # grows "exponentially" with the resolution. It does not; polynomial is bad enough.
 #
-# This course uses P = 8 (16 tokens) in short runs and P = 4 (64 tokens) on a GPU; the paper P = 14, 16 or 32 on pictures of
-# 224 pixels. Lesson 10 measures what each size gains.
+# This course uses P = 8 (16 tokens) or P = 4 (64 tokens), as a rule; the paper P = 14, 16 or 32 on pictures of 224 pixels.
+# Lesson 10 measures what each size gains.
 
 # %% [markdown] curious
 # ## 8. And grids of other kinds?
@@ -471,7 +471,7 @@ plots.show(
 # ## Further reading
 #
 # - Cordonnier, Loukas and Jaggi, *On the Relationship between Self-Attention and Convolutional Layers* (ICLR 2020), and Chen et
-#   al., *Generative Pretraining from Pixels* (ICML 2020): section 9.
+#   al., *Generative Pretraining from Pixels* (ICML 2020): see section 9 above.
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), section 3.1 and equation 1.
 # - The einops tutorial, *Einops basics*: pictures for every pattern.
 # - Trockman and Kolter, *Patches Are All You Need?* (2022): how far the patches alone carry.

@@ -167,6 +167,7 @@ exercise(
                 front(lambda cls, tokens: tokens.mean(dim=1, keepdim=True))
             ),
         },
+        device=True,
     ),
     lets_gradients_through,
     refuses(
@@ -298,6 +299,7 @@ MODE_TOKEN = results(
             token=lambda x, prefix: x[:, prefix:].mean(1)
         ),
     },
+    device=True,
 )
 MODE_AVG = results(
     lambda: [
@@ -341,6 +343,7 @@ MODE_AVG = results(
             avg=lambda x, prefix: x[:, :prefix].mean(1)
         ),
     },
+    device=True,
 )
 
 exercise(

@@ -191,10 +191,7 @@ for reader in (LearnedReader(), PlainReader()):
 
 # %% fold
 figure = plots.curves(
-    lengths,
-    "Does a vector that starts at zero ever move?",
-    "training step",
-    "length of CLS",
+    lengths, "Does a vector that starts at zero ever move?", "training step", "length of CLS"
 )
 plots.show(figure, "Two lines over 60 steps: the parameter rises from zero, the plain tensor stays at zero.")
 
@@ -370,7 +367,7 @@ plots.show(
 # %% [markdown]
 # Before training the four colours are mixed. After it they begin to separate. Some may still overlap: the training was
 # short, and two of 64 directions do not show all. So let us ask all 64 numbers: how similar are two images of the
-# same class, and how similar is an image of this class to all others?
+# same class, and how similar is an image of this class to those of the other classes?
 
 # %% tags=["nbval-ignore-output"]
 similar, rows = agreement(after), []
@@ -457,14 +454,14 @@ share_before, share = share_on_bright(untrained), share_on_bright(model)
 print(f"untrained: {percent(share_before)}, trained: {percent(share)}")
 
 # %% [markdown] claim=["abs(share_before - 0.25) < 0.03", "share > share_before + 0.05"]
-# The untrained CLS token looks at all patches equally. The trained one gives more to the brightest patches, and that is where the
+# The untrained CLS token looks at all patches nearly alike. The trained one gives more to the brightest patches, and that is where the
 # shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be careful with such maps, though.
 # They show one layer of two, and in the first layer the patches have already read each other. Lesson 09 does it with more care.
 #
 # ## 6. Do we need a CLS token at all?
 #
 # There is an older way, from convolutional networks: take the *mean* of all patch tokens on their way out. It is called
-# **global average pooling**, GAP. No token is added. With the names of above, and patches counted from 1,
+# **global average pooling**, GAP. No token is added. With the names from above, and patches counted from 1,
 #
 # $$y = \frac{1}{N} \sum_{i=1}^{N} \mathrm{LN}(z_L^i)$$
 
@@ -525,20 +522,20 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 #
 # They write that the difference is "fully explained" by the learning rate. With the right one, both are as good. Some
 # texts conclude: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
-# step need not get you there sooner. In lesson 10 we measure both over a whole range of learning rates, with several seeds.
+# step need not get you there sooner. In lesson 10 we measure both at three learning rates, with three seeds each.
 #
-# This course uses the CLS token, as the paper does. It also makes a good place to look from, as section 5 showed.
+# The model that you write uses the CLS token, as the paper's does. It also makes a good place to look from, as section 5 showed.
 
 # %% [markdown] curious
 # ## 7. Are there other ways?
 #
-# There are more ways to make one vector of many. Write one of them for the tokens that `averaged.encode` gives, in place of the
-# mean, and train the model of section 6 with it, with two learning rates:
+# There are more ways to make one vector of many. Write one of the first two for the tokens that `averaged.encode` gives, in
+# place of the mean, and train the model of section 6 with it, with two learning rates:
 #
 # - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").
-# - **Generalised mean** (GeM; Radenović et al., 2018): the p-th root of the mean of p-th powers, for numbers above 0.
-#   p = 1 is the mean, and a large p is close to the maximum. p can be learned.
+# - **Generalised mean** (GeM; Radenović et al., 2018): the p-th root of the mean of p-th powers, of numbers that are clamped
+#   to be above 0. p = 1 is the mean, and a large p is close to the maximum. p can be learned.
 # - **Weighted layers**: a learned mixture of the CLS tokens of *all* layers, not only of the last (for text: Peters et
 #   al., 2018).
 

@@ -190,6 +190,11 @@ def is_a_table_that_learns(answer):
     table = outcome(lambda f, *case: f(*case), answer, (200, 48))
     if isinstance(table, Exception):
         raise Mistake(f"for 200 tokens of width 48 your code stopped with {explain_error(table)}")
+    if getattr(table, "grad_fn", None) is not None:
+        raise Mistake(
+            "`nn.Parameter(...) * std` is a plain tensor again: multiply inside the brackets, "
+            "`nn.Parameter(std * torch.randn(...))`"
+        )
     if not isinstance(table, nn.Parameter):
         raise Mistake(
             f"you returned {'a plain tensor' if isinstance(table, Tensor) else type(table).__name__}: only an "
@@ -288,6 +293,7 @@ exercise(
                 tokens
             ),
         },
+        device=True,
     ),
     lets_both_learn,
     refuses(
@@ -391,6 +397,12 @@ exercise(
             f"your quarters are in another order: it is {QUARTERS}": sincos(
                 layout=lambda y, x: torch.cat([y.sin(), x.sin(), y.cos(), x.cos()], dim=1)
             ),
+            "`**` comes before `/`: the exponent needs brackets, temperature ** (-k / (D/4))": sincos(
+                exponent=lambda k, d: -k, layout=lambda y, x: four_quarters(y / y.shape[1], x / x.shape[1])
+            ),
+            "k counts from 0, yours from 1: the first frequency is 1": sincos(
+                exponent=lambda k, d: -(k + 1) / (d // 4)
+            ),
             EXPONENT.format("-k/D"): sincos(exponent=lambda k, d: -k / d),
             EXPONENT.format("-2k/D"): sincos(exponent=lambda k, d: -2 * k / d),
             EXPONENT.format("-k/(D/4 - 1)"): sincos(exponent=lambda k, d: -k / max(d // 4 - 1, 1)),
@@ -406,6 +418,13 @@ exercise(
                 sincos(lambda *g: to_two_pi(*reading_order(*g), *g)),
                 sincos(lambda *g: to_two_pi(*reading_order(*g), *(max(side - 1, 1) for side in g))),
             ],
+            "a row number stays for a whole row of patches, `repeat_interleave(columns)`; a column number changes with "
+            "every patch, `repeat(rows)`": sincos(
+                lambda rows, columns: (
+                    torch.arange(rows * 1.0).repeat(columns),
+                    torch.arange(columns * 1.0).repeat(rows),
+                )
+            ),
             "your positions go down the columns: they should come in reading order": sincos(
                 lambda rows, columns: reading_order(columns, rows)[::-1]
             ),

@@ -14,7 +14,7 @@
 # %% [markdown]
 # ## 1. Does a Transformer see that this is a puzzle?
 #
-# In lesson 01 you shuffled the patches of a photo. A person sees at once that something is wrong. Does the model?
+# Here are the patches of a photo, shuffled. A person sees at once that something is wrong. Does the model?
 
 # %%
 from dataclasses import replace
@@ -64,8 +64,8 @@ print(f"{agree.sum().item()} of {len(agree)} numbers agree. The first six:")
 table([["photo", *answer[:6].tolist()], ["puzzle", *answer_to_puzzle[:6].tolist()]], ["CLS of", *range(6)])
 
 # %% [markdown] claim="agree.all()" always
-# All of them. Why? Some steps inside the box treat every token by itself. The others, attention, take weighted sums over
-# all tokens, and a sum does not depend on the order of its terms.
+# All of them. Why? Some steps inside the box treat every token by itself. The other kind, attention, takes weighted sums
+# over all tokens, and a sum does not depend on the order of its terms.
 #
 # > **Key idea.** Without positions a Transformer reads a bag of patches: a portrait and its puzzle are the same to it.
 #
@@ -206,8 +206,8 @@ plots.show(
 )
 
 # %% [markdown]
-# The model below is as small as can be, and of parts that you know: patches of 8x8 (lesson 01), CLS (lesson 02), your positions
-# if it is asked for them, a closed box of two layers, a head.
+# The model below is as small as can be, and made of parts that you know: patches of 8x8 (lesson 01), CLS (lesson 02), your
+# positions if it is asked for them, a closed box of two layers, a head.
 
 
 # %%
@@ -491,11 +491,12 @@ plots.show(
 # A classmate makes the table with shape (1, 1, D) and writes `tokens + table`. What happens?
 #
 # - [ ] an error: 65 tokens, one vector :: An axis of size 1 is repeated without a word.
-# - [x] it runs, and the order stays invisible :: All tokens get the same vector, so shuffled tokens are still the shuffled tokens.
+# - [x] it runs, and the order stays invisible :: All tokens get the same vector, so it cannot tell one place from another.
 # - [ ] it learns places, but more slowly :: One vector for all says nothing about any place.
 
 # %% [markdown] quiz
-# You enlarge the grid, and your first attempt stretches the whole list, CLS and all. What happens?
+# A larger picture needs 145 positions, and you have 65. You stretch the list, CLS and all, by computing values between
+# neighbours. What happens?
 #
 # - [x] it runs, and patch 0 gets a part of CLS :: In a list the two are neighbours, so they are mixed, and all places move.
 # - [ ] an error: the number of vectors does not fit :: As a list any length can be reached; nothing complains.

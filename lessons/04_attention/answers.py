@@ -46,7 +46,7 @@ def sdpa_by_hand(q, k, v):
 
 
 def sdpa_fused(query, key, value):
-    identity = torch.eye(key.shape[-2], dtype=key.dtype).expand(*key.shape[:-2], -1, -1)
+    identity = torch.eye(key.shape[-2]).to(key).expand(*key.shape[:-2], -1, -1)
     weights = F.scaled_dot_product_attention(query, key, identity)
     return F.scaled_dot_product_attention(query, key, value), weights
 
@@ -154,7 +154,8 @@ WRONG = {
         ),
     ],
     "merge_heads": [
-        ("view size is not compatible", lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1)),
+        ("`view` needs numbers in memory", lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1)),
+        ("your new tensor lies on the CPU", lambda x: torch.zeros(1, dtype=x.dtype) + merge_heads(x)),
         ("the shape should be (2, 5, 6)", lambda x: merge_heads(x[:1])),
         ("no gradient reaches `x`", lambda x: merge_heads(x.data)),
         ("right in float32, but not in float64", lambda x: merge_heads(x).float()),

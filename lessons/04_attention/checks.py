@@ -108,7 +108,10 @@ attended = results(
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),
-        "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": attend(lambda q, k, v: 1 / q.shape[-1] / 2),
+        "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": [
+            attend(lambda q, k, v: 1 / q.shape[-1] / 2),
+            attend(lambda q, k, v: 2 / q.shape[-1]),
+        ],
         "you divide by d; it should be the root of d": attend(lambda q, k, v: 1 / q.shape[-1]),
         "you do not divide by the root of d, the last axis of q": [
             attend(lambda q, k, v: 0.5),  # as on paper, where d is 4
@@ -135,6 +138,7 @@ attended = results(
             lambda *case: scaled_dot_product_attention(*case)[0]
         ),
     },
+    device=True,
 )
 
 
@@ -201,6 +205,7 @@ exercise(
                 lambda x, num_heads: rearrange(x, "b t (n d) -> b n t d", d=num_heads)
             ),
         },
+        device=True,
     ),
     refuses((torch.zeros(2, 4, 6), 4), SHARE.format(4, 6), chunks_of_any_width, drops_the_rest, reshapes),
     refuses((torch.zeros(2, 4, 10), 3), SHARE.format(3, 10)),
@@ -232,6 +237,7 @@ exercise(
             ),
             "the heads are averaged; they should stand side by side, D = h·d": lambda x: x.mean(dim=1),
         },
+        device=True,
     ),
     lets_heads_learn,
 )

@@ -87,8 +87,8 @@ for name, view in [("queries", to_query), ("keys   ", to_key), ("values ", to_va
 # 1. **Scores**: its query times each key, number by number, then the sum (a dot product). With the left ear 2·1 + 2·1 = 4,
 #    with the right ear 4, with grass 2 (grass is pointed too), with the sky 0.
 # 2. **Scale**: divide by $\sqrt{d} = 2$. This gives 2, 2, 1, 0. (Why? Section 4.)
-# 3. **Softmax**: make weights that are positive and sum to 1. Take $e^{score}$: 7.4, 7.4, 2.7, 1. Their sum is 18.5.
-#    Divide by it: 0.40, 0.40, 0.15, 0.05.
+# 3. **Softmax**: make weights that are positive and sum to 1. Take $e^2, e^2, e^1, e^0$: 7.4, 7.4, 2.7, 1. Their sum is
+#    18.5. Divide by it: 0.40, 0.40, 0.15, 0.05.
 # 4. **Sum the values** with these weights: 0.40·(10, 0) + 0.40·(20, 0) + 0.15·(0, 10) + 0.05·(0, 20), about (12, 2.5).
 #
 # The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is.
@@ -470,8 +470,8 @@ rows = [[t, p, q, percent(q / (p + q), 0)] for t, p, q in zip(lengths, projectio
 table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "quadratic share"], caption="FLOPs of one layer, D = 192")
 
 # %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
-# Only from 2·D = 384 tokens on: with 65 or 197 tokens, the famous quadratic cost is the *smaller* part. And it takes over
-# fast when patches shrink or pictures grow. The paper timed its models and saw the same (appendix D.5, Figure 12).
+# Only from 2·D = 384 tokens on: with 65 or 197 tokens, the famous quadratic cost is the *smaller* part. The paper timed its
+# models and saw the same (appendix D.5, Figure 12). But it takes over fast when patches shrink or pictures grow.
 
 # %% [markdown] curious
 # ## 9. What exactly saturates without the scale?

@@ -115,7 +115,7 @@ exercise(
         {
             UNBIASED: norm_of(correction=1),
             "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": norm_of(divisor=lambda v, e: 2 * (v + e)),
-            "you take the root of the standard deviation: that of the variance": norm_of(
+            "you take the root of the standard deviation: take that of the variance": norm_of(
                 divisor=lambda v, e: (v.sqrt() + e).sqrt()
             ),
             "`weight` and `bias` are not used: scale, then shift, at the end": norm_of(
@@ -165,10 +165,13 @@ exercise(
                 divisor=lambda v, e: v + e
             ),
             "the mean is not subtracted": [norm_of(centre=False), of_rms],
+            "the mean of x - mean is 0: square first, then take the mean": norm_of(
+                divisor=lambda v, e: e**0.5
+            ),
             "you subtract the mean above the line, but not below: the variance is the mean of (x - mean)², not of x²": (
                 of_mean_square
             ),
-            "eps is the least variance in yours: it is *added* to every variance": norm_of(
+            "your eps is a lower bound: it should be *added* to every variance": norm_of(
                 divisor=lambda v, e: v.clamp(min=e).sqrt()
             ),
             KEEPDIM: [
@@ -177,6 +180,7 @@ exercise(
                 for correction, divisor in ((0, None), (1, None), (0, std_plus_eps), (1, std_plus_eps))
             ],
         },
+        device=True,
     ),
     keeps_digits_far_from_0,
     passes_gradients_on,
@@ -330,7 +334,9 @@ exercise(
             "this is ReLU; the paper's MLP bends with GELU": bent_by(F.relu),
             "nearly: this is GELU's tanh approximation. Use the exact one, `nn.GELU()` without arguments, or trained "
             "weights give slightly other results": bent_by(lambda x: F.gelu(x, approximate="tanh")),
-            "there is no activation: two linear layers in a row are one linear layer": bent_by(lambda x: x),
+            "there is no activation, or its result is not kept: two linear layers in a row are one": bent_by(
+                lambda x: x
+            ),
             "this is SiLU, x times sigmoid(x); use GELU": bent_by(F.silu),
             "nearly: x times sigmoid(1.702·x) is an approximation. Use the exact GELU, `nn.GELU()`": bent_by(
                 lambda x: x * torch.sigmoid(1.702 * x)

@@ -420,7 +420,7 @@ plots.show(
 #
 # ## 6. What is the encoder?
 #
-# L blocks, one after the other. Nothing is new except a loop:
+# L blocks, one after the other. Nothing is new but the loop inside `Encoder`:
 
 # %% tolerance=0
 stack = encoder.Encoder(depth=12, dim=192, num_heads=3)
@@ -545,10 +545,7 @@ for name, kind in (("pre-norm", Block), ("post-norm", PostNormBlock)):
 
 # %% fold
 figure = plots.curves(
-    series,
-    "In which layers is the gradient large?",
-    "layer",
-    "size of the gradient of fc2",
+    series, "In which layers is the gradient large?", "layer", "size of the gradient of fc2"
 )
 plots.show(
     figure,

@@ -20,7 +20,7 @@ from vit_course.classroom.checks.scorers import (
     scores_and_labels,
 )
 from vit_course.classroom.checks.task import demand, exercise, results
-from vit_course.classroom.checks.words import apart, difference, explain_error
+from vit_course.classroom.checks.words import apart, difference
 from vit_course.classroom.my_model import fitted
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
@@ -150,7 +150,14 @@ def has_its_parts(answer):
     for name in ("cls_token", "pos_embed"):
         part = getattr(module, name, None)
         if isinstance(part, Tensor) and not isinstance(part, nn.Parameter):
-            raise Mistake(f"self.{name} is a plain tensor: only an `nn.Parameter` learns, and moves to a GPU")
+            why = (
+                ""
+                if part.grad_fn is None
+                else ", and `nn.Parameter(...) * std` is none: multiply inside the brackets"
+            )
+            raise Mistake(
+                f"self.{name} is a plain tensor: only an `nn.Parameter` learns, and moves to a GPU{why}"
+            )
     blocks = getattr(module, "blocks", None)
     if isinstance(blocks, list | tuple):
         raise Mistake(
@@ -415,7 +422,7 @@ def epoch_of(answer: Callable, number: int = 10, left: float | None = None, size
 
     optimizer.register_step_pre_hook(before_step)
     epoch.result = outcome(
-        lambda f, x, y: f(epoch.model, x, y, optimizer, 4), answer, (pictures, epoch.labels)
+        lambda f, m, x, y: f(m, x, y, optimizer, 4), answer, (epoch.model, pictures, epoch.labels)
     )
     return epoch
 
@@ -603,12 +610,10 @@ def shows_every_picture_once(answer):
             "gradients, and the loss that you return is that of this call, before the step"
         )
     if error is not None:
-        pointer = ""
-        if "does not require grad" in str(error):
-            pointer = (
-                "\nOn the way to the loss something cuts the gradient off: `detach`, `.data`, `.item()`?"
-            )
-        raise Mistake(f"your code stopped with {explain_error(error)}{pointer}")
+        cut = (
+            "On the way to the loss something cuts the gradient off: `detach`, `.data`, `.item()`, `argmax`?"
+        )
+        raise stopped(error, hint=cut * ("does not require grad" in str(error)))
     if not all(call.training for call in calls):
         raise Mistake(
             "your model trains in evaluation mode: call `model.train()` before the first batch. Measuring "
@@ -908,6 +913,9 @@ OTHER_MEANS = {
         lambda losses, sizes: sizes[0] * sum(losses) / sum(sizes)
     ),
     "you return the loss of the last batch alone": lambda losses, sizes: losses[-1],
+    "you keep the loss of the last batch alone: add them up, `+=` and not `=`": (
+        lambda losses, sizes: losses[-1] * sizes[-1] / sum(sizes)
+    ),
     "you return the loss of the first batch alone": lambda losses, sizes: losses[0],
 }
 AFTERWARDS = (

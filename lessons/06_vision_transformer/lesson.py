@@ -273,7 +273,7 @@ from vit_course.vit import VisionTransformer
 
 vit, test_images = vit.cpu().eval(), test_images.cpu()
 mine = VisionTransformer(
-    (height, width), 8 if drawn else 4, channels, classes, embed_dim=96, depth=3, num_heads=3
+    (height, width), 8 if drawn else 4, channels, classes, embed_dim=96, depth=len(vit.blocks), num_heads=3
 )
 mine.load_state_dict(fitted(vit.state_dict(), mine))
 mine.eval()
@@ -391,10 +391,10 @@ batch = test_images[:64], part.test_labels[:64]
 rows = parts_in_use(lambda: train_one_epoch(vit, *batch, optimizer), MiniViT, train_one_epoch)
 table(rows, ["part", "whose", "calls in one step of training"])
 
-# %% [markdown] claim="not {'patchify', 'layer_norm', 'scaled_dot_product_attention'} & {row[0] for row in rows if row[1] != 'yours'}" always
-# Three parts may be missing, since only what runs is counted. The course's `PatchEmbed` has a convolution in the place of
-# `patchify`, its blocks have `nn.LayerNorm`, and its attention uses PyTorch's own function unless somebody wants to *see* the
-# weights.
+# %% [markdown] claim="not {'patchify', 'layer_norm', 'scaled_dot_product_attention', 'add_position'} & {row[0] for row in rows if row[1] != 'yours'}" always
+# Many parts are missing, since only what runs is counted. `MiniViT` adds its positions without `add_position`. The course's
+# `PatchEmbed` has a convolution in the place of `patchify`, its blocks have `nn.LayerNorm`, and its attention uses PyTorch's
+# own function unless somebody wants to *see* the weights.
 
 # %% [markdown] curious
 # ## 10. Would the proof notice a mistake?
@@ -677,7 +677,7 @@ else:
 # `representation_size` None, so no tanh layer. L has 1024, 24, 16, 4096; H has 1280, 32, 16, 5120.
 #
 # Two habits of theirs surprise people. `num_classes` is 21,843 if you say nothing: the classes of ImageNet-21k, on
-# which the weights were trained. And the loss is computed *inside* `forward`: with labels it returns (loss, attention),
+# which the weights were trained. And the loss is computed *inside* `forward`: with labels it returns the loss alone,
 # without them (logits, attention). Ours returns logits, and the training loop computes the loss.
 
 # %% [markdown] curious

@@ -180,7 +180,8 @@ def does_what_is_certain(answer):
     if torch.equal(mirrored, small.flip(2)):
         raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
     if not torch.equal(mirrored, small.flip(3)):
-        raise Mistake("with padding 0 and flip 1 every picture must be mirrored left and right")
+        kept = " (`flip` returns a new tensor: keep it)" if torch.equal(mirrored, small) else ""
+        raise Mistake(f"with padding 0 and flip 1 every picture must be mirrored left and right{kept}")
     batch = numbered(1, 3, 4) + 100 * torch.arange(20)[:, None, None, None]
     cuts = cropped(answer, batch, 1, 0.5)
     origin = torch.stack([matches(cuts, F.pad(picture, [1] * 4)).any(1) for picture in batch])
@@ -275,7 +276,7 @@ def deals_all_offsets_alike(answer):
         raise Mistake(
             f"the {PLACES}² places are not equally likely: of {MANY} pictures the rarest place got {both.min()}, "
             f"the most frequent {both.max()}, about {expected:.0f} were expected (fractions that are rounded make the "
-            "first and the last offset too seldom)"
+            "first and the last offset too rare)"
         )
     for distance in (1, 2, MANY // 2):
         same = (top[distance:] == top[:-distance]) & (left[distance:] == left[:-distance])
@@ -320,7 +321,7 @@ def draws_anew_in_every_call(answer):
 
 @demand(
     {
-        "hangs on its place": [mirrors_by_the_row, flips_the_moved_alone],
+        "depends on its place": [mirrors_by_the_row, flips_the_moved_alone],
         "with flip = 0.2 ": crop(chosen=lambda b, flip: some(b, flip if flip in (0, 1) else 0.5)),
         "in 60 calls with one picture and flip = 0.5 it is never mirrored": crop(
             chosen=lambda b, flip: torch.randperm(b) < int(flip * b)
@@ -336,8 +337,8 @@ def mirrors_each_picture_by_itself(answer):
         share = mirrored[top * PLACES + left == place].double().mean().item()
         if abs(share - 0.5) > 0.34:
             raise Mistake(
-                f"whether a picture is mirrored hangs on its place: at top {place // PLACES} and left {place % PLACES} "
-                f"{share:.0%} are. Draw a number of its own for that, for every picture"
+                f"whether a picture is mirrored depends on its place: at top {place // PLACES} and left "
+                f"{place % PLACES} {share:.0%} are. Draw a number of its own for that, for every picture"
             )
     picture = torch.rand(1, 1, 4, 4)
     single = [torch.equal(cropped(answer, picture, 0, 0.5), picture) for _ in range(60)]
@@ -456,6 +457,7 @@ exercise(
             (0, 10, 1, 1.0),
             *((step, 10, 0, 1.0) for step in (0, 5, 9)),
             *((4, 5, 5, 1.0), (5, 6, 5, 1.0), (6, 12, 5, 1.0)),
+            *((step, 10, 8, 1.0) for step in (4, 5, 6)),
         ],
         {
             "every step of the warm-up is one behind, so the first has the rate 0, or hardly more, and the last one "
@@ -471,7 +473,13 @@ exercise(
                 schedule(lambda s, w: (s + 1) / (w + 1))
             ),
             "step number warmup_steps is above the peak: the steps of the warm-up are 0 to warmup_steps - 1, so "
-            "`step < warmup_steps`, not `<=`": warms_up_once_more,
+            "`step < warmup_steps`, not `<=`": [
+                warms_up_once_more,
+                lambda s, n, w, peak: peak * (s + 1) / w if s <= w else learning_rate(s, n, w, peak),
+            ],
+            "you take the smaller one of rise and cosine: in the warm-up the rise alone counts": (
+                lambda s, n, w, peak: peak * min((s + 1) / max(1, w), half_cosine(after_warmup(s, n, w)))
+            ),
             "the last step is not at 0: the first step after the warm-up is k = 1 of n, the last one k = n, so "
             "k = step + 1 - warmup_steps": schedule(progress=one_behind),
             "the first step after the warm-up has the peak again: the last step of the warm-up runs at the peak, "
@@ -501,6 +509,12 @@ exercise(
                 peak * (s + 1) // w if s < w else learning_rate(s, n, w, peak)
             ),
             "1 + cos runs from 2 to 0: divide by 2": schedule(fall=lambda share: 2 * half_cosine(share)),
+            "brackets are missing: 1 + cos as a whole is divided by 2": schedule(
+                fall=lambda share: 1 + math.cos(math.pi * share) / 2
+            ),
+            "brackets are missing: s + 1 as a whole is divided by warmup_steps": schedule(
+                lambda s, w: s + 1 / w
+            ),
             "your cosine counts from step 0, so the rate drops at the end of the warm-up: count from there": (
                 schedule(progress=lambda s, n, w: (s + 1) / n)
             ),
@@ -521,9 +535,10 @@ exercise(
             "n is the number of steps *after* the warm-up": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / n
             ),
-            "n = total_steps - warmup_steps stands below the line as a whole: brackets are missing": schedule(
-                progress=lambda s, n, w: (s + 1 - w) / n - w / math.pi
-            ),
+            "n = total_steps - warmup_steps stands below the line as a whole: brackets are missing": [
+                schedule(progress=lambda s, n, w: (s + 1 - w) / n - w / math.pi),
+                schedule(progress=lambda s, n, w: (s + 1 - w) / n - w),
+            ],
             "n is total_steps - warmup_steps, and you take one less, so that your rate is at 0 too early": schedule(
                 progress=lambda s, n, w: (s + 1 - w) / max(1, n - w - 1)
             ),
@@ -563,7 +578,8 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     layers = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2)
     yield "a convolution, a batch norm and a linear layer in nn.Sequential", nn.Sequential(*layers)
     others = {"cls_head": nn.Linear(4, 2), "composer": nn.Linear(4, 2), "boxes": nn.BatchNorm3d(2)}
-    others |= {"groups": nn.GroupNorm(1, 2), "numbers": nn.BatchNorm1d(2), "root": nn.RMSNorm(2)}
+    others |= {"groups": nn.GroupNorm(1, 2), "numbers": nn.BatchNorm1d(2), "token_mixer": nn.Linear(4, 2)}
+    others |= {"root": nn.RMSNorm(2)}
     yield "a Vision Transformer inside a larger model", nn.ModuleDict({"vit": vit(1)} | others)
     shared = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     shared[1].weight = shared[0].weight
@@ -890,7 +906,7 @@ exercise(
                 shares_of_partners
             ),
             "lam meets the *width* of the pictures, the last axis; give it the shape (B, 1, 1, 1)": along_width,
-            "you take the larger one of lam and 1 - lam: a picture keeps the share lam, also where that is small": (
+            "you take the larger one of lam and 1 - lam: a picture keeps the share lam, even where that is small": (
                 blend(lambda lam: torch.maximum(lam, 1 - lam))
             ),
             "every blend is half and half: a picture keeps the share lam, its partner gets 1 - lam": blend(

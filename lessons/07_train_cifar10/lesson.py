@@ -375,7 +375,7 @@ say(scores)
 # **A ladder belongs to its budget.** So here is the second one, as people train today: *all* 50,000 pictures, a larger model,
 # and for every rung about the same cost on one core, so that a rung with dearer steps gets fewer epochs.
 #
-# > **Predict.** Three or four epochs. Will crop and flip bring most here, too?
+# > **Predict.** Three to five epochs. Will crop and flip bring most here, too?
 
 # %%
 today = show_ladder(
@@ -392,10 +392,10 @@ today = show_ladder(
 say(today)
 
 # %% [markdown] always claim=["difference(today['crop-flip'], today['plain'])[2] < -4", "max(pairwise(today), key=lambda p: fmean(today[p[1]]) - fmean(today[p[0]])) == ('smoothing', 'muon')", "difference(today['muon'], today['smoothing'])[1] > 15", "difference(today['minutes'], today['muon'])[1] > 2 and round(difference(today['minutes'], today['muon'])[0]) == 3", "difference(today['smoothing'], today['plain'])[2] < 0", "max(run['stored_accuracy'] for run in load_records('ladder')) < 0.85"]
-# No: here they *cost* points, and even AdamW and smoothing do not win them back. In three or four epochs no run comes near to
-# memorising its pictures, so there is nothing to cure, and varied pictures are harder to learn. Muon brings by far the most;
-# but its rate was searched for this budget, and those of SGD and AdamW were not, so part of the gap may be the rate. Half of the
-# tokens at first, and a straight line as schedule, bring three points more at the same cost.
+# No: here they *cost* points, and even AdamW and smoothing do not win them back. In three to five epochs no run comes near to
+# memorising its pictures, so there is nothing to cure, and varied pictures are harder to learn. Muon brings by far the most,
+# against AdamW at the best of three rates (lesson 16); SGD's rate was not searched. Half of the tokens at first, and a straight
+# line as schedule, bring three points more at the same cost.
 #
 # `minutes` is the recipe with which lessons 06 and 16 train. The two ladders differ in pictures, model and epochs: compare
 # rungs inside one of them, never across.
@@ -480,7 +480,7 @@ better = max(mine, key=lambda name: mine[name][-1])
 print("your model is", keep_model(models[better], part, mine[better][-1], recipe.epochs * len(pictures)))
 
 # %% [markdown]
-# From now on the course trains with `train`. It is your loop, with what you wrote in this lesson. Find forward, loss,
+# The course trains with `train`, as in section 1. It is your loop, with what you wrote in this lesson. Find forward, loss,
 # backward and step; then the lines that yours does not have.
 
 # %% tags=["nbval-ignore-output"]

@@ -97,7 +97,7 @@ WRONG = {
             "for shifts = (2,) these should be the keys; yours are [0]",
             lambda *given: dict(zip(SHIFTS, under_shift_loop(*given).values(), strict=False)),
         ),
-        ("there is nothing in a slice: with p = 0, `[:-p]`", checks.evaluated(moved_by_slices)),
+        ("something is empty there: with p = 0, `[:-p]`", checks.evaluated(moved_by_slices)),
     ],
     "unfair_points": [("there is no point 'bdfgh'; the points are 'a' to 'i'", lambda: {"bdfgh"})],
 }

@@ -1,6 +1,7 @@
 """Checks of lesson 08: ViT against ResNet."""
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
 from math import sqrt
 from statistics import fmean
@@ -32,8 +33,8 @@ UNFAIR = {
     "b": "part of the ViT's lead may come from its stronger augmentation, and nobody knows how much",
     "d": "nine times the training time for one side, and no table shows it",
     "f": "the test pictures chose the epoch, so they do not test any more: the best of many noisy numbers is too high",
-    "g": "the best of five draws is higher than one draw, also for two equal models",
-    "h": "one side has seen more than a million more pictures: the title credits the architecture with the data",
+    "g": "the best of five draws is higher than one draw, even for two equal models",
+    "h": "one side has seen more than a million more pictures: the title gives the architecture credit for the data",
 }
 FAIR = {
     "a": "the same pictures for both, and choices are made on held-out pictures: this is how it should be",
@@ -146,7 +147,7 @@ class SmallNet(nn.Module):
         self.conv1 = nn.Conv2d(3, width, kernel_size=7, stride=2, padding=3, bias=False)
         self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU()
         self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        self.layer1 = nn.Conv2d(width, width, 3, padding=1)
+        self.layer1 = nn.Sequential(OrderedDict(conv1=nn.Conv2d(width, width, 3, padding=1)))
         self.layer2 = nn.Conv2d(width, width, 1, stride=2)
         self.avgpool, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(width, 10)
 
@@ -666,7 +667,10 @@ exercise(
                 comparison(error=lambda s, t: s + t),
             ],
             "this is how far two single runs differ; the means of three runs differ less: divide the sum of the "
-            "squares by 3": comparison(error=lambda s, t: sqrt(s**2 + t**2)),
+            "squares by 3": [
+                comparison(error=lambda s, t: sqrt(s**2 + t**2)),
+                comparison(error=lambda s, t: sqrt(s**2 + t**2 / 3)),
+            ],
             "each of the two means comes from three runs: divide the sum of the squares by 3, not by 6 or 2": [
                 comparison(error=lambda s, t: sqrt((s**2 + t**2) / 6)),
                 comparison(error=lambda s, t: sqrt((s**2 + t**2) / 2)),

@@ -22,7 +22,7 @@
 # |---|---|
 # | data | did both see the same pictures, and nothing else? |
 # | effort | did both get the same number of trials for their settings? |
-# | budget | how long did each train: minutes, and operations (**FLOPs**, lesson 06)? |
+# | budget | how long did each train: minutes, and operations (**FLOPs**, lesson 04)? |
 # | choice | were choices made on held-out pictures, and the test pictures used once, at the end? |
 # | chance | how many **seeds**: runs that differ in their random numbers alone? |
 #
@@ -493,8 +493,8 @@ if marks := load_records("marks"):
 #
 # ## 6. What does an equal search change?
 #
-# So again, with one rule for both sides. Each model may try changes of its recipe, *one at a time*, then some together: other
-# rates, schedules, batches, sizes. Each trial gets as many core-minutes as any other, by one timing of its steps. 5,000
+# So again, with one rule for both sides. Each model may try changes of its recipe, *one at a time* (the ViT three together,
+# too): other rates, schedules, batches, sizes. All trials cost about equal core-minutes: their steps were timed once. 5,000
 # held-out training pictures choose; no test picture is touched. Then the two chosen recipes run for about equal core-minutes,
 # with three seeds.
 #

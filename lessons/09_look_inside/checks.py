@@ -43,7 +43,7 @@ def run_pca(function: Callable, filters: Tensor, count: int) -> object:
     """Find components without their signs, which are arbitrary."""
     result = function(filters, count)
     if isinstance(result, tuple | list) and result and isinstance(result[0], Tensor) and result[0].numel():
-        return (one_sign(result[0]), *result[1:])
+        return (one_sign(result[0]) if result[0].is_floating_point() else result[0], *result[1:])
     return one_sign(result) if isinstance(result, Tensor) and result.ndim > 1 else result
 
 
@@ -113,9 +113,9 @@ def cuts_components_as_rows(answer):
     for table in (columns, columns.flip(0), columns.flip(1), columns.flip(0, 1), *cuts):
         if torch.allclose(mine, table.flatten()[: mine.numel()], atol=1e-4):
             raise Mistake(
-                "your components are cut in the wrong direction: `torch.linalg.eigh` gives them as *columns* (turn "
-                "them with `.T` before you reshape), while `torch.linalg.svd` returns V already transposed, so there "
-                "they are *rows*"
+                "your components are cut in the wrong direction: `torch.linalg.eigh`, `torch.svd` and "
+                "`torch.pca_lowrank` give them as *columns* (turn them with `.T` before you reshape), "
+                "`torch.linalg.svd` alone as *rows*"
             )
 
 
@@ -260,6 +260,9 @@ def sums_without_their_axis(attentions, num_prefix_tokens=1):
     {
         "keep their axis: `sum(dim=-1, keepdim=True)`": sums_without_their_axis,
         "average over axis 1": [rollout(heads=lambda a: a), rollout(heads=lambda a: a.mean(dim=2))],
+        "Is your identity as large as the weights": rollout(
+            mix=lambda layer, eye: layer + torch.eye(len(layer)), from_identity=False
+        ),
     }
 )
 def axes_fit(answer):
@@ -271,6 +274,8 @@ def axes_fit(answer):
             if heads_left
             else "If you divide by the sums of the rows, keep their axis: `sum(dim=-1, keepdim=True)`"
         )
+        if "dimension 2" in str(got):
+            why = "Is your identity as large as the weights, (T, T)? `torch.eye(attentions[0].shape[-1])`"
         raise Mistake(
             f"on 2 pictures, 3 heads and 5 tokens your code stopped with {explain_error(got)}\n{why}"
         )
@@ -368,6 +373,9 @@ exercise(
                 lambda a: a.sum(dim=1), normalise=lambda layer: layer
             ),
             "you use the last layer alone: multiply all layers": rollout(choose=lambda layers: layers[-1:]),
+            "you use the first layer alone: is the `return` inside the loop?": rollout(
+                choose=lambda layers: layers[:1]
+            ),
             "the first layer is left out": rollout(choose=lambda layers: layers[1:]),
             "the last layer is left out": rollout(choose=lambda layers: layers[:-1]),
             "`*` multiplies number by number; paths through two layers need a matrix product, `@`": [

@@ -121,7 +121,8 @@ for name in pairs:
 #
 # > **Predict.** Look for two things: a bright *neighbourhood*, and arms along row and column. Which of the two models has them?
 #
-# The table has the means: *row*, *column* and *not in line* are pairs 3 to 4 apart, *border* both lie at the border of the picture.
+# The table has means over pairs that are 3 to 4 apart, in the *same row*, the *same column* or *not in line*, and over pairs
+# at the *border* of the picture: both there, or one there and one in the *middle*.
 
 # %%
 from vit_course.interpret import position_similarity
@@ -306,7 +307,7 @@ explore(opened, seen[:8], names, torch.tensor(about["mean"]), torch.tensor(about
 #
 # **Your task.** Write `attention_rollout`, for a whole batch.
 
-# %% exercise="vit_course.interpret:attention_rollout" difficulty=2 minutes=8 hint="Start with the identity, `torch.eye(T)`, and go through the layers. Each round: average the heads (axis 1), mix half and half with the identity, multiply. On which side does the new layer stand?" hint2="`layer = 0.5 * attention.mean(dim=1) + 0.5 * identity`; `layer = layer / layer.sum(dim=-1, keepdim=True)`; `rollout = layer @ rollout`."
+# %% exercise="vit_course.interpret:attention_rollout" difficulty=2 minutes=8 hint="Start with the identity, `torch.eye(T).to(attentions[0])`, and go through the layers. Each round: average the heads (axis 1), mix half and half with the identity, multiply. On which side does the new layer stand?" hint2="`layer = 0.5 * attention.mean(dim=1) + 0.5 * identity`; `layer = layer / layer.sum(dim=-1, keepdim=True)`; `rollout = layer @ rollout`."
 from vit_course.interpret import attention_rollout
 
 attention_rollout = check(attention_rollout)

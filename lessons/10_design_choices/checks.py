@@ -131,6 +131,9 @@ COMPARISONS = {
     "brackets are missing in the degrees of freedom: below the line stands q² / (n - 1)": interval(
         degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / n - 1 + p**2 / m - 1)
     ),
+    "brackets are missing in the degrees of freedom, round the whole sum below the line": interval(
+        degrees=lambda q, p, n, m: (q + p) ** 2 / (q**2 / (n - 1)) + p**2 / (m - 1)
+    ),
     "your degrees of freedom are made of the standard errors: q is s²/n, the square": interval(
         degrees=lambda q, p, n, m: welch(sqrt(q), sqrt(p), n, m)
     ),
@@ -308,7 +311,11 @@ class Run:
     """Stand in for a training: an accuracy in percent, and processor seconds."""
 
     def __call__(self, setting: str, epochs: int, seed: int) -> tuple[float, float]:
-        return score(setting, epochs, seed), epochs * PRICES[setting]
+        if epochs > 100_000:
+            raise Mistake(
+                "the price of an epoch is what `run` returns, processor seconds: measure it with no clock of your own"
+            )
+        return score(setting, epochs, seed), epochs * PRICES[setting] * (1 + seed / 10)
 
     def __repr__(self) -> str:
         return "run"
@@ -378,9 +385,17 @@ exercise(
             "the trial is not counted: what it cost is not taken from the budget": equal_time(
                 lambda seconds, price: max(1, int((seconds - price) / price))
             ),
+            "at least 1 is `max(1, ...)`": equal_time(lambda seconds, price: min(1, int(seconds / price))),
+            "only the first setting is left: `return` stands inside the loop": lambda run, settings, *rest: (
+                equal_time()(run, dict(list(settings.items())[:1]), *rest)
+            ),
             "a budget is divided by the price of an epoch, not multiplied": equal_time(
                 lambda seconds, price: int(seconds * price)
             ),
+            "the trial runs with the first seed, `seeds[0]`": [
+                equal_time(price=lambda run, setting, seeds: run(setting, 1, 0)[1]),
+                equal_time(price=lambda run, setting, seeds: run(setting, 1, seeds[-1])[1]),
+            ],
             "a trial costs seconds, the second number of what `run` returns; you take the accuracy": equal_time(
                 price=lambda run, setting, seeds: run(setting, 1, seeds[0])[0]
             ),

@@ -379,8 +379,8 @@ table(*result_table(rest, "1-D")) if rest else None
 # other side. If the best rate lies at the *edge* of the sweep, nobody knows whether a rate beyond it would have been
 # better still, and the sweep must go on.
 #
-# The rate is chosen on *held-out* training pictures; the test pictures are scored only for the report. The recorded sweep
-# has three rates and three seeds.
+# The rate is chosen on 2,000 of the 20,000 training pictures, *held out* of training; the test pictures are scored only for
+# the report. So these models learn from fewer pictures than those of section 6. Three rates, three seeds.
 #
 # > **Predict.** Will the same side lead at all three rates?
 
@@ -430,7 +430,7 @@ if tested["token"] and tested["avg"]:
         "Test accuracy of CLS and GAP over the peak learning rate; a dot for each seed, a dotted line for one matrix.",
     )
 
-# %% [markdown] always claim="undecided(*difference(*(tested[pool][best_rate(held_out[pool])[0]] for pool in ('token', 'avg')))[1:])"
+# %% [markdown] always claim=["undecided(*difference(*(tested[pool][best_rate(held_out[pool])[0]] for pool in ('token', 'avg')))[1:])", "{r['config']['validation'] for r in pooling if r['step'].split('-')[0] in names} == {2_000}"]
 # Each at its own rate, CLS and GAP are undecided. Cover all rows but one with your hand: what would a report at this rate
 # alone have said? Then read what is printed above the table. A best rate at the edge would mean that the sweep must go on.
 #
@@ -481,8 +481,8 @@ from vit_course.experiments.statistics import at_equal_time
 at_equal_time = check(at_equal_time)
 
 # %% [markdown]
-# Now use it: patches of 16 against patches of 8, three seeds each. You may put two models of your own in their place,
-# such as `"Nano/8"` with another `depth`.
+# Now use it: patches of 16 against patches of 8, three seeds each. You may put two other names in their place, such as
+# `"Nano/4"`, or two depths, such as 1 and 3, with `build_model("Nano/8", part, depth=model_name)` in `run`.
 #
 # > **Predict.** Write down who wins at equal time, and by how much.
 
@@ -511,7 +511,8 @@ table(*result_table(mine, "P = 16"))
 
 # %% [markdown]
 # What is decided? Say it in one sentence with the interval, the budget, the optimizer (AdamW) and the rate, which was not
-# searched for either side. Were the printed seconds equal? And both saw their pictures only a few times.
+# searched for either side. Were the printed seconds equal? They need not be: one trial epoch sets the price, and epochs are
+# whole. And both saw their pictures only a few times.
 #
 # **What would change this conclusion?** A larger budget: at equal *epochs* the smaller patches won, and with enough time
 # both sides get their epochs. A rate of its own for each. Another processor, on which small matrices cost less.

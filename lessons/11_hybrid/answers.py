@@ -77,7 +77,7 @@ WRONG = {
     ],
     "gaps_by_share": [
         ("your code stopped with TypeError", gaps_of_one_number),
-        ("2 values were expected", lambda *given: [(s, *gap) for s, gap in gaps_in_one_walk(*given).items()]),
+        ("return a dict", lambda *given: [(s, *gap) for s, gap in gaps_in_one_walk(*given).items()]),
         ("expected 5.5815, you returned 7.8877", checks.gaps(rule=of_paired_seeds)),
         ("your code stopped with KeyError", gaps_by_written_share),
     ],

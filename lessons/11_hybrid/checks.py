@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from vit_course.beyond.hybrid import receptive_field
+from vit_course.classroom.checks.outcome import Mistake
 from vit_course.classroom.checks.task import exercise, results
 from vit_course.experiments.statistics import difference, gaps_by_share
 
@@ -75,6 +76,12 @@ exercise(
             ),
             "you multiply by all strides: the product runs over the layers *before* a layer": lambda layers: (
                 1 + sum((kernel - 1) * stride_alone(layers) for kernel, _ in layers)
+            ),
+            "a layer is (kernel size, stride), and you read it the other way round": lambda layers: (
+                receptive_field([pair[::-1] for pair in layers])
+            ),
+            "you return after the first layer: `return` stands inside the loop": lambda layers: (
+                layers[0][0] if layers else None
             ),
             "the first layer is missing": lambda layers: receptive_field(layers[1:]),
             "the last layer is missing": lambda layers: receptive_field(layers[:-1]),
@@ -163,6 +170,8 @@ def last_seed(records, first, second):
 def read_in_order(function: Callable, records: list, first: str, second: str):
     """Run an answer; the shares become a list, so that their order counts."""
     found = function(records, first, second)
+    if isinstance(found, list | tuple):
+        raise Mistake("return a dict, {fraction: (difference, low, high)}: yours is a list")
     return list(found.items()) if isinstance(found, dict) else found
 
 
@@ -216,7 +225,7 @@ exercise(
                 rule=lambda a, b: difference(sorted(set(a)), sorted(set(b)))
             ),
             "accuracies in 0..1; in percent they are a hundred times as large": gaps(scale=1),
-            "the second model is ahead in yours: first minus second": gaps(
+            "yours is second minus first: it should be first minus second": gaps(
                 rule=lambda a, b: difference(b, a)
             ),
             "all shares are thrown together: compare share by share": all_shares_together,

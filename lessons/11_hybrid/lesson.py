@@ -322,8 +322,8 @@ table(rows, ["model", "parameters, convolutions", "parameters, rest", "MFLOP, co
 #
 # Now the other side: what does the backbone *assume*? Lesson 08 called it **inductive bias**: what a model assumes
 # before it sees data. A convolution assumes that neighbours belong together, and that the same pattern means the same
-# everywhere. The Transformer after it assumes as little as ever. Test the first part as in lesson 08: shuffle pieces
-# of a photo, and ask which untrained models without positions notice.
+# everywhere. The Transformer after it assumes as little as ever. Test the first assumption as in lesson 08: shuffle
+# pieces of a photo, and ask which untrained models without positions notice.
 
 # %%
 rows = []
@@ -345,8 +345,8 @@ table(rows, ["output changes by", "pieces of 16x16", "pieces of 8x8"])
 #
 # ## 5. Does it learn faster?
 #
-# Now let all three learn from *few* pictures. They see the same pictures for the same number of epochs, with the same
-# augmentation. ViT and hybrid share one recipe; the ResNet keeps its own (lesson 08). So the minutes and the FLOPs
+# Now let ViT, hybrid and ResNet learn from *few* pictures. All see the same ones for the same number of epochs, with the
+# same augmentation. ViT and hybrid share one recipe; the ResNet keeps its own (lesson 08). So the minutes and the FLOPs
 # differ, and stand beside the result.
 #
 # > **Predict.** Whose line will rise first, and who will be ahead at the end?
@@ -430,9 +430,7 @@ print(f"looking everywhere alike: {uniform:.1f} pixels")
 
 # %% fold tags=["nbval-ignore-output"]
 figure = plots.dots(
-    series,
-    "How far do the heads look? (dotted: everywhere alike)",
-    "mean attention distance in pixels",
+    series, "How far do the heads look? (dotted: everywhere alike)", "mean attention distance in pixels"
 )
 drawn = [uniform - 1, uniform + 1, *(value for _, values in series.values() for value in values)]
 figure.axes[0].set_xlim(min(drawn) - 0.2, max(drawn) + 0.2)

@@ -451,12 +451,12 @@ def freezes_all_other_parts(answer):
         ({}, ("blocks.1.attn", "head")),
         ({}, ("blocks", "blocks.1")),
     ]:
-        model = trained(**options).train(len(parts) != 1)
+        model = trained(**options).train(bool(parts))
         model.norm.bias.requires_grad_(False)
         before, learned = Before(model), learning(model)
         changed(answer, model, parts)
-        before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
         demand_frozen(model, parts, learned, f"with trainable={parts!r}")
+        before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
 
 
 @demand({"`model` can be any module": asks_for_blocks})
@@ -509,9 +509,12 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
             f"{where}: nothing is frozen, but an empty tuple names no part that may learn: freeze all"
         )
     if got == learned:
-        why = "is a line that sets `requires_grad` to False reached? Look at its condition, and at a `return` before it"
-        if any("require_grad" in vars(parameter) for parameter in model.parameters()):
+        why = "is a line `p.requires_grad = False` reached, with one `=`? Look at conditions, and for an early `return`"
+        own = {name for parameter in model.parameters() for name in vars(parameter)}
+        if own & {"require_grad", "trainable"}:
             why = "the attribute is called `requires_grad`, with an s"
+        elif "requires_grad_" in own:
+            why = "`requires_grad_` is a method: call it, `requires_grad_(False)`, or leave out the last `_`"
         elif any("requires_grad" in vars(part) for part in model.modules()):
             why = "on a module `requires_grad` is an attribute like any other: set that of its *parameters*"
         elif not model.training:

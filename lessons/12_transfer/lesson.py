@@ -72,19 +72,15 @@ figure.set_size_inches(7, 2.3)
 plots.show(figure, "Two sheets of small pictures of shapes: nine for the pre-training, ten for the task.")
 
 # %% [markdown]
-# The pre-training uses AdamW and the other settings of the recipe `smoothing` (lesson 07). So does every live run of this
-# lesson; only rates, steps and pictures differ.
+# The pre-training uses AdamW and the other settings of the recipe `smoothing` (lesson 07). So do the live runs up to section
+# 6; only rates, steps and pictures differ.
 
 # %% tags=["nbval-ignore-output"]
 size, rate, batch = profile.pick(
     smoke=("Nano/8", 2e-3, 50), cpu=("Nano/8", 2e-3, 50), gpu=("Micro/4", 1e-3, 256)
 )
 recipe = replace(
-    RECIPES["smoothing"],
-    epochs=profile.pick(smoke=1, cpu=18, gpu=40),
-    batch_size=batch,
-    lr=rate,
-    quiet=True,
+    RECIPES["smoothing"], epochs=profile.pick(smoke=1, cpu=18, gpu=40), batch_size=batch, lr=rate, quiet=True
 )
 torch.manual_seed(0)
 pretrained = build_model(size, known)
@@ -102,7 +98,7 @@ print(f"right on {percent(history.test_accuracy)} of new pictures of the nine cl
 # $$\text{logits} = y\,W^\top + b$$
 #
 # with y (B, D), W (K, D) and b (K). Each row of W belongs to one old class. The new task has other classes, so W and b
-# must go. The body stays: what it has learned about edges, colours and corners is useful for any task.
+# must go. The body stays: what it has learned about edges, colours and corners may help with other tasks, too.
 #
 # | part | shape | in the new task |
 # |---|---|---|
@@ -289,7 +285,7 @@ plots.show(
 
 # %% [markdown] claim=["found['fine-tuning'][least] > found['from nothing'][most] + 0.1", "found['from nothing, with these steps too'][least] < found['fine-tuning'][least] - 0.2", "found['fine-tuning'][most] > found['linear probe'][most] + 0.02"]
 # Pre-training saves a lot of labels: fine-tuned on the fewest labels, the model beats the start from nothing on the most,
-# which has twenty times as many. It is not the training time: the control took as many steps in all, and is far behind.
+# which has many times as many. It is not the training time: the control took as many steps in all, and is far behind.
 # What helped are the *other pictures*.
 #
 # Fine-tuning or probe? With the most labels fine-tuning is ahead, since it may change the body. With the fewest, the two are
@@ -375,9 +371,9 @@ for side in (32, 48):
     plots.show(figure, f"A photo of {side}x{side} pixels in {count}x{count} patches.")
 
 # %% [markdown]
-# The positions form a grid, so treat them as a picture with D channels: stretch it from 4x4 to 6x6. The vector of the CLS
-# token has no place in the grid and is kept. This is what `resample_pos_embed` does (lesson 03, for the curious); for our grid
-# it comes down to four lines. `change_resolution` does it for any model, and writes the new sizes into the patch embedding.
+# The positions form a grid, so treat them as a picture with D channels: stretch it, for `Nano/8` from 4x4 to 6x6. The vector of
+# the CLS token has no place in the grid and is kept. This is what `resample_pos_embed` does (lesson 03, for the curious); for our
+# grid it comes down to four lines. `change_resolution` does it for any model, and writes the new sizes into the patch embedding.
 
 # %% tags=["nbval-ignore-output"]
 larger = change_resolution(copy.deepcopy(pretrained), 48)
@@ -641,10 +637,6 @@ else:
 #
 # And if a test picture was in the pre-training data, the test is worthless. With 300 million pictures from the web this has to
 # be checked; the paper's authors did.
-#
-# **Your next step.** Change one thing and predict the plot of section 3 first. For example: pre-train on *one half*
-# of the classes (`range(5)`), on photos (`load_dataset("auto")` in place of `shapes10(...)`), or for one epoch alone.
-# When does transfer stop helping? Or take thirty photos of your own: a [project](../docs/projects.md).
 
 # %% [markdown]
 # ## Check yourself
@@ -701,6 +693,10 @@ else:
 # - Fine-tuning, layer-wise rates and the linear probe differ in how much is allowed to change.
 # - Same patch size, more patches: the positions are stretched in two dimensions.
 # - Pre-training has a price. Name its data, its pictures and its time beside the result, and count your comparisons.
+#
+# **Your next step.** Change one thing and predict the plot of section 3 first. For example: pre-train on *one half*
+# of the classes (`range(5)`), on photos (`load_dataset("auto").subset(many)`), or for one epoch alone. When does transfer
+# stop helping? Or take thirty photos of your own: a [project](../docs/projects.md).
 #
 # ## Further reading
 #

@@ -16,9 +16,8 @@ from vit_course.classroom.checks.task import demand, exercise, refuses, results
 
 
 def numbered(batch: int, count: int, dim: int) -> Tensor:
-    """Tokens that say whose they are: their first two numbers are place and picture, counted from 1."""
-    tokens = torch.zeros(batch, count, dim)
-    tokens[..., 0] = torch.arange(1, count + 1)
+    """Tokens that say whose they are: number 1 is the picture, all others are the place, counted from 1."""
+    tokens = torch.arange(1.0, count + 1)[:, None].repeat(batch, 1, dim)
     tokens[..., 1] = torch.arange(1, batch + 1)[:, None]
     return tokens
 
@@ -34,10 +33,14 @@ def demand_random(shown: Tensor, kept: int) -> None:
     pairs = shown.double().T @ shown.double() / len(shown)
     usual = kept * (kept - 1) / shown.shape[1] / (shown.shape[1] - 1)
     if pairs.roll(-1, 1).diagonal()[:-1].min() > 1.6 * usual:
-        raise Mistake(f"you keep patches that stand side by side: every set of {kept} is equally likely")
+        raise Mistake(
+            f"you keep patches that stand side by side: every set of {kept} should be equally likely"
+        )
     pairs.fill_diagonal_(usual)
     if (pairs / usual - 1).abs().max() > 0.6:
-        raise Mistake(f"some patches are kept together far too often: every set of {kept} is equally likely")
+        raise Mistake(
+            f"some patches are kept together far too often: every set of {kept} should be equally likely"
+        )
 
 
 def keep_by(
@@ -129,7 +132,8 @@ def demand_kept(visible: Tensor, tokens: Tensor, kept: int, where: str) -> None:
             "returns the shape of its index, so give that an axis D: `index[..., None].expand(-1, -1, D)`"
         )
     names = visible[..., 0].round()
-    if (names != visible[..., 0]).any() or names.min() < 1 or names.max() > count:
+    mixed = (visible[..., 2:] != visible[..., :1]).any()
+    if mixed or (names != visible[..., 0]).any() or names.min() < 1 or names.max() > count:
         raise Mistake(f"{where}a visible token is not the token of a patch: take whole tokens, unchanged")
     if (visible[..., 1] != tokens[:, :1, 1]).any():
         raise Mistake("a visible token comes from another picture of the batch: each picture keeps its own")
@@ -152,8 +156,8 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
         return
     if fits(restore.argsort(1), torch.arange(kept)):
         raise Mistake(
-            f"{where}`restore` tells which patch stands at each place of the row; asked is the way back, at which "
-            "place each patch stands: the inverse of the order, `order.argsort(dim=1)`"
+            f"{where}`restore` tells which patch stands at each place of the row; it should be the way back, at "
+            "which place each patch stands: the inverse of the order, `order.argsort(dim=1)`"
         )
     if any(fits(r, torch.arange(count - kept, count)) for r in (restore, restore.argsort(1))):
         raise Mistake(
@@ -165,8 +169,8 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
             "K of the same order for both, before any sorting"
         )
     raise Mistake(
-        f"{where}`restore` and `visible` come from two random orders: draw an order for each picture once, and make "
-        "both of it"
+        f"{where}`restore` and `visible` fit no common order: draw one for each picture, without repeats (`argsort` of "
+        "random numbers, not `randint`), and make both of it"
     )
 
 
@@ -184,7 +188,10 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
         "has an axis too many": keep_by(take=lambda tokens, index: tokens[:, index]),
         "from another picture of the batch": keep_by(take=from_all_pictures),
         "a patch is visible twice": keep_by(first=lambda order, kept: order[:, :kept] // 2),
-        "take whole tokens, unchanged": keep_by(take=lambda tokens, index: tokens[:, : index.shape[1]] * 0),
+        "take whole tokens, unchanged": [
+            keep_by(take=lambda tokens, index: tokens[:, : index.shape[1]] * 0),
+            keep_by(take=lambda x, i: x.gather(1, torch.rand(x.shape).argsort(1)[:, : i.shape[1]])),
+        ],
         "each once": keep_by(restore=lambda order, kept: order.argsort(1) // 2),
         "at which place each patch stands": keep_by(restore=lambda order, kept: order),
         "expects the visible tokens at the end of the row": keep_by(
@@ -193,7 +200,7 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
         "in another order than that of `visible`": keep_by(
             first=lambda order, kept: order[:, :kept].sort(dim=1).values
         ),
-        "come from two random orders: draw an order for each picture once": keep_by(
+        "fit no common order: draw one for each picture": keep_by(
             restore=lambda order, kept: torch.rand(order.shape).argsort(1)
         ),
         "the same patches in all pictures": [
@@ -209,7 +216,7 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
 )
 def keeps_a_random_share(answer):
     for batch, count, dim, share in [
-        (2, 8, 2, 0.25),
+        (2, 8, 4, 0.25),
         (3, 7, 4, 0.25),
         (2, 5, 3, 1.0),
         (600, 8, 2, 0.5),
@@ -390,14 +397,14 @@ def loss_cases():
         logits = 3 * torch.randn(batch, count, classes, generator=generator)
         return logits, torch.randint(0, classes, (batch, count), generator=generator), chosen
 
-    confident = torch.tensor([[[300.0, 0.0, -300.0], [0.0, 1.0, 2.0]]])
+    confident = torch.tensor([[[300.0, 0.0, -300.0], [0.0, 1.0, 2.0], [300.0, 0.0, 0.0]]])
     return [
         case(1, 3, 3, torch.tensor([[True, False, True]])),
         case(2, 4, 5, torch.tensor([[True, False, False, False], [True, True, True, False]])),
         case(3, 6, 6, torch.tensor([[False] * 6, [True, False, True, True, False, False], [True] * 6])),
         case(4, 9, 512, torch.rand(4, 9, generator=generator) < 0.5),
         case(2, 3, 4, torch.ones(2, 3, dtype=torch.bool)),
-        (confident, torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.bool)),
+        (confident, torch.tensor([[1, 0, 0]]), torch.ones(1, 3, dtype=torch.bool)),
     ]
 
 
@@ -450,6 +457,9 @@ exercise(
             "a picture without any gives 0 / 0": by_picture,
             "you average within each picture first: every corrupted patch should weigh the same": by_picture_safe,
             "you divide by the number of pictures: divide by the number of corrupted patches": by_batch,
+            "a patch that is predicted surely has the loss 0, and counts too: divide by the number of corrupted ones": (
+                lambda logits, classes, chosen: (found := losses(logits, classes) * chosen)[found > 0].mean()
+            ),
             "you add up the losses: average them, or the loss grows with the batch": summed,
             "these are the losses of the patches one by one: return their mean, one number": one_by_one,
             "`cross_entropy` wants the classes on the second axis, (B, K, N): transpose them, or "
@@ -537,9 +547,9 @@ def decoder_cases() -> list[tuple]:
         sizes = {"dim": 6, "num_patches": count, "outputs": 3, "width": 8} | options
         return sizes, torch.randn(batch, kept, sizes["dim"], generator=generator), restore
 
-    small = {"dim": 3, "num_patches": 3, "outputs": 2, "width": 4}
+    small = {"dim": 7, "num_patches": 3, "outputs": 5, "width": 6}
     return [
-        (small, torch.randn(1, 1, 3, generator=generator), torch.tensor([[1, 2, 0]])),
+        (small, torch.randn(1, 1, 7, generator=generator), torch.tensor([[1, 2, 0]])),
         case(2, 5, 2),
         case(2, 7, 1),
         case(3, 8, 2, depth=2, width=12, num_heads=3, outputs=12),

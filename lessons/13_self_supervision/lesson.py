@@ -173,7 +173,7 @@ table(rows, ["what is fed", "different classes at P = 4"])
 #
 # **Your task.** Write `masked_loss`. Pictures may differ in the number of their corrupted patches; each *patch* weighs the same.
 
-# %% exercise="vit_course.beyond.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then their sum over the chosen ones divided by `chosen.sum()`."
+# %% exercise="vit_course.beyond.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then `mean_over_chosen(losses, chosen)`, which the cell imports."
 from vit_course.beyond.masked import masked_loss
 
 masked_loss = check(masked_loss)
@@ -326,7 +326,7 @@ plots.show(
 # %% [markdown]
 # ## 7. Did it learn to see?
 #
-# The aim is a body that needs fewer *labels*. Two minutes of training would be too few, so we read recorded runs: the same task
+# The aim is a body that needs fewer *labels*. Two minutes of training would be too little, so we read recorded runs: the same task
 # on all 50,000 pictures of CIFAR-10, then fine-tuning with 1 or 10 percent of the labels. The **control** starts from scratch and
 # takes as many steps as both parts together, on the labelled pictures again and again. A second start from scratch, of lesson 08,
 # takes fewer steps.
@@ -578,10 +578,6 @@ plots.show(
 # *on CIFAR-10 itself*, by another method. From scratch it reaches 93.58 %. So a small data set is no obstacle in principle.
 #
 # You need not pay for such a pre-training: lesson 17 takes a model that somebody else has trained, and uses it on your pictures.
-#
-# **Your next step.** Change one thing and measure: `keep_visible(tokens, 0.5)` in the autoencoder, or `task="pixels"` in
-# `MaskedPatches(...)`. Write down first what you expect. Or fine-tune the encoder of section 9 on a hundred labels, beside a
-# start from scratch with as many steps, three seeds each.
 
 # %% [markdown]
 # ## Check yourself
@@ -637,6 +633,11 @@ plots.show(
 # - Hide enough: neighbouring patches resemble each other. And measure that resemblance before you praise a model.
 # - An encoder need not read what is hidden; a decoder puts it back.
 # - The proof is fine-tuning with few labels, with several seeds, a control with equal steps, and the cost beside it.
+#
+# **Your next step.** Change one thing and measure: `keep_visible(tokens, 0.5)` in the autoencoder, or `task="pixels"` in
+# `MaskedPatches(...)` (its score is the share of the variance that is explained, not of right classes). Write down first what
+# you expect. Or fine-tune the encoder of section 9 on a hundred labels, beside a start from scratch with as many steps, three
+# seeds each.
 #
 # ## Further reading
 #

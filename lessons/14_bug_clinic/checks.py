@@ -863,7 +863,7 @@ def demand_whole(targets: Tensor) -> None:
         astray, _ = apart(max(sums, key=lambda total: abs(total - 1)), 1.0, 3)
         raise Mistake(
             f"some targets sum to {astray}, not to 1: a picture gives `share` of its target, the partner 1 - share of "
-            "its own as it was given, also where both have the same class"
+            "its own as it was given, even where both have the same class"
         )
 
 

@@ -117,7 +117,7 @@ exercise(
             (*qkv(1, 1, 2, 4), *scales(4)),
             (*qkv(2, 3, 5, 8), *scales(8)),
             (*(1e-3 * x for x in qkv(1, 2, 3, 4)), *scales(4)),
-            (*qkv(1, 2, 3, 6, torch.double), *scales(6, torch.double), 0.1),
+            (*qkv(1, 2, 3, 6), *scales(6), 0.1),
         ],
         {
             "you normalise over the tokens: each query by itself, over its d numbers": norming(norm_over(-2)),
@@ -143,8 +143,12 @@ exercise(
             "you also divide by sqrt(d): attention does that afterwards, after the norm": norming(
                 usual, after=lambda q: q * q.shape[-1] ** -0.5
             ),
-            "the mean is not subtracted: this is an RMS norm, the task is a layer norm without shift": norming(
-                lambda x, scale, eps: x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * scale
+            "the mean is not subtracted: this is an RMS norm, the task is a layer norm without shift": [
+                norming(lambda x, scale, eps: x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * scale),
+                norming(lambda x, scale, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * scale),
+            ],
+            "you divide by the variance: its root is missing": norming(
+                lambda x, s, eps: (x - x.mean(-1, True)) / (x.var(-1, unbiased=False, keepdim=True) + eps) * s
             ),
             "your vectors have length 1: that is a cosine; with variance 1 they have length sqrt(d)": [
                 norming(lambda x, scale, eps: F.normalize(x - x.mean(-1, keepdim=True), dim=-1) * scale),
@@ -168,9 +172,7 @@ exercise(
                 norming(lambda x, scale, eps: usual(x, scale, 1e-5)),
                 norming(lambda x, scale, eps: usual(x, scale, 1e-6)),
             ],
-            "eps is the least variance in your code: it is added to every variance": norming(
-                clamps_the_variance
-            ),
+            "your eps is a lower bound: it should be added to every variance": norming(clamps_the_variance),
         },
         float64=False,
     ),
@@ -356,7 +358,8 @@ def leaves_values_and_prefix(answer):
             if prefix == 1 and not any(same(mine[:, :, i], given[:, :, i]) for i in (0, 1)):
                 raise Mistake(
                     "with the angle 0 (the patch in row 0 and column 0, and CLS) a point (a, b) stays where it is, "
-                    "for cos 0 = 1 and sin 0 = 0; yours moves: look at the signs"
+                    "for cos 0 = 1 and sin 0 = 0; yours moves: look at the signs, and put each number back into the "
+                    "place that it came from"
                 )
             if not same(mine[:, :, :prefix], given[:, :, :prefix]):
                 turned = "the token in front" if prefix == 1 else f"one of the {prefix} tokens in front"

@@ -197,7 +197,7 @@ table(rows, ["after training", "largest logit, usual", "largest logit, QK-norm"]
 
 # %% [markdown] claim="all(kept[rate][-1] < 30 for rate in kept) and kept['rate 0.064'][-1] < grown['rate 0.064'][-1] / 10"
 # QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But
-# calm logits are only a means. Does the *accuracy* gain? That takes full runs on CIFAR-10, with AdamW, three seeds a setting:
+# calm logits are only a means. Does the *accuracy* gain? That takes longer runs on CIFAR-10, with AdamW, three seeds a setting:
 
 # %% tags=["nbval-ignore-output"]
 runs = recorded("qk-norm")
@@ -445,7 +445,7 @@ plots.show(figure, "Four drawings, and below each the weights of the query over 
 #
 # **Your task.** Write `merge_tokens`.
 
-# %% exercise="vit_course.beyond.modern:merge_tokens" difficulty=3 minutes=15 hint="Lists of places first: sources and targets, without the prefix. Normalise the keys, take all products source by target, and `max` over the targets gives likeness and partner of each source. `topk` finds the r that go. Then sums: multiply tokens with sizes, add sources to targets, divide by the new sizes." hint2="`gone = sources[chosen]` and `into = targets[nearest.gather(1, chosen)]` are (B, r). `sizes.scatter_add(1, into, sizes.gather(1, gone))` adds several sources to one target; for tokens expand the places to (B, r, D). A mask of True, with `scatter(1, gone, False)`, keeps the rest: `merged[mask].reshape(B, T - r, D)`."
+# %% exercise="vit_course.beyond.modern:merge_tokens" difficulty=3 minutes=15 hint="`sources` and `targets` are lists of places, and are given. Normalise the keys, take all products source by target, and `max` over the targets gives likeness and partner of each source. `topk` finds the r that go. Then sums: multiply tokens with sizes, add sources to targets, divide by the new sizes." hint2="`gone = sources[chosen]` and `into = targets[nearest.gather(1, chosen)]` are (B, r). `sizes.scatter_add(1, into, sizes.gather(1, gone))` adds several sources to one target; for tokens expand the places to (B, r, D). A mask of True, with `scatter(1, gone, False)`, keeps the rest: `merged[mask].reshape(B, T - r, D)`."
 from vit_course.beyond.modern import merge_tokens
 
 merge_tokens = check(merge_tokens)
@@ -589,7 +589,7 @@ table(rows, ["block", "median norm of patch tokens", "largest norm / median"])
 # %% [markdown]
 # ## 10. Can I read a current model now?
 #
-# DINOv3, ViT-S+/16 (2508.10104), as timm 1.0.31 lists it. You know every line:
+# DINOv3, ViT-S+/16 (2508.10104), as timm 1.0.31 lists it. (LayerScale, the gate and registers: see section 9.)
 #
 # | line | what it says | lesson |
 # |---|---|---|

@@ -195,7 +195,7 @@ def kept_by(answer: Callable, keep: int, prefix: int = 0, patches: int = 16, bat
     found = got[..., 0] - 100 * torch.arange(batch)[:, None]
     if not torch.equal(got, got[..., :1] + torch.arange(7) / 8) or not bool(torch.isin(found, places).all()):
         raise Mistake(
-            "what you return are no tokens of the input: pick tokens, and leave their numbers as they are"
+            "what you return are not tokens of the input: pick tokens, and leave their numbers as they are"
         )
     return found.long()
 
@@ -459,6 +459,12 @@ exercise(
                 whitened(rows=lambda vectors, scales: (vectors * scales[:, None]).flip(0)),
                 whitened(rows=lambda vectors, scales: (vectors * scales).flip(0)),
             ],
+            "you divide pixel by pixel: each column, a component, has its own root": whitened(
+                rows=lambda vectors, scales: (vectors * scales[:, None]).T.flip(0)
+            ),
+            "eigenvalues and eigenvectors stand in different orders": whitened(
+                rows=lambda vectors, scales: (vectors * scales.flip(0)).T.flip(0)
+            ),
             "`patchify` flattens a patch as (P, P, C), you read it as (C, P, P): the pixels are mixed up": whitened(
                 shape="k (c p q) -> k c p q"
             ),

@@ -70,9 +70,10 @@ print(caption(trials))
 #
 # ## 2. In which directions does a step go?
 #
-# The gradient of a weight matrix is a matrix too, G. The singular value decomposition of lesson 09 writes it as
-# $G = U S V^\top$: some directions, and a strength for each, the **singular values**. How are they spread? We train a small
-# ViT for a few steps and keep the running mean of one gradient (**momentum**).
+# The gradient of a weight matrix is a matrix too, G. The singular value decomposition (lesson 09, section 10) writes it as
+# $G = U S V^\top$: directions of length 1, at right angles, in the columns of U and V, and a strength for each pair, the
+# **singular values**, in S. How are they spread? We train a small ViT for a few steps and keep the running mean of one gradient
+# (**momentum**).
 #
 # > **Predict.** The matrix has 96 directions. How many of them hold nine tenths of the gradient (of its squared length)?
 
@@ -103,7 +104,7 @@ print(f"{tuple(mean.shape)}: {holding} of {len(shares)} directions hold 90 % of 
 #
 # $$X \leftarrow a X + b\,(X X^\top) X + c\,(X X^\top)^2 X$$
 #
-# Put in $X = U S V^\top$: then $X X^\top = U S^2 U^\top$, so U and V stay, and each singular value s becomes $a s + b s^3 + c s^5$.
+# Put in $X = U S V^\top$: with $V^\top V = I$, $X X^\top = U S^2 U^\top$, so U and V stay, and each singular value s becomes $a s + b s^3 + c s^5$.
 # With the right a, b and c, five rounds (**Newton-Schulz**) lift small values and hold large ones near 1.
 #
 # On paper: s = 0.1 becomes 3.4445 · 0.1 - 4.7750 · 0.001 + 2.0315 · 0.00001 = 0.34. After one more round it is 0.99.
@@ -135,7 +136,7 @@ alike = [int((s > s.max() / 2).sum()) for s in (strengths, values)]
 print(f"at least half as strong as the strongest: {alike[0]} directions before, {alike[1]} after")
 
 # %% [markdown] claim="alike[1] > 5 * alike[0] and 0.9 < values.max() < 1.3"
-# Dozens of directions are about as strong as the strongest now. The values end *near* 1 and not at 1; for a step that is
+# Dozens of directions are at least half as strong as the strongest now. The values end *near* 1 and not at 1; for a step that is
 # good enough. What was tiny is lifted, and stays behind.
 #
 # ### Why should all directions be equal?
@@ -386,9 +387,9 @@ TOLD = {
     "mimetic": "attention starts as in trained models (2305.09828)",
     "silent": "every branch starts at zero",
     "linear": "a straight line as schedule",
-    "together": "all three: the line, whitening, q, k and v",
-    "together-longer": "all three, and half of the tokens for longer",
-    "together-faster": "all three, at one and a half times the rate",
+    "together": "all three: line, whitening, Muon on q, k, v apart",
+    "together-longer": "these three, and half of the tokens for longer",
+    "together-faster": "these three, at one and a half times the rate",
     "ema": "averaged weights",
     "no-smoothing": "no label smoothing",
 }
@@ -411,13 +412,14 @@ for verdict in ("better", "worse", "undecided"):
 # How sure is that? The line has three seeds, those that lose have one each. With one seed "from ... to" is two standard errors of
 # what the held-out pictures say, and leaves out the luck of a seed.
 #
-# Two surprises. Whitening filters, which quick CNNs owe much to, bring less than a point here, and chance may do that. And a
+# Two surprises. Whitening filters, which quick CNNs owe much to, bring less than a point here, and chance alone could do that. And a
 # start as in trained models, reported to gain five points on CIFAR-10, *loses* about five here, beside Muon.
 #
 # Read the others as you learned in lessons 07 and 10. With so many comparisons, one that looks decided may be luck. A change
 # that loses here, at ten minutes and this size, can win in a long run: regularisation often does. And gains do not simply add
 # up: look for the runs that have several changes at once, and compare them with their parts. (All runs are scored on the same
-# held-out pictures, and equal seeds share their first values: in pairs, "all three" would be better than the base, too.)
+# held-out pictures, and equal seeds begin alike but for what was changed: in pairs, "all three" would be better than the base,
+# too.)
 #
 # Minutes of two machines do not compare: some of these runs had a processor on which the same steps take half the time. That
 # is why equal cost is made equal by counting steps.

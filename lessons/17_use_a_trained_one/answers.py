@@ -131,7 +131,7 @@ WRONG = {
     ],
     "probe": [
         (
-            "call both",
+            "call the `fit` that is handed in",
             lambda encoder, x, y, asked, fit=None: probe(encoder, x, y, asked, lambda *_: lambda z: z[:, :3]),
         ),
         ("the scores are changed after the layer", lambda *given: probe(*given).softmax(dim=1)),

@@ -349,11 +349,11 @@ def expected(encoder: Watched) -> tuple[Tensor, Tensor]:
 
 
 WRONG_SIZES = {
-    "mean and deviation are those of both sets together: take them of the training features alone": peeks,
+    "mean and deviation are those of both sets together: take them from the training features alone": peeks,
     "each set is standardised by itself: both by mean and deviation of the training features alone": (
         standardised(mean_and_std, own=True)
     ),
-    "mean and deviation are those of the test features: take them of the training features alone": standardised(
+    "mean and deviation are those of the test features: take them from the training features alone": standardised(
         lambda f, q: mean_and_std(q, f)
     ),
     "the features are not standardised": standardised(mean_and_std, lambda x, mean, std: x),
@@ -404,7 +404,8 @@ def gives_the_right_numbers_to_the_layer(answer):
     right = isinstance(scores, Tensor) and close(scores, layer(queries))
     if not fitted or not (seen or right):
         raise Mistake(
-            "`fit` makes the layer of features and labels, and the layer scores the test features: call both"
+            "call the `fit` that is handed in, not `fit_linear` itself: it makes the layer of features and labels, and "
+            "the layer scores the test features"
         )
     got, labels = fitted[-1]
     if len(got) != len(labels):
@@ -463,7 +464,7 @@ exercise(
             (drawn(12, 5, seed=1) + 1, (3, 4), 0, 2),
             (drawn(17, 4, seed=2) - 1, (3, 4), 2, 3),
             (drawn(36, 3).exp(), (5, 7), 4, 1),
-            (torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), (2, 2), 0, 0),
+            (torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), (1, 4), 0, 0),
         ],
         {
             "the mean over the patches is not subtracted": patches_by(centre=lambda patches, tokens: patches),
@@ -487,6 +488,14 @@ exercise(
             ),
             "the chosen patch is not brought to length 1": patches_by(
                 product=lambda patches, i: unit(patches) @ patches[i]
+            ),
+            "the chosen patch keeps the mean: compare with it as it is after the subtraction": (
+                lambda tokens, grid, row, column: patches_by(
+                    product=lambda patches, i: unit(patches) @ unit(tokens[-len(patches) :])[i]
+                )(tokens, grid, row, column)
+            ),
+            "patch number row · columns + column, not row · column": patches_by(
+                index=lambda grid, row, column: row * column
             ),
             "row and column are swapped: patch number row · columns + column": patches_by(
                 index=lambda grid, row, column: min(column * grid[1] + row, grid[0] * grid[1] - 1)
@@ -562,6 +571,9 @@ exercise(
                 scores=lambda c, t: (c * t).softmax(dim=-1)
             ),
             "the temperature is not used": shot_by(scores=lambda c, t: c.softmax(dim=-1)),
+            "your temperature is fixed, 1/100: use `temperature`": shot_by(
+                scores=lambda c, t: (100 * c).softmax(dim=-1)
+            ),
             "these are scores: a softmax over the classes makes probabilities": [
                 shot_by(scores=lambda c, t: c / t),
                 shot_by(scores=lambda c, t: c),

@@ -328,7 +328,7 @@ table(rows, ["features", "right", "in percent", *(f"{count} more photos" for cou
 
 # %% [markdown] claim=["max(share_interval(n, 10)[0] for n in right_of[10].values()) < min(share_interval(n, 10)[1] for n in right_of[10].values())", "all(share_interval(right_of[600]['photo model'], 600)[0] > share_interval(right_of[600][name], 600)[1] for name in ('raw pixels', 'never trained'))"]
 # Ten photos do not say which of the three is best: one photo more is ten points, and the intervals overlap. With 600 more photos
-# of the same kinds, which you would not have, the photo model is clearly ahead of both. By how much still hangs on the twenty
+# of the same kinds, which you would not have, the photo model is clearly ahead of both. By how much still depends on the twenty
 # photos to learn from: the intervals know of the luck in the test photos alone.
 #
 # So report "9 of 10", never "90 %", and do not choose between two models by it. What helps most is more test photos.
@@ -501,12 +501,14 @@ table(
 # %% [markdown] curious
 # ## 8. How do I load a public model?
 #
-# Nothing is downloaded by this course. Fetch a file once, name it in `VIT_COURSE_BACKBONE`, and run this notebook again:
+# Nothing is downloaded by this course. In its folder, fetch a file once, name it in `VIT_COURSE_BACKBONE`, and start Jupyter
+# from there:
 #
 # ```sh
 # pip install huggingface_hub
 # hf download timm/vit_small_patch14_reg4_dinov2.lvd142m model.safetensors config.json --local-dir data/dinov2
-# export VIT_COURSE_BACKBONE=data/dinov2
+# export VIT_COURSE_BACKBONE="$PWD/data/dinov2"
+# make lab
 # ```
 #
 # | weights (the id to download) | size name | licence | normalisation |

@@ -549,8 +549,8 @@ def refuses(*_):
         ),
         (
             lambda x: x.transpose(1, 2).view(-1, len(x)),
-            "`view` needs numbers that lie in memory in their order, and after `transpose` or `permute` they do not: "
-            "use `reshape`",
+            "`view` needs numbers in memory in their order, and `transpose` or `permute` have changed it: use "
+            "`reshape`",
         ),
         (
             lambda x: nothing_of_this_name,  # noqa: F821
@@ -593,11 +593,8 @@ def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
         (lambda x: x.shape[7], "a list or shape has fewer entries than the index asks for"),
         (lambda x: x.flatten()[torch.ones(2) / 2], "an index should be whole numbers"),
         (lambda x: torch.cat([x, x[0]]), "what is joined has 3 and 2 axes"),
-        (lambda x: torch.stack([x, x[0]]), "`stack` puts tensors of one shape side by side on a new axis"),
-        (
-            lambda x: x.expand(2, 3, 4) + x[:, :-0],
-            "there is nothing in a slice: with p = 0, `[:-p]` is `[:0]`",
-        ),
+        (lambda x: torch.stack([x, x[0]]), "`stack` wants parts of one shape, and yours differ"),
+        (lambda x: x.expand(2, 3, 4) + x[:, :-0], "something is empty there: with p = 0, `[:-p]` is `[:0]`"),
         (lambda x: [a for a, b, c in [x.shape[:2]]], "what is unpacked does not hold 3 values"),
         (lambda x: x.item(), "one number is asked of a tensor that holds several, or none"),
         (lambda x: math.log(-1), "`math` is asked for the root or logarithm of a number that has none"),

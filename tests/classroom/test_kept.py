@@ -78,7 +78,7 @@ MADE = textwrap.indent(RIGHT.partition("\n\n")[2].replace("return ", "return fac
 KEPT = {
     "list": written("AXES = [0, (1, None)]", "grid_size(", "AXES[1][1]; grid_size("),
     "None": written("NOTHING = None", "grid_size(", "assert NOTHING is None; grid_size("),
-    "small tensor": written("ONE = torch.ones(1, dtype=torch.uint8)", "return ", "return ONE * "),
+    "small tensor": written("ONE = torch.tensor(1, dtype=torch.uint8)", "return ", "return ONE * "),
     "decorated": written(f"import functools\n{WRAPPED}", "def patchify", "@wrapped\ndef patchify"),
     "checked": written("from vit_course.classroom import check", "def patchify", "@check\ndef patchify"),
     "closure": written() + f"def make(factor):\n{MADE}    return patchify\npatchify = make(1)\n",

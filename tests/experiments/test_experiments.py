@@ -488,7 +488,7 @@ def test_the_recipe_of_minutes_is_trained_once_for_all_studies(label, runs):
     assert experiments.recorded_elsewhere(one)["same_run_as"] == "cpu/marks/75-seed1"
 
 
-def test_fraction_takes_that_share_of_the_pictures(dataset):
+def test_fraction_takes_that_share_of_the_pictures():
     record = run_experiment(tiny()[1], shapes10(train=200, test=50))
     assert record["fraction"] == 0.5
     assert record["training_flops"] == 3 * record["forward_flops"] * 96  # 3 batches of 32 out of 100 pictures
@@ -548,7 +548,7 @@ def pictures():
         ("same", "pixels", "100 train"),
     ],
 )
-def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(kept, pictures, data, task, counts):
+def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(pictures, data, task, counts):
     record = run_experiment(beyond("transfer", "any", ("one", data, task)), pictures)
     assert counts in record["pretraining"]["data"]
     assert record["pretraining"]["task"] == task
@@ -575,7 +575,7 @@ def test_a_body_that_is_frozen_keeps_its_pretrained_weights(kept, pictures, monk
     assert state["head.weight"].abs().sum() > 0
 
 
-def test_a_larger_picture_starts_from_interpolated_or_from_new_positions(kept, pictures):
+def test_a_larger_picture_starts_from_interpolated_or_from_new_positions(pictures):
     start = ("one", "same", "labels")
     records = [
         run_experiment(beyond("resolution", name, start, keep_head=True, **more), pictures)
@@ -616,7 +616,7 @@ def test_every_seed_draws_other_pictures(pictures):
     assert [len(part.train_images) for part in drawn[0]] == [100, 50]
 
 
-def test_weights_of_another_pretraining_under_the_same_name_are_refused(kept, pictures):
+def test_weights_of_another_pretraining_under_the_same_name_are_refused(pictures):
     one = beyond("transfer", "first", ("one", "same", "labels"))
     run_experiment(one, pictures)
     longer = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=2)), name="other")

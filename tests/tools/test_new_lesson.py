@@ -1,7 +1,7 @@
 """A new lesson is one folder and one module; what is written first is empty of content and complete in form.
 
 Complete means: both its notebooks are built, its solution runs, its checks load and know their mistakes, the index of
-exercises finds it, and the pages that list lessons list it.
+exercises finds it, and the made pages that list lessons list it.
 """
 
 import os

@@ -95,9 +95,8 @@ def test_every_exercise_has_a_check_whose_reference_is_the_code_that_the_solutio
 
 
 @each_lesson
-def test_every_exercise_states_difficulty_minutes_and_two_different_hints(lesson):
+def test_every_exercise_has_two_different_hints(lesson):
     for cell in filter(lambda cell: cell.references, lesson.cells):
-        assert cell.metadata["difficulty"] in (1, 2, 3) and cell.metadata["minutes"] > 0
         assert cell.metadata["hint"] != cell.metadata["hint2"]
 
 

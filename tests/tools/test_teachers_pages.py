@@ -18,7 +18,7 @@ LINKED = {
     *("00_start_here", "01_patches", "02_cls_token", "03_position", "04_attention", "05_encoder"),
     *("06_vision_transformer", "07_train_cifar10", "08_vit_against_resnet", "09_look_inside"),
     *("10_design_choices", "11_hybrid", "12_transfer", "13_self_supervision", "14_bug_clinic"),
-    *("15_since_2021", "17_use_a_trained_one"),
+    *("15_since_2021", "16_learn_fast", "17_use_a_trained_one"),
 }
 """Teachers have links to these notebooks in their plans: lessons come to this list, and none ever leaves it."""
 

@@ -106,7 +106,8 @@ def server():
 
 def fetch(server, root, *kinds):
     """Download from servers of these kinds, in this order."""
-    return download_cifar10(root, urls=[server.url(kind) for kind in kinds], **EXPECTED)
+    limit = {} if "hanging" in kinds else {"timeout": 20}
+    return download_cifar10(root, urls=[server.url(kind) for kind in kinds], **EXPECTED | limit)
 
 
 def part_of(root, content=None):
@@ -363,7 +364,7 @@ def start_process(server, root, kind):
 
 
 def test_killed_process_leaves_nothing_trusted_and_the_next_goes_on(server, tmp_path):
-    process = start_process(server, tmp_path, "slow")
+    process = start_process(server, tmp_path, "hanging")
     deadline = time.monotonic() + 60
     while not (part_of(tmp_path).exists() and part_of(tmp_path).stat().st_size > 200_000):
         assert process.poll() is None and time.monotonic() < deadline

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from test_fast import small_vit
 
 from vit_course.data import shapes10
 from vit_course.machinery.checkpoint import load_checkpoint
@@ -16,7 +17,6 @@ from vit_course.machinery.engine import (
 from vit_course.machinery.run import Run
 from vit_course.machinery.stopping import Stopped
 from vit_course.train import TrainConfig, train
-from vit_course.vit import VisionTransformer
 
 CPU = torch.device("cpu")
 ENGINES = (REFERENCE, FAST)
@@ -139,11 +139,6 @@ def test_attention_written_out_drops_weights_at_the_given_rate():
     kept = weights * 400
     assert kept.mean().item() == pytest.approx(8, rel=0.01)
     assert kept.std().item() == pytest.approx((8 * 0.25 / 0.75) ** 0.5, rel=0.05)
-
-
-def small_vit():
-    torch.manual_seed(0)
-    return VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2)
 
 
 def test_all_engines_learn_the_same_up_to_the_digits_of_bfloat16(monkeypatch):

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from test_fast import small_vit
 from torch import nn
 
 from vit_course.beyond.positions import with_positions
@@ -22,11 +23,6 @@ QUICK = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
 @pytest.fixture(scope="module")
 def dataset():
     return shapes10(train=320, test=100)
-
-
-def small_vit():
-    torch.manual_seed(0)
-    return VisionTransformer(patch_size=8, embed_dim=32, depth=2, num_heads=2)
 
 
 def two_colours():
@@ -97,7 +93,8 @@ def test_too_few_pictures_for_a_batch_are_refused_by_numbers(dataset):
         train(small_vit(), dataset, TrainConfig(validation=300, batch_size=32, quiet=True))
 
 
-def test_training_says_what_it_does_and_on_which_data(dataset, capsys):
+def test_training_says_what_it_does_and_on_which_data(dataset, monkeypatch, capsys):
+    monkeypatch.setattr(Run, "time_a_pass", lambda *_: 0.1)
     train(small_vit(), dataset, TrainConfig(epochs=1, batch_size=32, device="cpu"))
     out = capsys.readouterr().out
     assert "Profile smoke" in out and "320 pictures x 1 epochs on cpu, about 1 s" in out
@@ -173,7 +170,7 @@ FLAGS = ["--pool=avg", "--pos-embed=2d --pos-embed-at=every", "--pos-embed=relat
 
 @pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("flags", FLAGS)
-def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path, capsys):
+def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path):
     common = (
         "--model=Nano/8 --recipe=smoothing --data=shapes10 --train=100 --test=50 --epochs=1 --batch-size=50"
     )

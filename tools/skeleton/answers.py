@@ -18,9 +18,5 @@ def in_a_loop(values):
     return total / len(values)
 
 
-WRONG = {
-    "mean_square_of_SLUG": [("the cases before are right", of_the_first_alone)],
-}
-RIGHT = {
-    "mean_square_of_SLUG": [with_numpy, in_a_loop],
-}
+WRONG = {"mean_square_of_SLUG": [("the cases before are right", of_the_first_alone)]}
+RIGHT = {"mean_square_of_SLUG": [with_numpy, in_a_loop]}

@@ -260,7 +260,7 @@ def skeleton(
         embed_dim=dim,
         depth=depth,
         num_heads=heads,
-        mlp_ratio=hidden / dim,
+        mlp_ratio=(hidden + 0.5) / dim,  # the model rounds the width down
         pos_embed="learned" if "pos_embed" in weights else "none",
         class_token="cls_token" in weights,
         global_pool="token" if "cls_token" in weights else "avg",

@@ -25,7 +25,7 @@ EVALUATION_SEED = 0
 def corrupt(tokens: Tensor, mask_token: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Corrupt a share of the patch tokens, as BERT corrupts words (paper, B.1.2).
 
-    In every picture exactly round(share·N) patches are drawn at random, other ones in every picture. Each of
+    In every picture exactly round(share·N) patches are drawn at random, different ones in each. Each of
     them independently meets one of three fates: with probability 0.8 it becomes the mask token; with 0.1 it
     becomes the token of another patch of the same picture, drawn at random, never itself, and read before
     corruption; with 0.1 it stays as it is. It counts as corrupted in all three cases. All other patches stay
@@ -64,8 +64,8 @@ def corrupt_repeatably(
 def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
     """Keep a random share of the patch tokens and drop the others, as a masked autoencoder does (He et al., 2022).
 
-    In every picture exactly K = round(share·N) patches stay visible, drawn at random, other ones in every
-    picture. Their tokens are all that the encoder will read. They have their positions already, so each of
+    In every picture exactly K = round(share·N) patches stay visible, drawn at random, different ones in
+    each. Their tokens are all that the encoder will read. They have their positions already, so each of
     them still says where it was, and their order does not matter.
 
     The second result leads back. Lay a row of N tokens for each picture: first the K visible ones, as they are
@@ -131,7 +131,7 @@ class PixelDecoder(nn.Module):
     def forward(self, visible: Tensor, restore: Tensor) -> Tensor:
         """Predict every patch.
 
-        `embed` brings the visible tokens to the width W. Behind them, N - K mask tokens fill the row; `restore` puts
+        `embed` brings the visible tokens to the width W. After them, N - K mask tokens fill the row; `restore` puts
         all N back into reading order, as `keep_visible` says. Then positions are added, to every token, and blocks,
         norm and `predict` follow.
 

@@ -391,9 +391,7 @@ def resize_patch_kernel(weight: Tensor, patch_size: int) -> Tensor:
 
 
 def with_patch_size(
-    model: VisionTransformer,
-    patch_size: int,
-    resize: Callable[[Tensor, int], Tensor] = resize_patch_kernel,
+    model: VisionTransformer, patch_size: int, resize: Callable[[Tensor, int], Tensor] = resize_patch_kernel
 ) -> VisionTransformer:
     """Return a copy that cuts larger or smaller pictures into patches of this side, on the same grid."""
     model = copy.deepcopy(model)

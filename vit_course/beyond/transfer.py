@@ -281,7 +281,7 @@ def vit_from_torchvision(
         embed_dim=dim,
         depth=len({name.split(".")[1] for name in weights if name.startswith("blocks.")}),
         num_heads=num_heads or heads_of(dim),
-        mlp_ratio=len(weights["blocks.0.mlp.fc1.weight"]) / dim,
+        mlp_ratio=(len(weights["blocks.0.mlp.fc1.weight"]) + 0.5) / dim,  # the model rounds the width down
         representation_size=None if hidden is None else len(hidden),
     )
     model.load_state_dict(weights)

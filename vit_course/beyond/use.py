@@ -75,8 +75,8 @@ def probe(
     """Train a linear probe: features once, then one linear layer on them; return its scores of the test pictures.
 
     The encoder computes in evaluation mode and without gradients, reads each picture once, and is left in the mode in
-    which it was. Each of the D numbers is standardised: the mean and the standard deviation (which divides by N - 1) of
-    the *training* features are taken from the features of both sets; a deviation below 1e-6 counts as 1e-6.
+    which it was. Each of the D numbers is standardised in both sets by the *training* features alone: minus their mean,
+    divided by their standard deviation (the one that divides by N - 1); a deviation below 1e-6 counts as 1e-6.
 
     Args:
         encoder: maps pictures (B, ...) to features (B, D); it may get all pictures at once.
@@ -123,8 +123,8 @@ def patch_similarity(
     """Map what resembles one patch of a picture, and take from it a mask of the thing that it belongs to.
 
     All patch tokens of a picture share a large part. So the mean over the patches is subtracted from each, and then the
-    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in another
-    direction. The mask holds where it is above 0.
+    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in a rather
+    opposite direction. The mask holds where it is above 0.
 
     Args:
         tokens: (T, D), those of one picture: prefix tokens (CLS, registers), if there are any, then the patches in

@@ -128,7 +128,8 @@ class RecipeOptimizer:
 
     def step(self) -> None:
         """Move every weight, at the rate of this step."""
-        nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
+        if self.config.grad_clip:
+            nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
         set_rates(self.parts, float(self.schedule(self.done, self.total, self.warmup, 1.0)))
         for part in self.parts:
             part.step()

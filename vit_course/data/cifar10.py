@@ -10,7 +10,6 @@ import hashlib
 import os
 import pickle
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from filelock import FileLock
 from tqdm.auto import tqdm
 
 from vit_course.data.locate import ARCHIVE, UNPACKED, resolve_root
-from vit_course.machinery.paths import obstacle
+from vit_course.machinery.paths import require_writable
 
 if TYPE_CHECKING:
     from vit_course.data.dataset import Dataset
@@ -178,22 +177,6 @@ def _is_intact(archive: Path, size: int, md5: str, say: bool = False) -> bool:
     return True
 
 
-def _require_writable(folder: Path) -> None:
-    """Make a folder, and a file in it: where none can be made, as in /proc, a lock would be waited for without end.
-
-    Raises:
-        OSError: if that is not possible, with the folder's name.
-    """
-    if why := obstacle(folder):
-        raise OSError(errno.EACCES, f"{folder} cannot be written: {why}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"{folder} cannot be written: {error.strerror}") from error
-
-
 @contextmanager
 def _lock(target: Path) -> Iterator[None]:
     """Let one of several processes download; the system frees the lock when its holder dies, however that happens."""
@@ -239,7 +222,7 @@ def download_cifar10(
     target = resolve_root(root) / ARCHIVE
     if target.exists() and _is_intact(target, size, md5):  # also in a folder that cannot be written
         return target
-    _require_writable(target.parent)
+    require_writable(target.parent)
     part = target.with_name(ARCHIVE + ".part")
     urls = urls or os.environ.get("VIT_COURSE_CIFAR10_URL", "").split() or MIRRORS
     with _lock(target):

@@ -51,11 +51,11 @@ class Dataset:
         provenance = f"{self.provenance}; the {len(labels):,} train pictures outside a subset of {train:,}, seed {seed}"
         return replace(self, train_images=images, train_labels=labels, provenance=provenance)
 
-    def hold_out(self, count: int, seed: int = 0) -> "Dataset":
+    def hold_out(self, count: int) -> "Dataset":
         """Put `count` training pictures in the place of the test pictures, to choose settings by."""
-        kept, held_out = self.remainder(count, seed), self.subset(count, seed=seed)
+        kept, held_out = self.remainder(count, 0), self.subset(count)
         counts = f"{len(kept.train_labels):,} train / {count:,} held-out train pictures"
-        provenance = f"{self.provenance}; {counts}, seed {seed}"
+        provenance = f"{self.provenance}; {counts}, seed 0"
         held = {"test_images": held_out.train_images, "test_labels": held_out.train_labels}
         return replace(kept, **held, provenance=provenance)
 

@@ -37,7 +37,8 @@ def resolve_root(root: str | Path) -> Path:
 
 def folders_in(path: Path) -> list[Path]:
     """List the folders in a folder, sorted, without hidden ones; none where there is no such folder."""
-    return sorted(p for p in path.glob("*") if p.is_dir() and not p.name.startswith("."))
+    found = (p for p in path.glob("*") if p.is_dir() and not p.name.startswith("."))
+    return sorted(found, key=lambda p: p.name)  # Windows compares paths without case
 
 
 def is_jpeg_copy(folder: Path) -> bool:

@@ -74,11 +74,7 @@ class MiniViT(nn.Module):
 
 
 def train_one_epoch(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    optimizer: torch.optim.Optimizer,
-    batch_size: int = 64,
+    model: nn.Module, images: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer, batch_size: int = 64
 ) -> float:
     """Train a model on every picture once, in a new random order: one step of the optimiser for each batch.
 

@@ -1,4 +1,4 @@
-"""Changed pictures and the measurements on them, for lessons 08 and 15, and the paper's Table 2.
+"""Changed pictures and the measurements on them, for lessons 08, 11 and 15, and the paper's Table 2.
 
 `experiments` measures trained models with `probe`.
 """

@@ -1,4 +1,4 @@
-"""Records of runs: where they lie, how they are written, read, and described. Lessons 07 to 15 read them here.
+"""Records of runs: where they lie, how they are written, read, and described. Lessons 07 to 16 read them here.
 
 A record is one JSON file, `data/runs/<size>/<group>/<name>-seed<k>.json`.
 """

@@ -1,4 +1,4 @@
-"""The command that runs and records the experiments of lessons 07 to 15, which `studies` lists.
+"""The command that runs and records the experiments of lessons 07 to 16, which `studies` lists.
 
     python -m vit_course experiments --list
     python -m vit_course experiments ladder comparison/vit --size cpu
@@ -11,6 +11,7 @@ stopped and called again.
 """
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ from vit_course.experiments.released import RELEASED, queue_folder, read_weights
 from vit_course.experiments.studies import plan
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import DATA
+from vit_course.machinery.run_folder import CHECKPOINT
 from vit_course.recipes import build_model, run_record
 from vit_course.train import TrainConfig, evaluate, train
 
@@ -59,6 +61,8 @@ def run_experiment(experiment: Experiment, dataset: Dataset) -> dict:
     """
     model, used, about = prepare(experiment, dataset)
     folder = queue_folder(experiment.stem)
+    if not (folder / CHECKPOINT).exists():  # what an earlier run has left there is not this one's
+        shutil.rmtree(folder, ignore_errors=True)
     code = versions_used(folder)
     keep_snapshot(experiment, model, folder, 0)
     history = train(
@@ -216,18 +220,20 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
     if options.minutes is not None and not options.minutes > 0:
         parser.error(f"argument --minutes: {options.minutes} should be a number above 0")
     asked = set(options.runs)
-    if asked and asked <= ALONE:
-        return options, []
-    chosen = [
-        one
-        for one in plan(options.size)
-        if not asked or asked & {one.group, one.label, f"{one.label}-seed{one.config.seed}"}
+    named = [
+        (one, {one.group, one.label, f"{one.label}-seed{one.config.seed}"}) for one in plan(options.size)
     ]
+    if unknown := asked - ALONE - {name for _, names in named for name in names}:
+        parser.error(f"no experiments in {', '.join(sorted(unknown))}")
+    if alone := ", ".join(sorted(asked & ALONE)):
+        if asked - ALONE or options.list or options.again or options.release:
+            parser.error(f"{alone}: give no other run, and no --list, --again or --release")
+        return options, []
+    chosen = [one for one, names in named if not asked or asked & names]
     if options.release:
         chosen = [one for one in chosen if one.stem in RELEASED]
     if not chosen:
-        what = "weights to release" if options.release else "experiments"
-        parser.error(f"no {what} in {', '.join(options.runs)}")
+        parser.error(f"no weights to release in {', '.join(options.runs)}")
     return options, chosen
 
 
@@ -293,7 +299,7 @@ def run_all(
             return
         record = (not again and recorded_elsewhere(experiment)) or run_experiment(experiment, dataset)
         write_record(record_path(experiment), record)
-        (queue_folder(experiment.stem) / "checkpoint.pt").unlink(missing_ok=True)
+        (queue_folder(experiment.stem) / CHECKPOINT).unlink(missing_ok=True)
         kind = "held_out" if experiment.held_out else "test"
         score, cost = record[f"{kind}_accuracy"], record["cpu_seconds"] / 60
         print(f"{experiment.stem:44} {kind} {score:.2%} in {cost:.1f} core-minutes", flush=True)

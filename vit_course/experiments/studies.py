@@ -1,4 +1,4 @@
-"""The experiments of lessons 07 to 15 in two regimes, each chosen by what a study has to show.
+"""The experiments of lessons 07 to 16 in two regimes, each chosen by what a study has to show.
 
 *All pictures* (50,000, twenty epochs): what a model can learn, and the comparison with a ResNet. *Few pictures, many
 epochs* (5,000, eighty epochs): memorising, and what helps against it. In between, 20,000 pictures and fourteen
@@ -37,7 +37,6 @@ class Scale:
         few: the regime of few pictures.
         recipe: the ViT's recipe for all pictures.
         resnet_recipe: the ResNet's, with as many operations as the ViT's.
-        resnet_minutes: epochs in which the ResNet takes as many minutes as the longest run of `marks`; None if unknown.
     """
 
     size: str
@@ -49,7 +48,6 @@ class Scale:
     few: dict[str, Any]
     recipe: TrainConfig
     resnet_recipe: TrainConfig
-    resnet_minutes: int | None = None
 
     def seeded(self, count: int, group: str, name: str, model: str, config: TrainConfig, **more) -> list:
         """Return one experiment for each of `count` seeds."""
@@ -120,11 +118,9 @@ def search(scale: Scale) -> Iterator[Experiment]:
 
 
 def headline(scale: Scale) -> Iterator[Experiment]:
-    """README: a GPU's ResNet for as much work, or as many minutes, as the longest of its `marks`."""
-    for equal, count in {"flops": 75, "minutes": scale.resnet_minutes}.items():
-        if count:
-            config = replace(scale.resnet_recipe, epochs=count)
-            yield from scale.seeded(3, "headline", f"resnet-{equal}", scale.resnet, config, probes=True)
+    """README: a GPU's ResNet for as many operations as the longest of its `marks`."""
+    config = replace(scale.resnet_recipe, epochs=75)
+    yield from scale.seeded(3, "headline", "resnet-flops", scale.resnet, config, probes=True)
 
 
 def few(scale: Scale) -> Iterator[Experiment]:
@@ -194,12 +190,11 @@ def pooling(scale: Scale) -> Iterator[Experiment]:
 
     "linear" is the line for all studies of lesson 10 on as many pictures.
     """
-    config, pictures = some(scale)
-    held_out = (pictures.get("pictures") or ALL_PICTURES) // 10
+    config, pictures = swept(scale)
     linear = replace(scale.linear_recipe, epochs=config.epochs // 2)
     yield from scale.seeded(3, "pooling", "linear", "linear", linear, **pictures)
     for factor in (0.5, 1, 2):
-        run = replace(config, lr=config.lr * factor, validation=held_out)
+        run = replace(config, lr=config.lr * factor)
         for pool in ("token", "avg"):
             options = {"global_pool": pool}
             yield from scale.seeded(
@@ -312,7 +307,7 @@ def masked(scale: Scale) -> Iterator[Experiment]:
 
 
 def shapes(scale: Scale) -> Iterator[Experiment]:
-    """Lessons 09 to 12: the small model of Shapes-10 that comes with the course."""
+    """Lessons 09, 15 and 17: the small model of Shapes-10 that comes with the course."""
     regime, pictures, options = {"epochs": 8, "batch_size": 64, "quiet": True}, 8_000, {"depth": 6}
     if scale.size == "gpu":
         regime, pictures, options = {**scale.everything, "epochs": 20}, 50_000, {}

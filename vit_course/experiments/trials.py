@@ -179,12 +179,12 @@ class Gain:
 
 
 COLUMNS = [
-    "arm",
+    "change",
     "seeds",
     "held-out accuracy in %",
     "gain in points",
     "from ... to",
-    "so it is",
+    "verdict",
     "epochs at equal cost",
 ]
 

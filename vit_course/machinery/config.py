@@ -40,7 +40,7 @@ class TrainConfig:
         keep_by: whether all pictures of a "batch" keep the same places, or each "picture" its own.
         validation: pictures held out from the training set and scored after every epoch.
         seed: fixes everything that is drawn at random during the run.
-        device: "cpu", "cuda", "mps", or "auto" for the best one here.
+        device: "cpu", "cuda", "mps", or "auto" (`get_device`).
         precision: "float32", "bfloat16", or "auto" for the faster one here, which the history names
             (`machinery.engine`).
         compile: compile the model with torch.compile; worth its minute on a GPU, in long runs.
@@ -62,7 +62,7 @@ class TrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
     rest_lr: Annotated[float, Range(0)] = 0.0
-    qkv_matrices: Annotated[int, Range(1, 3)] = 1
+    qkv_matrices: Literal[1, 3] = 1
     layer_decay: Annotated[float, Range(0, 1, low_open=True)] = 1.0
     ema: Annotated[float, Range(0, 1, high_open=True)] = 0.0
     keep_tokens: Annotated[float, Range(0, 1, low_open=True)] = 1.0

@@ -1,6 +1,8 @@
 """Where things lie: the one place that knows how deep this package is."""
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -35,3 +37,19 @@ def obstacle(folder: Path) -> str:
     if not there.is_dir():
         return f"{there} is a file"
     return "" if os.access(str(there), os.W_OK | os.X_OK) else f"{there} is read-only"
+
+
+def require_writable(folder: Path) -> None:
+    """Make a folder, and a file in it: where none can be made, as in /proc, a lock would be waited for without end.
+
+    Raises:
+        OSError: if that is not possible, with the folder's name.
+    """
+    if why := obstacle(folder):
+        raise OSError(errno.EACCES, f"{folder} cannot be written: {why}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{folder} cannot be written: {error.strerror}") from error

@@ -70,7 +70,7 @@ def allowed_values(config: type) -> dict[str, Allowed]:
         if get_origin(hint) is Annotated:
             hint, limits = get_args(hint)
         if get_origin(hint) is Literal:
-            found[field.name] = Allowed(str, values=get_args(hint))
+            found[field.name] = Allowed(type(get_args(hint)[0]), values=get_args(hint))
         elif isinstance(hint, type):
             found[field.name] = Allowed(hint, limits)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from torch import nn
 
-from vit_course.machinery.paths import obstacle
+from vit_course.machinery.paths import obstacle, require_writable
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -39,12 +39,7 @@ def own_folder(folder: Path | None, resume: bool) -> Iterator[None]:
         yield
         return
     require_usable(folder, resume)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".writable").touch()
-        (folder / ".writable").unlink()
-    except OSError as error:
-        raise OSError(error.errno, f"{folder} cannot be written: {error.strerror}") from error
+    require_writable(folder)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)

@@ -49,7 +49,7 @@ def explain_out_of_memory(batch_size: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+        if not any(sign in str(error) for sign in ("out of memory", "allocate memory", "not enough memory")):
             raise
         raise MemoryError(
             f"out of memory at batch_size {batch_size}: try {max(1, batch_size // 2)}, or a smaller "

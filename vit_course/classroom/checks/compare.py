@@ -5,6 +5,7 @@ implementation gives on every input, its message is the verdict. Else the smalle
 differ is shown.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,8 +36,14 @@ from vit_course.classroom.checks.words import (
     explain_error,
     named_options,
     refuses,
+    students_line,
 )
 
+MEANT = r"tolist|cpu\(|[\"']cpu[\"']|force=True"
+"""What brings numbers from a GPU on purpose; the device "meta" has none to bring."""
+NEW_TENSOR = (
+    "your new tensor lies on the CPU, wherever the input is: `x.new_zeros(...)`, or `device=x.device`"
+)
 Mistakes = Sequence[tuple[Callable, str]]
 """Wrong implementations that are known by name, each with the words for a student; the likeliest first."""
 
@@ -47,10 +54,10 @@ def compare(
     cases: Sequence[tuple],
     mistakes: Mistakes = (),
     run: Callable | None = None,
-    same_dtype: bool = True,
     ready: Callable | None = None,
     plain: bool = False,
     float64: bool = True,
+    device: bool = False,
 ) -> None:
     """Compare an answer with the finished version on every case, smallest first.
 
@@ -60,10 +67,10 @@ def compare(
         cases: tuples of arguments, the smallest and most readable first; several shapes, non-square included.
         mistakes: pairs (wrong implementation, message to the student), the likeliest first.
         run: turns (function or class, *case) into the value to compare; by default calls it.
-        same_dtype: whether the type of the numbers must agree too.
         ready: where classes are compared, makes the module that `run` calls, of a class and the options of a case.
         plain: whether a number must be one of Python, because the lesson goes on to round it.
         float64: whether the result must be right for tensors of float64 too.
+        device: whether it must lie where the tensors of a case lie, as in a model on a GPU.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -72,11 +79,15 @@ def compare(
     run = run or (lambda function, *case: function(*case))
     got, shown = outcomes(answer, reference, cases, run)
     want = [run(reference, *copy(case)) for case in cases]
-    wrong = [i for i in range(len(cases)) if difference(got[i], want[i], same_dtype)]
+    wrong = [i for i in range(len(cases)) if difference(got[i], want[i])]
     if not wrong and plain:
         demand_plain_numbers(got, want)
     if not wrong:
-        return demand_float64(answer, reference, cases, run, same_dtype) if float64 else None
+        if float64:
+            demand_float64(answer, reference, cases, run)
+        if device:
+            demand_device(answer, reference, cases[0], run, NEW_TENSOR)
+        return
     trial = Trial(run, answer, reference, cases, got, want, wrong, ready)
     if words := varies(trial):
         raise Mistake(words)
@@ -101,7 +112,7 @@ def compare(
             named,
             shown[first],
         )
-    raise Mistake(f"{where}: {difference(got[first], want[first], same_dtype)}", named, shown[first])
+    raise Mistake(f"{where}: {difference(got[first], want[first])}", named, shown[first])
 
 
 def outcomes(
@@ -131,18 +142,34 @@ def demand_plain_numbers(got: list, want: list) -> None:
         )
 
 
-def demand_float64(
-    answer: Callable, reference: Callable, cases: Sequence[tuple], run: Callable, same_dtype: bool
-) -> None:
+def demand_float64(answer: Callable, reference: Callable, cases: Sequence[tuple], run: Callable) -> None:
     """Demand the right results in float64 too, where the finished version takes it."""
     for case in map(in_float64, cases):
         want = outcome(run, reference, case)
         got = None if isinstance(want, Exception) else outcome(run, answer, case)
-        if got is not None and (wrong := difference(got, want, same_dtype)) and not refuses(got):
+        if got is not None and (wrong := difference(got, want)) and not refuses(got):
             raise Mistake(
                 "right in float32, but not in float64: give a tensor that you make the type of the one you get, "
-                f"`dtype=x.dtype`, and leave out `.float()`. {wrong}"
+                f"`dtype=x.dtype`, and leave out `.float()`: {wrong}"
             )
+
+
+def demand_device(answer: Callable, reference: Callable, case: tuple, run: Callable, why: str) -> None:
+    """Demand that an answer computes where its inputs lie, where the finished version does; `why` tells what to write.
+
+    PyTorch's device "meta" stands for a GPU: it has no numbers, but the same complaint about tensors on two devices.
+    """
+    there = tuple(part.to("meta") if isinstance(part, Tensor) else part for part in case)
+    # Its first use in a process loads much, which is no time of the student's.
+    if isinstance(outcome(lambda function: run(function, *there), reference, ()), Exception):
+        return
+    result = outcome(lambda function: run(function, *there), answer, ())
+    text = str(result) if isinstance(result, RuntimeError) else ""
+    copies = "copy out of meta" in text and not re.search(MEANT, students_line(result))
+    parts = result if isinstance(result, tuple | list) else [result]
+    elsewhere = any(getattr(part, "is_cpu", False) for part in parts)
+    if copies or elsewhere or re.search("(expected|same) device", text):
+        raise Mistake(why)
 
 
 def in_float64(value: Any) -> Any:
@@ -179,7 +206,6 @@ def compare_modules(
     cases: Sequence[tuple],
     mistakes: Mistakes = (),
     prepare: Callable[[nn.Module, nn.Module], nn.Module] | None = None,
-    gradients: bool = True,
 ) -> None:
     """Compare a student's module class with the finished one, both with equal weights.
 
@@ -192,7 +218,6 @@ def compare_modules(
         cases: tuples (options of the class as a dict, *inputs), the smallest first.
         mistakes: pairs (wrong class, message to the student), the likeliest first.
         prepare: gives the first module the weights of the second; by default `same_weights`.
-        gradients: whether to compare the gradients too.
 
     Raises:
         Mistake: at the first difference, worded as well as it is understood.
@@ -222,13 +247,11 @@ def compare_modules(
         in_use = finished.eval()(*copy(tuple(inputs)))
         if difference(result, in_use):  # dropout is on: compare without
             mine, finished, result = mine.eval(), finished.eval(), None
-        compare_training(mine, finished, tuple(inputs), where, result, gradients)
+        compare_training(mine, finished, tuple(inputs), where, result)
         compare_second_call(ready(answer, options), ready(reference, options), tuple(inputs), where)
 
 
-def compare_training(
-    module: nn.Module, finished: nn.Module, inputs: tuple, where: str, result: Any, gradients: bool
-) -> None:
+def compare_training(module: nn.Module, finished: nn.Module, inputs: tuple, where: str, result: Any) -> None:
     """Demand the given result, if any, in training mode, and the gradients of the finished module."""
     mode = module.training
     got = outcome(lambda m, *case: m(*case), module, inputs)
@@ -248,8 +271,7 @@ def compare_training(
             "nothing may be dropped: does your dropout or drop path use the rate it is given, and not a fixed "
             "number or 1 - rate?"
         )
-    if gradients:
-        compare_gradients(module, finished, inputs, where)
+    compare_gradients(module, finished, inputs, where)
 
 
 def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, where: str) -> None:

@@ -119,8 +119,8 @@ def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
                 "each an attribute of its own, by the names of the docstring"
             )
         raise Mistake(
-            f"your module has no weights named {', '.join(missing)} (it has {', '.join(mine) or 'none'}): "
-            "the docstring fixes the names so that trained weights can be loaded"
+            f"your module has no weights named {', '.join(missing[:4])} (it lacks {len(missing)}, and has "
+            f"{', '.join([*mine][:4]) or 'none'}): the docstring fixes the names so that trained weights can be loaded"
         )
     if extra := [name for name in mine if name not in theirs]:
         raise WrongWeight(f"your module has weights that should not be there: {', '.join(extra)}", extra[0])

@@ -159,7 +159,7 @@ def measures_without_training(answer):
     """Demand evaluation mode, no gradients, `batch_size` pictures at a time, and nothing left changed."""
     model, images, labels, batch_size = scores_and_labels()[2]
     with torch.enable_grad():
-        result = outcome(lambda f, x, y: f(model, x, y, batch_size), answer, (images, labels))
+        result = outcome(lambda f, m, x, y: f(m, x, y, batch_size), answer, (model, images, labels))
         gradients_after = torch.is_grad_enabled()
     if not model.calls and not isinstance(result, Exception):
         raise Mistake(
@@ -243,6 +243,12 @@ MISCOUNTS = {
         )(model, images, labels, batch_size),
     ],
     "you return the share of the last batch alone": counted(lambda hits, sizes: hits[-1] / sizes[-1]),
+    "you keep the hits of the last batch alone: add them up, `+=` and not `=`": counted(
+        lambda hits, sizes: hits[-1] / sum(sizes)
+    ),
+    "only the first batch is counted: does `return` stand inside the loop?": counted(
+        lambda h, sizes: h[0] / sum(sizes)
+    ),
     "you return the share of the first batch alone": counted(lambda hits, sizes: hits[0] / sizes[0]),
     "these are percent; a share lies in 0..1": counted(lambda hits, sizes: 100 * right_share(hits, sizes)),
     "you average the shares of the classes: each *picture* counts equally, whatever its class": class_by_class,

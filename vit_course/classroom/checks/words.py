@@ -23,12 +23,13 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     if got is None and want is not None:
         return "your function returned nothing; is the `return` missing?"
     if isinstance(want, int | float) and isinstance(got, tuple | list) and len(got) != 1:
-        return f"one value was expected, {want!r}; you returned {len(got)}, {got!r:.300}"
+        return f"one value was expected, {want!r}; you returned {len(got)} values, {got!r:.300}"
     if isinstance(want, Tensor):
         return tensor_difference(got, want, same_dtype)
     if isinstance(want, tuple | list):
         if not isinstance(got, tuple | list) or len(got) != len(want):
-            return f"{len(want)} values were expected, {want!r:.300}; you returned {got!r:.300}"
+            counted = f"{len(want)} values were" if len(want) != 1 else "one value was"
+            return f"{counted} expected, {in_short(want)}; you returned {in_short(got)}"
         parts = [
             missing(w) if g is None and w is not None else difference(g, w, same_dtype)
             for g, w in zip(got, want, strict=True)
@@ -51,6 +52,13 @@ def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
     kinds = [isinstance(value, bool) for value in (got, want)]
     alike = isinstance(got, type(want)) and kinds[0] == kinds[1]
     return "" if alike and got == want else f"expected {want!r}, you returned {got!r:.300}"
+
+
+def in_short(value: Any) -> str:
+    """Write a value for a student: of tensors the shapes alone."""
+    if isinstance(value, tuple | list) and any(isinstance(part, Tensor) for part in value):
+        return f"({', '.join(map(in_short, value))})"
+    return f"a tensor {shape_and_type(value)}" if isinstance(value, Tensor) else f"{value!r:.300}"
 
 
 def missing(want: Any) -> str:
@@ -108,7 +116,10 @@ def describe(reference: Callable, case: tuple) -> str:
     if inspect.isclass(reference):
         return f"{reference.__name__}({named_options(case[0])}) and {describe(reference.forward, case[1:])}"
     names = argument_names(getattr(reference, "forward", reference), len(case))
-    shown = (shape_and_type(v) if isinstance(v, Tensor) else f"= {v!r}" for v in case)
+    shown = (
+        shape_and_type(v) if isinstance(v, Tensor) else f"= {v!r:.200}{' ...' * (len(repr(v)) > 200)}"
+        for v in case
+    )
     return ", ".join(f"{name} {value}" for name, value in zip(names, shown, strict=False))
 
 

@@ -75,12 +75,7 @@ def slider(draw: Callable, **controls: Any) -> None:
 
 @course_style()
 def curves(
-    series: dict[str, tuple[list, list]],
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    log: str = "",
-    legend: bool = True,
+    series: dict[str, tuple[list, list]], title: str, xlabel: str, ylabel: str, log: str = ""
 ) -> "Figure":
     """Draw named lines; `series` maps a name to (x values, y values), `log` names the log axes ("", "x", "xy")."""
     figure, axis = subplots(figsize=(6.4, 3.6))
@@ -95,7 +90,7 @@ def curves(
             axis.minorticks_off()
     if "y" in log:
         axis.set_yscale("log")
-    if legend and len(series) > 1:
+    if len(series) > 1:
         axis.legend(frameon=False)
     return figure
 
@@ -183,29 +178,18 @@ def named_points(points: dict[str, tuple[float, float]], title: str, xlabel: str
 
 @course_style()
 def heat_maps(
-    maps: list[Tensor],
-    titles: list[str],
-    title: str,
-    unit: str,
-    shared_scale: bool = True,
-    xlabel: str = "",
-    ylabel: str = "",
+    maps: list[Tensor], titles: list[str], title: str, unit: str, xlabel: str = "", ylabel: str = ""
 ) -> "Figure":
     """Draw matrices side by side with one colour bar; `unit` says what a colour means."""
     figure, axes = subplots(1, len(maps), figsize=(2.6 * len(maps) + 0.8, 3.0), squeeze=False)
     arrays = [m.detach().float().cpu().numpy() for m in maps]
-    limits = (
-        {"vmin": min(a.min() for a in arrays), "vmax": max(a.max() for a in arrays)} if shared_scale else {}
-    )
+    limits = {"vmin": min(a.min() for a in arrays), "vmax": max(a.max() for a in arrays)}
     for axis, array, label in zip(axes[0], arrays, titles, strict=True):
         picture = axis.imshow(array, **limits, interpolation="nearest")
         axis.set_title(label, fontsize="small")
         axis.set(xlabel=xlabel, ylabel=ylabel if axis is axes[0, 0] else "")
         axis.locator_params(integer=True, nbins=6)
-        if not shared_scale:
-            figure.colorbar(picture, ax=axis, shrink=0.7)
-    if shared_scale:
-        figure.colorbar(picture, ax=axes[0].tolist(), shrink=0.8, label=unit)
+    figure.colorbar(picture, ax=axes[0].tolist(), shrink=0.8, label=unit)
     figure.suptitle(title)
     return figure
 

@@ -73,7 +73,7 @@ def image_row(images: list[Tensor], titles: list[str], title: str, height: float
 
 
 @course_style()
-def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True) -> "Figure":
+def patch_grid(image: Tensor, patch_size: int, title: str) -> "Figure":
     """Draw an image (C, H, W) cut into its patches, numbered in reading order."""
     height, width = image.shape[-2:]
     rows, columns = height // patch_size, width // patch_size
@@ -84,8 +84,7 @@ def patch_grid(image: Tensor, patch_size: int, title: str, numbered: bool = True
         y, x = number // columns * patch_size, number % columns * patch_size
         axis.imshow(picture[y : y + patch_size, x : x + patch_size], cmap="gray", vmin=0, vmax=1)
         axis.set_axis_off()
-        if numbered:
-            style = {"facecolor": "white", "alpha": 0.75, "pad": 0.6, "edgecolor": "none"}
-            axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=9, bbox=style)
+        style = {"facecolor": "white", "alpha": 0.75, "pad": 0.6, "edgecolor": "none"}
+        axis.text(0.04, 0.95, number, transform=axis.transAxes, va="top", fontsize=9, bbox=style)
     figure.suptitle(title)
     return figure

@@ -52,7 +52,12 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet too")
     group.add_argument("--watch", type=seconds, metavar="SECONDS", help="look again every so many seconds")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.folder and (options.json or options.export):
+        parser.error("--json and --export are for your own answers: leave out --class")
+    if not options.folder and (options.csv or options.watch):
+        parser.error("--csv and --watch are for a class: add --class FOLDER")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -77,4 +77,5 @@ def by_length(reference: Any, case: tuple) -> dict[str, str]:
     named: dict[int, list[str]] = {}
     for letter, length in sizes_in(named_arguments(reference, case)).items():
         named.setdefault(int(length), []).append(letter)
-    return {str(length): f"{length} ({letters[0]})" for length, letters in named.items() if len(letters) == 1}
+    single = {length: letters[0] for length, letters in named.items() if len(letters) == 1}
+    return {str(length): f"{length} ({letter})" for length, letter in single.items() if "[" not in letter}

@@ -37,6 +37,8 @@ def in_results(trial: Trial, looks: Sequence[Callable]) -> str:
     """Explain the whole result or, of several values, the first that can be explained."""
     if any(isinstance(got, Exception) for got in trial.got):
         looks = [look for look in looks if look is not constant]
+    if isinstance(trial.got[trial.wrong[0]], Exception):  # the case that is shown has no shape
+        looks = [look for look in looks if look is not shape]
     shapes = axes_of(section(trial.reference, "Returns"))
     arguments = [with_defaults(trial.reference, case) for case in trial.cases]
     if words := explain_numbers(results(trial.got, trial.want, arguments, shapes), looks):

@@ -578,6 +578,10 @@ plots.show(
 # *on CIFAR-10 itself*, by another method. From scratch it reaches 93.58 %. So a small data set is no obstacle in principle.
 #
 # You need not pay for such a pre-training: lesson 17 takes a model that somebody else has trained, and uses it on your pictures.
+#
+# **Your next step.** Change one thing and measure: `keep_visible(tokens, 0.5)` in the autoencoder, or `task="pixels"` in
+# `MaskedPatches(...)` (its score is then the share of the variance that is explained). Write down first what you expect. Or
+# fine-tune the encoder of section 9 on a hundred labels, beside a start from scratch with as many steps, three seeds each.
 
 # %% [markdown]
 # ## Check yourself
@@ -633,11 +637,6 @@ plots.show(
 # - Hide enough: neighbouring patches resemble each other. And measure that resemblance before you praise a model.
 # - An encoder need not read what is hidden; a decoder puts it back.
 # - The proof is fine-tuning with few labels, with several seeds, a control with equal steps, and the cost beside it.
-#
-# **Your next step.** Change one thing and measure: `keep_visible(tokens, 0.5)` in the autoencoder, or `task="pixels"` in
-# `MaskedPatches(...)` (its score is the share of the variance that is explained, not of right classes). Write down first what
-# you expect. Or fine-tune the encoder of section 9 on a hundred labels, beside a start from scratch with as many steps, three
-# seeds each.
 #
 # ## Further reading
 #

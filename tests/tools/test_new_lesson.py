@@ -86,7 +86,7 @@ def test_the_checks_of_a_new_lesson_load_its_answers_get_their_words_and_its_sol
         ("98", "hybrid", "vit_course/beyond/hybrid.py is there already"),
         ("7", "more", "give two digits"),
         ("98", "More", "in lower case"),
-        ("98", "since-2021", "such as 16 video"),
+        ("98", "since-2021", "such as 18 video"),
     ],
 )
 def test_a_number_or_a_name_that_cannot_be_used_is_refused(copy, number, slug, words):

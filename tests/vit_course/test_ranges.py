@@ -16,7 +16,7 @@ from vit_course.train import TrainConfig
 from vit_course.vit import VisionTransformer
 
 CONFIGS = (TrainConfig, AugmentConfig)
-NUMBERS = [(c, n, a) for c in CONFIGS for n, a in allowed_values(c).items() if a.kind in (int, float)]
+NUMBERS = [(c, n, a) for c in CONFIGS for n, a in allowed_values(c).items() if a.range]
 FREE = {"augment", "device", "compile", "quiet"}
 
 

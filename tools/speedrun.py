@@ -28,7 +28,7 @@ def marks_text(root: Path) -> str:
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
     for r in load_records("trials-long", runs=root / "data" / "runs"):
         new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))
-        notes.append(f"For 85 %, with {r['step']}: {new} of held-out, {known} of stored training pictures.")
+        notes.append(f"For 85 %, trial {r['step']}: {new} of held-out, {known} of stored training pictures.")
     return "\n".join([*lines, "", *notes, f"Command: {command}. Limit and cost are core-minutes."]) + "\n"
 
 

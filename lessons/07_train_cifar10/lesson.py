@@ -836,7 +836,8 @@ for run in longest:
     print(caption([run]), end="\n\n")
 for trial in (trials := load_records("trials-long")):
     new, known = percent(trial["held_out_accuracy"]), percent(trial["stored_accuracy"])
-    print(f"the shorter again, with {trial['step']}: held-out {new}; stored training pictures {known}")
+    how = "as it is" if trial["step"] == "base" else f"with {trial['step']}"
+    print(f"the shorter again, {how}: held-out {new}; stored training pictures {known}")
 if matrices := [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]:
     print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
 if longest:
@@ -849,7 +850,7 @@ if longest:
         "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a step up near the end.",
     )
 
-# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for r in longest)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or (longest[1]['test_accuracy'] < longest[0]['test_accuracy'] and 2.8 < longest[1]['training_flops'] / longest[0]['training_flops'] < 3.1 and longest[1]['parameters'] > longest[0]['parameters'])", "not longest or (longest[1]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1]['test_accuracy'] < 0.18 and longest[0]['stored_accuracy'] < 0.93 and not any(longest[1]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or [t['held_out_accuracy'] < longest[0]['test_accuracy'] - 0.03 and 0 < t['stored_accuracy'] - t['held_out_accuracy'] < 0.03 and t['stored_accuracy'] < longest[0]['stored_accuracy'] - 0.05 and t['config']['epochs'] == longest[0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] for t in trials if t['step'] == 'cutmix'] == [True]", "not trials or [0.005 < longest[0]['test_accuracy'] - t['held_out_accuracy'] < 0.02 and 0.03 < longest[0]['stored_accuracy'] - t['stored_accuracy'] < 0.05 and t['stored_accuracy'] - t['held_out_accuracy'] < longest[0]['stored_accuracy'] - longest[0]['test_accuracy'] - 0.02 and t['config']['augment']['erasing'] and t['options']['drop_path_rate'] and t['config']['epochs'] == longest[0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] for t in trials if t['step'] == 'erasing-drop-path'] == [True]", "not trials or {t['step'] for t in trials} == {'cutmix', 'erasing-drop-path'}"]
+# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for r in longest)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or (longest[1]['test_accuracy'] < longest[0]['test_accuracy'] and 2.8 < longest[1]['training_flops'] / longest[0]['training_flops'] < 3.1 and longest[1]['parameters'] > longest[0]['parameters'])", "not longest or (longest[1]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1]['test_accuracy'] < 0.18 and longest[0]['stored_accuracy'] < 0.93 and not any(longest[1]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or (lambda base, cutmix, other: cutmix['held_out_accuracy'] < base['held_out_accuracy'] - 0.03 and 0 < cutmix['stored_accuracy'] - cutmix['held_out_accuracy'] < 0.03 and cutmix['stored_accuracy'] < base['stored_accuracy'] - 0.05 and 0.005 < base['held_out_accuracy'] - other['held_out_accuracy'] < 2 * (2 * 0.84 * 0.16 / 5_000) ** 0.5 and other['stored_accuracy'] < base['stored_accuracy'] - 0.02 and other['stored_accuracy'] - other['held_out_accuracy'] < base['stored_accuracy'] - base['held_out_accuracy'] - 0.01)(*sorted(trials, key=lambda t: t['step']))", "not trials or [t['step'] for t in sorted(trials, key=lambda t: t['step'])] == ['base', 'cutmix', 'erasing-drop-path']", "not trials or all(t['config']['epochs'] == longest[0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] and t['config']['seed'] == 0 for t in trials)"]
 # The step near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
 # (lesson 16 says why); from there on the model sees all of them, and pictures become easier to name.
 #
@@ -857,10 +858,10 @@ if longest:
 # pictures. (One seed each, so which of the two is better stays open.) It was meant to reach 90 % and missed by far. Why? It names
 # nearly all training pictures as they are stored, and misses one in six of the test pictures: it **overfits**. The best ViT of
 # the table has what ours left out: MixUp, CutMix, erasing, drop path. **CutMix ends the overfitting, and still loses**: the shorter run
-# once more, on 45,000 of the pictures, names hardly more of these than of 5,000 held-out ones, but *fewer* of both. **Erasing with
-# drop path lessens it, and wins nothing that shows**: the run knows fewer of its training pictures, and names about a point fewer of
-# the held-out ones than the first run names of the test pictures. (One seed each, and both learned from fewer pictures than that
-# run; the same without any of them is not recorded. CutMix on fewer pictures, MixUp and more epochs are not tried.)
+# once more, on 45,000 of the pictures, names hardly more of these than of 5,000 held-out ones, but four points *fewer* of the
+# latter than without CutMix. **Erasing with drop path lessens it, and wins nothing**: the run knows fewer of its training pictures,
+# and names a point fewer of the held-out ones, which chance alone could do. (One seed each. CutMix on fewer pictures, MixUp and
+# more epochs are not tried.)
 
 # %% [markdown]
 # ## Check yourself

@@ -369,7 +369,8 @@ plots.show(
 #
 # Each run below changes *one* thing of the base, or several at once, and all cost as many core-minutes: a change that makes
 # a step dearer gets fewer of them. (How much dearer was timed once, in one process.) The base has Muon, half of the tokens
-# for the first 70 % of the steps, and first values as usual.
+# for the first 70 % of the steps, and first values as usual. (*These three* are the line, whitening filters, and Muon on q, k, v
+# apart.)
 #
 # > **Predict.** Write down two names before you look: the change that gains most, and one that is often praised and gains
 # > nothing.

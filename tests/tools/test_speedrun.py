@@ -46,7 +46,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
     tried = {"step": "base", "held_out_accuracy": 0.8385, "stored_accuracy": 0.9}
     write(tmp_path, tried, group="trials-long")
-    assert "with base: 83.9 % of held-out, 90.0 % of stored" in speedrun.marks_text(tmp_path)
+    assert "trial base: 83.9 % of held-out, 90.0 % of stored" in speedrun.marks_text(tmp_path)
 
 
 def test_without_records_the_page_says_so(tmp_path):

@@ -22,7 +22,6 @@ except ModuleNotFoundError:  # Python 3.10, where pytest brings the same under i
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTHON_FILES = python_files("vit_course", "lessons", "tools", "tests", "benchmarks")
 
 
 def read(*parts: str) -> str:
@@ -232,7 +231,7 @@ def test_jupyterlab_opens_on_the_first_notebook_with_the_whole_course_beside_it(
 
 def test_every_python_file_is_written_for_the_oldest_python():
     version = tuple(map(int, oldest_python().split(".")))
-    for path in PYTHON_FILES:
+    for path in python_files("vit_course", "lessons", "tools", "tests", "benchmarks"):
         ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=version)
 
 

@@ -207,6 +207,9 @@ def test_every_experiment_has_pictures_for_a_batch(size):
 def test_every_model_of_the_plan_can_be_built(size, dataset):
     for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
         build_model(model, dataset, **json.loads(options))
+    for name, part in (("linear", "modern"), ("R-Nano/8", "first_values")):
+        with pytest.raises(ValueError, match=f"{name} has no {part}"):
+            build_model(name, dataset, **{part: ["silent"]})
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -654,13 +657,16 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
     assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 3]
     monkeypatch.setattr(trained, "QUEUE", tmp_path / "other")
     monkeypatch.setattr(experiments, "KEPT", tmp_path / "other")
+    old = tmp_path / "other" / one.stem / "epoch1.safetensors"  # of a run that ended before
+    old.parent.mkdir(parents=True)
+    old.touch()
     whole = run_experiment(one, pictures)
     for record in (resumed, whole):
         del record["seconds"], record["cpu_seconds"], record["processor"]
         if start:
             del record["pretraining"]["seconds"]
     assert resumed == whole
-    names = {path.name for path in (queue / one.stem).glob("*.safetensors")}
+    names = {path.name for folder in (old.parent, queue / one.stem) for path in folder.glob("*.safetensors")}
     assert names == {"epoch0.safetensors", "epoch2.safetensors", "trained.safetensors"}
 
 
@@ -779,7 +785,8 @@ def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pi
         ("comparison --data nowhere", "no data in nowhere"),
         ("comparison --minutes -1", "--minutes"),
         ("comparison --minutes nan", "--minutes"),
-        ("nonsense", "no experiments in nonsense"),
+        ("comparison nonsense", "no experiments in nonsense"),
+        ("mini-vit --again", "mini-vit: give no other run, and no --list"),
     ],
 )
 def test_a_mistyped_command_line_is_refused_without_a_traceback(line, words, capsys):

@@ -329,9 +329,7 @@ def test_labels_stay_with_their_pictures_through_rand_augment():
     assert torch.equal(middle, targets.argmax(1) * 3.0 + 40)
 
 
-@pytest.mark.parametrize(
-    "config", [AugmentConfig(), FULL, AugmentConfig(cutmix=1.0), AugmentConfig(mixup=0.2)]
-)
+@pytest.mark.parametrize("config", [AugmentConfig(), FULL, AugmentConfig(cutmix=1), AugmentConfig(mixup=0.2)])
 def test_targets_sum_to_one(config):
     _, targets = augment(noise(20, 3, 8, 8), torch.arange(20) % 10, STATS, 10, config)
     torch.testing.assert_close(targets.sum(1), torch.ones(20))

@@ -155,15 +155,12 @@ def demand_float64(answer: Callable, reference: Callable, cases: Sequence[tuple]
 
 
 def demand_device(answer: Callable, reference: Callable, case: tuple, run: Callable, why: str) -> None:
-    """Demand that an answer computes where its inputs lie, where the finished version does; `why` tells what to write.
-
-    PyTorch's device "meta" stands for a GPU: it has no numbers, but the same complaint about tensors on two devices.
-    """
+    """Demand that an answer computes where its inputs lie: PyTorch's device "meta" complains as a GPU does."""
     there = tuple(part.to("meta") if isinstance(part, Tensor) else part for part in case)
     # Its first use in a process loads much, which is no time of the student's.
-    if isinstance(outcome(lambda function: run(function, *there), reference, ()), Exception):
+    if isinstance(outcome(lambda f: run(f, *there), reference, ()), Exception):
         return
-    result = outcome(lambda function: run(function, *there), answer, ())
+    result = outcome(lambda f: run(f, *there), answer, ())
     text = str(result) if isinstance(result, RuntimeError) else ""
     copies = "copy out of meta" in text and not re.search(MEANT, students_line(result))
     parts = result if isinstance(result, tuple | list) else [result]

@@ -12,11 +12,10 @@ os.environ.setdefault("VIT_COURSE_PRECISION", "float32")
 for proxy in ("http_proxy", "https_proxy", "all_proxy"):  # a proxy on this machine would be a way out
     os.environ.pop(proxy, None)
     os.environ.pop(proxy.upper(), None)
-for name in [
-    name for name in os.environ if name.startswith("GIT_")
-]:  # a hook's: they lead to another repository
+for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook's: they lead elsewhere
     del os.environ[name]
 os.environ |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "commit.gpgsign", "GIT_CONFIG_VALUE_0": "false"}
+
 import pytest  # noqa: E402
 
 

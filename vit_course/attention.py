@@ -17,7 +17,7 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tenso
         v: (..., S, e) values.
 
     Returns:
-        output: (..., T, e), same dtype, for each query the weighted sum of the values.
+        output: (..., T, e), same dtype and device, for each query the weighted sum of the values.
         weights: (..., T, S), for each query its weights over the keys: each row sums to 1.
     """
     scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
@@ -33,7 +33,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         num_heads: number of heads h. Head 0 gets the first d = D/h numbers of every row, head 1 the next.
 
     Returns:
-        (B, h, T, d), same dtype.
+        (B, h, T, d), same dtype and device.
 
     Raises:
         ValueError: if D is not a multiple of h.
@@ -49,7 +49,7 @@ def merge_heads(x: Tensor) -> Tensor:
         x: (B, h, T, d).
 
     Returns:
-        (B, T, D) with D = h·d, same dtype.
+        (B, T, D) with D = h·d, same dtype and device.
     """
     return rearrange(x, "b h t d -> b t (h d)")
 

@@ -17,7 +17,7 @@ def prepend_cls_token(tokens: Tensor, cls_token: Tensor) -> Tensor:
         cls_token: (1, 1, D), one learned vector, the same for every image.
 
     Returns:
-        (B, N + 1, D), same dtype: the CLS token at index 0, then the patch tokens in their order. Gradients
+        (B, N + 1, D), same dtype and device: the CLS token at index 0, then the patch tokens in their order. Gradients
         reach `cls_token`.
 
     Raises:
@@ -38,7 +38,7 @@ def pool(tokens: Tensor, mode: str = "token", num_prefix_tokens: int = 1) -> Ten
             there are other extra tokens.
 
     Returns:
-        (B, D), same dtype.
+        (B, D), same dtype and device.
 
     Raises:
         ValueError: if the mode is another one, or "token" is asked for and no such token is there.
@@ -74,7 +74,7 @@ def add_position(tokens: Tensor, pos_embed: Tensor) -> Tensor:
         pos_embed: (1, T, D), one vector for each of the T positions, the same for every image.
 
     Returns:
-        (B, T, D), same dtype.
+        (B, T, D), same dtype and device.
 
     Raises:
         ValueError: if the number of tokens or the widths differ.
@@ -140,7 +140,7 @@ def resample_pos_embed(
         antialias: smooth before shrinking.
 
     Returns:
-        (1, prefix + N', D) with N' = new rows·columns, same dtype.
+        (1, prefix + N', D) with N' = new rows·columns, same dtype and device.
 
     Raises:
         ValueError: if the number of vectors does not fit the old grid.

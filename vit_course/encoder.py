@@ -22,7 +22,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Te
         eps: keeps the division finite for a constant token.
 
     Returns:
-        (..., D), same dtype.
+        (..., D), same dtype and device.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = x.var(dim=-1, unbiased=False, keepdim=True)

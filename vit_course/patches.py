@@ -67,7 +67,7 @@ def patchify(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:
         patch_size: side P of a square patch, or (height, width), in pixels. H and W are multiples of it.
 
     Returns:
-        (B, N, P·P·C) with N = H·W / P², same dtype.
+        (B, N, P·P·C) with N = H·W / P², same dtype and device.
 
     Raises:
         ValueError: if `images` does not have four axes, or if the patches do not fill the image exactly.
@@ -87,7 +87,7 @@ def unpatchify(patches: Tensor, patch_size: int | tuple[int, int], grid_size: tu
         grid_size: (rows, columns) of the grid, rows x columns = N.
 
     Returns:
-        (B, C, H, W) with H = rows·P and W = columns·P, same dtype.
+        (B, C, H, W) with H = rows·P and W = columns·P, same dtype and device.
 
     Raises:
         ValueError: if N is not rows x columns, or the length of a patch is not a multiple of P·P.

@@ -320,7 +320,9 @@ sys.exit(status)
 
 
 @pytest.mark.slow
-def test_a_class_of_thirty_is_read_in_less_than_twice_the_time_to_write_it_and_nothing_of_it_is_run(tmp_path):
+def test_a_class_of_thirty_is_read_in_hardly_more_than_the_time_to_write_it_and_nothing_of_it_is_run(
+    tmp_path,
+):
     begun = time.process_time()
     write_thirty(tmp_path / "class")
     writing = time.process_time() - begun
@@ -338,7 +340,7 @@ def test_a_class_of_thirty_is_read_in_less_than_twice_the_time_to_write_it_and_n
     assert done.returncode == 0, done.stderr
     assert sorted({*tmp_path.rglob("*")} - {tmp_path / "table.csv"}) == before
     text = done.stdout
-    print(text, f"\n{seconds:.1f} s")
+    print(text, f"\n{seconds:.1f} s, written in {writing:.1f} s")
     assert not any(sign in text for sign in ("\x1b", "\u202e"))
     assert "    10  one too many: the CLS token is no patch" in text and "    10  of the log" in text
     assert max(map(len, text.splitlines())) <= 100
@@ -348,7 +350,7 @@ def test_a_class_of_thirty_is_read_in_less_than_twice_the_time_to_write_it_and_n
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert set(LONG) < rows.keys() and "'=cmd()" in rows and rows["huge"]["pool"] == "right"
     assert rows["'=cmd()"]["pool"] == "unchecked" and rows["forger"]["pool"] == "wrong, edited since"
-    assert seconds < 2 * writing
+    assert seconds < 1.25 * writing
 
 
 def test_the_sources_of_progress_run_and_unpickle_nothing():

@@ -109,7 +109,7 @@ def test_the_limit_is_for_the_whole_check(monkeypatch):
 
     monkeypatch.setenv("VIT_COURSE_CHECK_SECONDS", "1")
     assert "still waiting, without computing, after 1 seconds" in wrong(patchify)
-    assert len(calls) < 3
+    assert 0 < len(calls) < 3
     assert wrong(patchify).endswith("calls.append(time.sleep(0.35))")
 
 

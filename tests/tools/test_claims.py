@@ -233,3 +233,4 @@ def test_the_tool_counts_claims_by_lesson(capsys):
     assert main(["10", "--list"]) == 0
     said = capsys.readouterr().out
     assert claims and f"| 10 | {claims} |" in said and f"| all | {claims} |" in said
+    assert said.count("lessons/10_design_choices/lesson.py:") == len(list(unclaimed(lesson)))

@@ -123,8 +123,8 @@ def patch_similarity(
     """Map what resembles one patch of a picture, and take from it a mask of the thing that it belongs to.
 
     All patch tokens of a picture share a large part. So the mean over the patches is subtracted from each, and then the
-    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in a rather
-    opposite direction. The mask holds where it is above 0.
+    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in
+    roughly the opposite direction. The mask holds where it is above 0.
 
     Args:
         tokens: (T, D), those of one picture: prefix tokens (CLS, registers), if there are any, then the patches in

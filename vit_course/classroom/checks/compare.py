@@ -41,9 +41,7 @@ from vit_course.classroom.checks.words import (
 
 MEANT = r"tolist|cpu\(|[\"']cpu[\"']|force=True"
 """What brings numbers from a GPU on purpose; the device "meta" has none to bring."""
-NEW_TENSOR = (
-    "your new tensor lies on the CPU, wherever the input is: `x.new_zeros(...)`, or `device=x.device`"
-)
+NEW_TENSOR = "your new tensor lies on the CPU, wherever x is: `x.new_zeros(...)`, or `device=x.device`"
 Mistakes = Sequence[tuple[Callable, str]]
 """Wrong implementations that are known by name, each with the words for a student; the likeliest first."""
 

@@ -23,8 +23,7 @@ def marks_text(root: Path) -> str:
     if not runs:
         return "\n".join([*lines, "", "No run is recorded yet."]) + "\n"
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in runs})
-    size = runs[0]["size"]
-    command = f"`python -m vit_course experiments {GROUP} --size {size} --data cifar10 --again`"
+    command = f"`python -m vit_course experiments {GROUP} --size {runs[0]['size']} --data cifar10 --again`"
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
     for r in load_records("trials-long", runs=root / "data" / "runs"):
         new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))

@@ -484,11 +484,14 @@ def test_a_run_of_two_studies_is_trained_once(tiny_list, ran, monkeypatch):
     assert same == {"test_accuracy": 0.5, "cpu_seconds": 1e-6} | named
 
 
-@pytest.mark.parametrize("label", ["ladder/minutes", "comparison/vit", "fractions/vit-100"])
-def test_the_recipe_of_minutes_is_trained_once_for_all_studies(label, runs):
-    write(runs, "cpu/marks/75-seed1", test_accuracy=0.5)
+@pytest.mark.parametrize(
+    "label", ["ladder/minutes", "comparison/vit", "fractions/vit-100", "fractions/resnet-100"]
+)
+def test_a_run_that_studies_share_is_trained_once(label, runs):
+    first = "cpu/comparison/resnet-seed1" if "resnet" in label else "cpu/marks/75-seed1"
+    write(runs, first, test_accuracy=0.5)
     (one,) = (e for e in plan("cpu") if e.label == label and e.config.seed == 1)
-    assert experiments.recorded_elsewhere(one)["same_run_as"] == "cpu/marks/75-seed1"
+    assert experiments.recorded_elsewhere(one)["same_run_as"] == first
 
 
 def test_fraction_takes_that_share_of_the_pictures():
@@ -843,10 +846,8 @@ def test_the_arms_of_the_resnet_cost_as_much_as_the_base_of_the_vit_and_so_does_
 
 def test_every_share_of_a_searched_model_has_as_many_steps_of_warm_up():
     for model in ("vit", "resnet"):
-        runs = [
-            one for one in plan("cpu") if one.group == "fractions" and one.name.rpartition("-")[0] == model
-        ]
-        steps = [one.config.warmup_epochs * (used_pictures(one) // one.config.batch_size) for one in runs]
+        runs = [e for e in plan("cpu") if e.group == "fractions" and e.name.rpartition("-")[0] == model]
+        steps = [e.config.warmup_epochs * (used_pictures(e) // e.config.batch_size) for e in runs]
         assert len(runs) == 9 and max(steps) == pytest.approx(min(steps), abs=0.01)
 
 

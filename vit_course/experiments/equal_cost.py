@@ -110,16 +110,15 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
 
 
 def fractions(scale) -> Iterator[Experiment]:
-    """Lesson 08: 1, 10 and 100 percent of the pictures for the models of `searched`.
+    """Lesson 08: 1, 10 and 100 percent of the pictures (runs of `comparison`) for the models of `searched`.
 
     Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
     """
     for share in (0.01, 0.1, 1.0):
         for name, (model, options), recipe in searched(scale):
             count = round(ALL_PICTURES * share)
-            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count)
+            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count) if share < 1 else recipe
             warmup = recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size)
             config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
             label = f"{name}-{round(100 * share)}"
-            more = {"fraction": share, "options": options}
-            yield from scale.seeded(3, "fractions", label, model, config, **more)
+            yield from scale.seeded(3, "fractions", label, model, config, fraction=share, options=options)

@@ -29,7 +29,7 @@ from npm import lay_beside
 from outputs import is_setup
 from reckoning import core_minutes
 
-LOOKED_UP = ("docs/glossary.md", "docs/shape_card.md", "docs/paper_map.md")
+LOOKED_UP = [f"docs/{name}.md" for name in ("glossary", "shape_card", "paper_map", "exercises", "setup")]
 """Pages of `docs/` for students; all others are for teachers, and no student's search finds them."""
 ABOUT = ("README.md", "CONTRIBUTING.md")
 README_TABLE = re.compile(r"<!-- lessons:begin -->.*?<!-- lessons:end -->", re.DOTALL)

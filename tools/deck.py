@@ -174,7 +174,7 @@ def quiz_slides(lesson: Lesson) -> Iterator[Slide]:
     for pair in asked[:-1][:2]:
         yield from pair
     shown, answer = asked[-1]
-    yield replace(shown, kind="exit", notes=(f"{answer.title}. {answer.text}",))
+    yield replace(shown, kind="exit", notes=(f"{answer.title.removesuffix('.')}. {answer.text}",))
 
 
 # -- what the sections show

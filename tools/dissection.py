@@ -31,7 +31,7 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
     """Find the wrong answer that the notes of a lesson name.
 
     Raises:
-        LessonError: if the lesson has no such exercise, answer or mistake.
+        LessonError: if the lesson has no such exercise, answer or mistake, or the answer needs a helper of the checks.
     """
     folder = course.root / "lessons" / lesson.slug
     where = f"lessons/{lesson.slug}/notes.yaml: dissect:"
@@ -47,6 +47,10 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
     if len(said) != 1:
         raise LessonError(f"{where} {len(said)} messages say {named['says']!r}, and it should be one")
     code = re.sub(r"^ +_\w+\(.*\)\n", "", source_of(found[0], named["answer"]), flags=re.MULTILINE)
+    helpers = {named["of"]} | {getattr(node, "name", "") for node in ast.parse(found[0]).body}
+    inside = (node for line in ast.parse(code).body[0].body for node in ast.walk(line))
+    if unseen := helpers & {node.id for node in inside if isinstance(node, ast.Name)}:
+        raise LessonError(f"{where} {named['answer']} needs {min(unseen)}, which a class does not see")
     return WrongAnswer(
         named["of"],
         named["answer"],

@@ -4,16 +4,15 @@ Everything is taken from the lesson, its notes, and the times that its stored so
 """
 
 import ast
-import re
 from collections.abc import Iterator
 from itertools import takewhile
 
 from course import Course, Lesson, LessonCell, LessonError
-from deck import beginning, parts, plain_title, quiz_slides, shown_outputs
+from deck import beginning, parts, plain_title, quiz_slides
 from dissection import wrong_answer
 from excerpts import parse
 from pages import lesson_link, table
-from reckoning import Section, core_minutes, sections
+from reckoning import Section, core_minutes, sections, stored_cells
 from teaching_notes import exercise_cells, read_notes
 
 MINUTES = 90
@@ -22,10 +21,8 @@ FIXED = {"opening": 5, "idea": 5, "dissect": 10, "predict": 10, "exit": 5}
 FOR_EXERCISES = 45
 """At most so many minutes are for exercises in class, the others are for home."""
 CLASS_TABLE = ".venv/bin/python -m vit_course progress --class class --watch 10"
-TRAINERS = {"train", "train_one_epoch"}
 LONG = 20
-"""A section that trains for fewer seconds is not worth a line."""
-TIME = re.compile(r"(?:(\d+) min )?(\d+(?:\.\d+)?) s\b|(\d+(?:\.\d+)?) (?:minutes|min)\b")
+"""A section that computes for fewer seconds is not worth a line."""
 SHAPE_CARD = "The [shape card](shape_card.md) for everybody; the"
 PAGE = """\
 # Run sheets
@@ -167,48 +164,16 @@ def figure_text(cell: LessonCell) -> str:
 
 
 def start_before(course: Course, lesson: Lesson) -> str:
-    """Return which sections train for long, with the time that the stored solution took or, else, expected."""
-    try:
-        shown = shown_outputs(course, lesson)
-    except LessonError:
-        shown = {}
-    lines, trained = [], training_cells(lesson)
+    """Return which sections of the core compute for long, with the time that the stored solution took."""
+    stored, lines = stored_cells(course, lesson), []
     for section in sections(lesson):
-        cells = [cell for cell in trained if cell.line in {own.line for own in section.cells}]
-        texts = ["".join(out.get("text", "")) for cell in cells for out in shown.get(cell.line, [])]
-        seconds, measured = training_time("\n".join(texts))
-        if cells and seconds >= LONG:
-            how = "measured" if measured else "as it says itself"
-            lines.append(f"section {section.number}, {spoken(seconds)} ({how})")
+        cells = [stored[cell.line] for cell in section.cells if cell.line in stored]
+        seconds = sum(cell["metadata"].get("seconds", 0.0) for cell in cells)
+        if seconds >= LONG and not section.curious:
+            lines.append(f"section {section.number}, {spoken(seconds)}")
     if not lines:
-        return "Nothing: no section is known to train for long."
+        return "Nothing: no section computes for long."
     return f"{'; '.join(lines).replace('s', 'S', 1)}. Times are those of the stored solution, on a CPU."
-
-
-def training_cells(lesson: Lesson) -> list[LessonCell]:
-    """Return the code cells that train a model, themselves or by a function of the lesson."""
-    trainers, found = set(TRAINERS), []
-    for cell in (cell for cell in lesson.cells if cell.kind == "code" and not cell.references):
-        inside = [n for n in parse(cell.source).body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-        trainers |= {node.name for node in inside if calls(node) & trainers}
-        if any(calls(node) & trainers for node in parse(cell.source).body if node not in inside):
-            found.append(cell)
-    return found
-
-
-def calls(node: ast.AST) -> set[str]:
-    """Return the names that are called somewhere in a statement."""
-    found = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
-    return {func.id for func in found if isinstance(func, ast.Name)}
-
-
-def training_time(text: str) -> tuple[float, bool]:
-    """Return the seconds that a text says a training took, and True; or those that it expected, and False."""
-    sums = {True: 0.0, False: 0.0}
-    for line in text.splitlines():
-        for minutes, seconds, alone in TIME.findall(line):
-            sums["about" not in line] += 60 * float(minutes or alone or 0) + float(seconds or 0)
-    return (sums[True], True) if sums[True] else (sums[False], False)
 
 
 def spoken(seconds: float) -> str:

@@ -34,6 +34,7 @@ def usage() -> str:
 
 def main(arguments: list[str]) -> int:
     """Do what the command line asks for; return the exit status."""
+    sys.stdout.reconfigure(errors="replace")  # what the console cannot show is a question mark
     try:
         status = handed_on(arguments)
         sys.stdout.flush()

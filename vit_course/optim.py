@@ -213,7 +213,7 @@ def muon_and_adamw(
     hidden = {}
     for name, parameter in model.named_parameters():
         if "blocks." in name and name.endswith(".weight") and parameter.ndim == 2:
-            hidden[parameter] = qkv_matrices if name.endswith("attn.qkv.weight") else 1
+            hidden[parameter] = qkv_matrices if ".attn.qkv." in name else 1
     if not hidden:
         raise ValueError("optimizer 'muon' found no matrices in blocks; it is meant for a VisionTransformer")
     matrices, others = [], []

@@ -160,8 +160,8 @@ def refuses_numbers(means: int, stds: int, *known: Callable):
     """Demand an error where mean or std has not one number a channel."""
     return refuses(
         (torch.ones(2, 3, 4, 4), [0.5] * means, [0.5] * stds),
-        f"images have 3 channels, but mean {means} and std {stds} values, and else a forgotten channel goes "
-        "unnoticed",
+        f"images have 3 channels, but mean has {means} and std {stds} values: broadcasting would hide a forgotten "
+        "channel",
         *known,
     )
 

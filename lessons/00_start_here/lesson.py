@@ -288,12 +288,12 @@ if profile.name == "smoke":
     data = data.subset(320, 100)
 print("profile:", profile.name, "- device:", get_device())
 
+torch.manual_seed(0)
 simple = train(
     linear_classifier(data),
     data,
     TrainConfig(epochs=pick(smoke=1, cpu=5, gpu=5), batch_size=64, precision="float32"),
 )
-torch.manual_seed(0)
 if drawn:
     vit = build_model("Nano/8", data)
     config = TrainConfig(epochs=pick(smoke=1, cpu=10, gpu=20), batch_size=64, lr=2e-3, precision="float32")

@@ -200,7 +200,10 @@ exercise(
             ],
             SPLIT.format("W", "columns"): cut("b c (h p1) (p2 w) -> b (h w) (p1 p2 c)"),
             "this is what `F.unfold` returns, (B, C·P·P, N): N comes before the contents of a patch, and inside a "
-            "patch the order is (row, column, channel)": cut("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
+            "patch the order is (row, column, channel)": [
+                cut("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
+                lambda images, patch: F.unfold(images, patch, stride=patch),  # it takes no whole numbers
+            ],
             "patches and their contents are swapped: N first": cut("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
             "one step is left: make one axis N of rows and columns": cut(
                 "b c (h p1) (w p2) -> b h w (p1 p2 c)"

@@ -173,8 +173,8 @@ print(grid[0, 0, 1, :, :, 0])
 
 # %% [markdown]
 # **Your task.** Write `patchify`; the lines that refuse wrong sizes are given. Any way that gives the right numbers is right:
-# `rearrange`, `reshape` with `permute`, `unfold`. The docstring is the full description. Images need not be square. If something
-# is scrambled, the check tells you *how* it is scrambled.
+# `rearrange`, `reshape` with `permute`, `Tensor.unfold`. The docstring is the full description. Images need not be square. If
+# something is scrambled, the check tells you *how* it is scrambled.
 
 # %% exercise="vit_course.patches:patchify" difficulty=2 minutes=12 hint="Start from the six-axis pattern above: `b h w p1 p2 c`. Which of these axes count patches, and which are inside one patch?" hint2="Two pairs of brackets on the right side: one of the axes that count patches, one of the axes inside a patch, in the order of the docstring. einops needs to know p1 and p2; it works out h and w by itself, so non-square images cost nothing."
 from vit_course.patches import patchify

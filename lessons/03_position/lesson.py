@@ -332,7 +332,7 @@ print("patch and one-hot place side by side, times one matrix = patch·E + E_pos
 #
 # $r$ and $c$ are the row and column of the patch, counted from 0. $w$ (D/4,) holds the frequencies, k = 0 ... D/4 - 1.
 # $\tau$ is the *temperature*, 10000 as a rule. Each of the four parts is one quarter of the D numbers. This formula is not in
-# the ViT paper, which learns its positions; later work (MoCo v3, MAE) uses it.
+# the ViT paper, which learns its positions; later work uses it (MoCo v3; MAE, the column first).
 
 # %% fold
 steps = torch.linspace(0, 7, 100)
@@ -415,7 +415,7 @@ except Exception as error:
 #
 # **Your task.** Write `resample_pos_embed`, with these settings; its arguments `mode` and `antialias` are passed on.
 
-# %% exercise="vit_course.embeddings:resample_pos_embed" difficulty=3 minutes=18 hint="Four steps: lay `grid` out as (1, D, rows, columns); interpolate; lay it flat again as (1, N', D); join with the prefix. A `reshape` alone cannot move the axis D to the front." hint2="`rearrange(grid, '1 (h w) d -> 1 d h w', h=rows)` makes the picture; the pattern read from right to left makes a list of it again. `F.interpolate` gets the picture, `size=tuple(new_grid)` and the three settings of the task. `torch.cat` joins along axis 1."
+# %% exercise="vit_course.embeddings:resample_pos_embed" difficulty=3 minutes=18 hint="Four steps: lay `grid` out as (1, D, rows, columns); interpolate; lay it flat again as (1, N', D); join with the prefix. A `reshape` alone cannot move the axis D to the front." hint2="`rearrange(grid, '1 (h w) d -> 1 d h w', h=rows)` makes the picture; the pattern read from right to left makes a list of it again. `F.interpolate` gets the picture, `size=tuple(new_grid)`, `mode=mode`, `antialias=antialias` and `align_corners=False`. `torch.cat` joins along axis 1."
 from vit_course.embeddings import resample_pos_embed
 
 resample_pos_embed = check(resample_pos_embed)

@@ -250,7 +250,7 @@ figure = plots.number_tables(
 )
 plots.show(
     figure,
-    "Two small tables of token numbers. Right: the rows come from token 0, 1, 2 and 3. With a bare view: three rows "
+    "Two small tables of token numbers. Cut correctly, the rows come from token 0, 1, 2 and 3. With a bare view: three rows "
     "come from token 0 and one from token 1.",
 )
 
@@ -351,8 +351,8 @@ print("attention: outputs that change:", changed)
 # 09. Here we *choose* the matrices by hand, and run **your** layer on a photo of 28 x 28 = 784 patches.
 #
 # Each token has D = 192 numbers, 64 for each of three descriptions of its patch: its mean colour, its detail (how much its
-# pixels differ), and its place (a table in which near places have similar vectors; lesson 03, section 5). `unit_vector`
-# brings every description to length 1. So the product of two patches is 1 if they are described alike, and less if not.
+# pixels differ), and its place (a table in which near places have similar vectors; lesson 03, section 5). Every description
+# is brought to length 1. So the product of two patches is 1 if they are described alike, and less if not.
 
 # %%
 from vit_course.embeddings import sincos_2d

@@ -114,7 +114,10 @@ exercise(
         norm_cases,
         {
             UNBIASED: norm_of(correction=1),
-            "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": norm_of(divisor=lambda v, e: 2 * (v + e)),
+            "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": [
+                norm_of(divisor=lambda v, e: 2 * (v + e)),
+                norm_of(divisor=lambda v, e: (v + e) / 2),
+            ],
             "you take the root of the standard deviation: take that of the variance": norm_of(
                 divisor=lambda v, e: (v.sqrt() + e).sqrt()
             ),

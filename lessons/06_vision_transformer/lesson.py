@@ -212,8 +212,8 @@ print("guessing:                       ", percent(1 / 10))
 # > **Predict.** How much of the test set will each name right? Guessing gives 10 %.
 #
 # On Shapes-10 your loop runs with AdamW for a minute or two. Real pictures need more help: `train_by_recipe` runs your loop
-# with **Muon** beside AdamW, a learning rate that rises and falls, pictures shifted anew in each epoch, and half of the
-# tokens at first (lessons 07 and 16). A bar shows how long it takes.
+# with **Muon** beside AdamW, a learning rate that rises and falls, pictures shifted and mirrored anew in each epoch, and half
+# of the tokens at first (lessons 07 and 16). A bar shows how long it takes.
 
 # %% tags=["nbval-ignore-output"]
 profile, device = get_profile(), get_device()
@@ -365,8 +365,8 @@ plots.show(
 # %% [markdown] curious
 # ## 8. How good is it on real pictures?
 #
-# If you have CIFAR-10 (lesson 00), the next cell trains your model on it: your loop, with Muon and what else
-# `train_by_recipe` adds. It saves after each epoch. Stop it when you like: the same cell goes on from there.
+# If section 5 ran on drawn shapes and you have CIFAR-10 now (lesson 00), the next cell trains your model on it: your loop, with
+# Muon and what else `train_by_recipe` adds. It saves after each epoch. Stop it when you like: the same cell goes on from there.
 
 # %% tags=["nbval-ignore-output"]
 train_now = False

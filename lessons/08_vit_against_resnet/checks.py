@@ -40,7 +40,7 @@ FAIR = {
     "a": "the same pictures for both, and choices are made on held-out pictures: this is how it should be",
     "c": "models need different optimisers and learning rates; what must be equal is the effort of the search, and "
     "here it is six trials each",
-    "e": "no two architectures agree in everything; who shows parameters, FLOPs and minutes lets the reader judge",
+    "e": "no two architectures agree in everything; who shows parameters and FLOPs lets the reader judge",
     "i": "same machine, same batch, nothing else running: a clean measurement",
 }
 

@@ -54,7 +54,7 @@ unfair_points = check(unfair_points)
 # torchvision's ResNet-18 is made for pictures of 224 pixels. Its **stem**, the layers before the first block, halves the
 # picture twice.
 #
-# > **Predict.** Of 224 pixels it leaves a map of 7x7 positions for the average. What is left of 32 pixels?
+# > **Predict.** Of 224 pixels the whole network leaves a map of 7x7 positions for the average. What is left of 32 pixels?
 
 # %% fold
 import time
@@ -115,7 +115,7 @@ print("with your stem, 32 pixels:", *map_sides(cifar_stem(resnet18(num_classes=1
 # Now 4x4 positions are left for the average. What does each model cost? Parameters and operations can be counted. Pictures per
 # second must be *measured*, on your machine. `resnet-small` and `Nano/8` are for a laptop, `resnet18` and `Ti/4` for a GPU.
 #
-# > **Predict.** If FLOPs alone decided how long a model takes, what would the last column look like?
+# > **Predict.** If FLOPs alone decided how long a model takes, what would the last column, GFLOP/s, look like?
 
 # %% fold tags=["nbval-ignore-output"]
 shapes, device, profile = shapes10(train=100, test=100), get_device(), get_profile()
@@ -535,9 +535,9 @@ plots.show(
 # %% [markdown] always claim=["13 < moved[0] < 17 and 5 < moved[1] < 8", "difference(scores(searched, 'ResNet'), scores(searched, 'ViT'))[1] > 4", "[round(fmean(scores(searched, name)) - fmean(scores(first, name))) for name in ('ViT', 'ResNet')] == [11, 2]", "taken['ViT'].verdict == 'better' and taken['ResNet'].verdict == 'undecided'", "100 * fmean(r['held_out_accuracy'] for r in trials['ViT'] if r['step'] == 'base') - fmean(scores(first, 'ViT')) > taken['ViT'].points > 1"]
 # More than half of the ResNet's lead is gone: fifteen points have become six. The ViT gained eleven and the ResNet two, both
 # with more core-minutes than before. Most of the ViT's gain came with a better base: 64 patches instead of 16, another shape,
-# smoothing, Muon, half of the tokens at first. The trial that we took added a point on top. For the ResNet it added nothing
-# that chance could not add too. (Where several trials of the ViT were close, the ones in question got three seeds. It has
-# more trials than the ResNet because later ones were run for lesson 16; those chose nothing.)
+# an average in place of the CLS token, smoothing, Muon, half of the tokens at first. The trial that we took added a point on
+# top. For the ResNet it added nothing that chance could not add too. (Where several trials of the ViT were close, the ones in
+# question got three seeds. It has more trials than the ResNet because later ones were run for lesson 16; those chose nothing.)
 #
 # The **order** has survived: at this size and cost the ResNet is ahead, and the interval over three seeds is far from 0. What the
 # six points are made of stays open. A ViT has more to learn (section 3), and so short a search ends before it finds everything.
@@ -550,7 +550,8 @@ plots.show(
 #
 # What a model assumes, it need not learn. So one expects: with *few* pictures the convolution's inductive bias is worth
 # most, and with more pictures the gap closes. To test it, train on 1 percent of the pictures, on 10, on all. Fewer pictures
-# are repeated more often, so that each model takes equally many steps. This gives a **data-fraction curve**.
+# are repeated more often, so that each model takes equally many steps: half of those of section 5, so the lead with all pictures
+# is another one here. The smaller ViT is half as wide. This gives a **data-fraction curve**.
 #
 # > **Predict.** Draw the two curves, accuracy over the share of the pictures, before you run the cell.
 

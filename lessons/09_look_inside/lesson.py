@@ -283,7 +283,7 @@ def pictures_for(about):
     return rearrange(portrait, "c (r h) (k w) -> (r k) c h w", h=32, w=32), "pieces of one photo"
 
 
-mine = load_my_model()
+mine = load_my_model((3, 32, 32))
 opened, about = mine or (trained, info)
 seen, what = pictures_for(about)
 print("open:", "your own model" if mine else "the model trained on Shapes-10", f"on {what}")

@@ -259,7 +259,8 @@ plots.show(
 # can be seen whole from both sides. And a token of the first Transformer layer has already heard of its neighbourhood.
 # In a pure ViT only attention can do that.
 #
-# Move the slider: how does the window grow, layer by layer?
+# Move the slider: how does the window grow, layer by layer? (Here every part of the network counts as one: three of the stem,
+# then four stages.)
 
 
 # %% fold

@@ -73,7 +73,7 @@ plots.show(figure, "Two sheets of small pictures of shapes: nine for the pre-tra
 
 # %% [markdown]
 # The pre-training uses AdamW and the other settings of the recipe `smoothing` (lesson 07). So do the live runs up to section
-# 6; only rates, steps and pictures differ.
+# 6; only rates, batches, steps and pictures differ.
 
 # %% tags=["nbval-ignore-output"]
 size, rate, batch = profile.pick(
@@ -218,7 +218,7 @@ table(rows, ["", "parameters that learn", "of"])
 # %% [markdown]
 # Now the question of this lesson: how many labels does pre-training save? We try three ways to start with three amounts of
 # labels, for about the same number of steps. A fourth row is the control: it starts from nothing and gets the steps of the
-# pre-training on top. A start from nothing needs a larger rate than weights that must not be destroyed; a single layer takes
+# pre-training on top. The start from nothing gets a larger rate than weights that must not be destroyed; a single layer takes
 # the largest. If you kept the model that you trained in lesson 06 or 07, it takes part as well.
 #
 # (The paper fine-tunes with SGD, momentum .9, no weight decay, gradients clipped at norm 1. We go on with AdamW.)
@@ -255,7 +255,7 @@ starts = {
     "linear probe": (lambda: continued(frozen=True), 3 * rate),
     "from nothing": (from_nothing, rate),
 }
-if mine := load_my_model():  # the model that you trained in lesson 06 or 07, if you kept one
+if mine := load_my_model(ours.test_images[0].shape):  # what you trained in lesson 06 or 07, if you kept it
     print(fill(f"Your own model takes part. It was trained on {mine[1]['data']}", 90))
     starts["your own model, fine-tuned"] = (
         lambda: replace_head(copy.deepcopy(mine[0]), len(ours.classes)),
@@ -576,7 +576,7 @@ if curves:
 # - *Budget and price.* "From nothing" took as many steps as both parts of "nine classes", so the gain is not training time.
 #   But the nine classes came with 40,500 labelled pictures of their own, and these show nine of our ten classes.
 # - *Luck.* The count above the table says what chance alone would decide. Far more is decided, so most of it is real.
-# - *Pairs.* Seed s draws the same pictures in every row, so one might compare seed by seed. We keep Welch's rule, which we chose
+# - *Pairs.* But for 500 labels, seed s draws the same pictures in every row, so one might compare seed by seed. We keep Welch's rule, which we chose
 #   before we looked. A paired test would change two verdicts of this lesson, both to undecided: "from nothing" at 48 pixels,
 #   and one matrix with 500 labels.
 
@@ -591,19 +591,19 @@ if curves:
 # | ImageNet-21k | 14 million | 98.95 % |
 # | JFT | 300 million | 99.00 % |
 #
-# One backbone serves all tasks, but not all tasks want the same of it. Naming what is in a picture wants *invariance*: the
+# One body serves all tasks, but not all tasks want the same of it. Naming what is in a picture wants *invariance*: the
 # answer stays when the object moves. Finding the object, or cutting it out, wants *place* (lesson 08 measured both). So people
 # read y, or the mean of the patches, for the first, and the single patch tokens for the second: lesson 17.
 #
-# torchvision offers a ViT-B/16 trained on ImageNet. `vit_from_torchvision` reads every size from such weights, builds *your*
-# model around them, stretches the positions and puts on a zero head. The next cell does so if the file is on this machine; it
-# never downloads anything. To get the file (330 MB), set `download = True` in lesson 06, or name your copy in the environment
-# variable `VIT_COURSE_IMAGENET`. The settings are the paper's kind: SGD with momentum .9, no decay, clipping at 1. Without a
-# GPU it is a probe on few and small pictures.
+# torchvision offers a ViT-B/16 trained on ImageNet. `load_backbone` reads every size from such weights and builds *your* model
+# around them (lesson 17); `change_resolution` stretches its positions, and your `replace_head` puts on a zero head. The next
+# cell does so if the file is on this machine; it never downloads anything. To get the file (330 MB), set `download = True` in
+# lesson 06, or name your copy in the environment variable `VIT_COURSE_IMAGENET`. The settings are the paper's kind: SGD with
+# momentum .9, no decay, clipping at 1. Without a GPU it is a probe on few and small pictures.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.beyond.transfer import imagenet_weights, vit_from_torchvision
-from vit_course.beyond.weights import load_weights
+from vit_course.beyond.backbone import load_backbone
+from vit_course.beyond.transfer import imagenet_weights
 
 file = imagenet_weights()
 if file:
@@ -611,7 +611,8 @@ if file:
         smoke=(32, 40, ("head",)), cpu=(96, 200, ("head",)), gpu=(224, 5_000, ())
     )
     pictures = resize_pictures(load_dataset("auto").subset(count, min(count, 2_000)), side)
-    imagenet = vit_from_torchvision(load_weights(file), img_size=side, num_classes=len(pictures.classes))
+    imagenet = change_resolution(load_backbone(file).model, side)
+    replace_head(imagenet, len(pictures.classes))
     if parts:
         freeze(imagenet, parts)
     config = TrainConfig(

@@ -416,7 +416,7 @@ plots.show(
 # **Your task.** Write `keep_visible`. It draws which patches stay, hands over their tokens, and returns the way back. (Draw a
 # random order of the patches. What is the inverse of an order?) Counting and the error are given.
 
-# %% exercise="vit_course.beyond.masked:keep_visible" difficulty=2 minutes=8 hint="Draw one random order of 0 ... N - 1 for every picture, (B, N). Its first K entries say which patches stay. `restore` is the inverse of this order: not which patch stands at place i, but at which place patch n stands." hint2="`order = torch.rand(B, N).argsort(dim=1)`, and `order.argsort(dim=1)` is its inverse. `tokens.gather(1, index[..., None].expand(-1, -1, D))` with `index = order[:, :K]` fetches the tokens."
+# %% exercise="vit_course.beyond.masked:keep_visible" difficulty=2 minutes=8 hint="Draw one random order of 0 ... N - 1 for every picture, (B, N). Its first K entries say which patches stay. `restore` is the inverse of this order: not which patch stands at place i, but at which place patch n stands." hint2="`order = torch.rand(B, N, device=tokens.device).argsort(dim=1)`, and `order.argsort(dim=1)` is its inverse. `tokens.gather(1, index[..., None].expand(-1, -1, D))` with `index = order[:, :K]` fetches the tokens."
 from vit_course.beyond.masked import keep_visible
 
 keep_visible = check(keep_visible)

@@ -454,12 +454,15 @@ plots.show(
 
 # %% [markdown]
 # The last proof needs no training. A mended model should not only *be good*: it should **equal** one that is known to be right.
-# Copy the weights of the patient into the `VisionTransformer` of lesson 06, and compare the logits, in evaluation mode.
+# Draw all weights anew (at the start CLS is 0 and all norms are alike, which would hide two of the bugs), copy them into the
+# `VisionTransformer` of lesson 06, and compare the logits, in evaluation mode.
 
 # %%
 from vit_course.vit import VisionTransformer
 
-mended_patient = measurements.awake(admit(mine))
+mended_patient = admit(mine).eval()
+for weights in mended_patient.parameters():
+    torch.nn.init.normal_(weights, std=0.2)
 twin = VisionTransformer(
     16, 4, embed_dim=SIZES["dim"], depth=SIZES["depth"], num_heads=SIZES["num_heads"]
 ).eval()
@@ -478,8 +481,9 @@ print("your patient equals the model of lesson 06:", gap < 1e-4)
 # %% [markdown] claim="gap < 1e-4" always
 # They agree. (The names differ a little, and the convolution stores its numbers in another order.)
 #
-# > **Key idea.** Equality with a trusted twin finds every bug of the forward pass at once, known or not. The twin may be a library, a
-# > paper's weights, or your own old version. It finds no bug of the training: for that you need the measurements.
+# > **Key idea.** Equality with a trusted twin, at random weights, finds every bug of the forward pass at once, known or not. The
+# > twin may be a library, a paper's weights, or your own old version. It finds no bug of the training: for that you need the
+# > measurements.
 #
 # Here is the ward book. It opens, function by function, as you mend them.
 

@@ -196,7 +196,7 @@ rows = [[name, grown[name][-1], kept[name][-1]] for name in grown]
 table(rows, ["after training", "largest logit, usual", "largest logit, QK-norm"])
 
 # %% [markdown] claim="all(kept[rate][-1] < 30 for rate in kept) and kept['rate 0.064'][-1] < grown['rate 0.064'][-1] / 10"
-# QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But
+# At the two high rates QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But
 # calm logits are only a means. Does the *accuracy* gain? That takes longer runs on CIFAR-10, with AdamW, three seeds a setting:
 
 # %% tags=["nbval-ignore-output"]
@@ -625,7 +625,8 @@ table(rows, ["model", "parameters, with 1000 classes", "of them in one MLP"])
 
 # %% [markdown] claim="abs(12 * (per_block['current'] - per_block['plain']) / (count(current) - count(plain)) - 1) < 0.05" always
 # Almost all of it is the gate: a third matrix in each MLP. A test of this course compares the number with timm's own model;
-# they agree. One difference is left: DINOv3 measures rows and columns from -1 to 1, and we count them.
+# they agree. What a count does not show: DINOv3 measures rows and columns from -1 to 1, and we count them; its norms have
+# ε = 1e-5; and timm reads the mean of its patches.
 #
 # ViT-5 in the same words: `modernize(model, qk_norm=True, rope=True, layer_scale=1e-4, rms_norm=True, registers=4,
 # qkv_bias=False)`, with its table of positions kept *besides* RoPE, and the MLP of 2021.

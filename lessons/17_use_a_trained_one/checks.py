@@ -219,8 +219,14 @@ def mean_and_std(features: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def peeks(encoder, images, labels, test_images, fit=None):
-    both = standardised(lambda f, q: mean_and_std(torch.cat([f, q]), q))
-    return both(encoder, images, labels, test_images, fit)
+    training = encoder.training
+    encoder.eval()
+    with torch.no_grad():
+        features, queries = encoder(images), encoder(test_images)
+    encoder.train(training)
+    both = torch.cat([features, queries])
+    mean, std = both.mean(dim=0), both.std(dim=0).clamp(min=1e-6)
+    return fit((features - mean) / std, labels)((queries - mean) / std)
 
 
 def stays_in_training(encoder, images, labels, test_images, fit=None):

@@ -97,7 +97,7 @@ print("features:", tuple(features.shape), " queries:", tuple(queries.shape))
 #
 # $$s_i = \frac{f \cdot f_i}{|f|\,|f_i|}, \qquad w = \mathrm{softmax}(s / \tau) \text{ over the k largest}, \qquad \text{votes for class } c = \sum_{i:\, y_i = c} w_i$$
 #
-# f and $f_i$ are features, s and w are (k,), τ is the **temperature**: the smaller, the more the closest one decides.
+# f and $f_i$ are features, s is (N,), w is (k,), τ is the **temperature**: the smaller, the more the closest one decides.
 #
 # On paper, k = 3 and τ = .1: cosines .9, .8, .8 with labels star, heart, heart. The weights are in the ratio
 # $1 : e^{-1} : e^{-1}$, so .58, .21, .21. Star wins with .58 against .42, though it stands alone.

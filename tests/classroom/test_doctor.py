@@ -126,12 +126,9 @@ def test_the_report_is_aligned_with_each_fix_below_its_problem_on_consoles_of_ev
     encoding, dash, monkeypatch
 ):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
-    doctor.report(
-        [
-            doctor.Finding("Python", "ok", "3.12.1"),
-            doctor.Finding("Disk", "fail", "0.1 GiB – full", "pip cache purge"),
-        ]
-    )
+    disk = doctor.Finding("Disk", "fail", "0.1 GiB – full", "pip cache purge")
+    monkeypatch.setattr(doctor, "run", lambda: [doctor.Finding("Python", "ok", "3.12.1"), disk])
+    assert door.main(["doctor"]) == 1
     sys.stdout.seek(0)
     assert sys.stdout.read() == (
         "ok    Python  3.12.1\n"

@@ -549,8 +549,8 @@ def refuses(*_):
         ),
         (
             lambda x: x.transpose(1, 2).view(-1, len(x)),
-            "`view` needs numbers in memory in their order, and `transpose` or `permute` have changed it: use "
-            "`reshape`",
+            "`view` needs numbers in memory in order; after `transpose`, `permute`, `chunk` they are not: `reshape` "
+            "copies",
         ),
         (
             lambda x: nothing_of_this_name,  # noqa: F821

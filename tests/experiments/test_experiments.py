@@ -628,6 +628,8 @@ def test_weights_of_another_pretraining_under_the_same_name_are_refused(pictures
     longer = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=2)), name="other")
     with pytest.raises(ValueError, match=r"one-seed0.safetensors is of another pre-training: epochs differs"):
         run_experiment(longer, pictures)
+    with pytest.raises(ValueError, match="of another pre-training: data differs"):
+        run_experiment(replace(one, name="other"), replace(pictures, provenance="CIFAR-10"))
 
 
 # -- runs that are cut off

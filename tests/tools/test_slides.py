@@ -16,7 +16,6 @@ from deck import Slide, beginning, count_words, make_deck, text_parts
 from dissection import wrong_answer
 from npm import PACKAGES
 from quiz import Option, Question
-from reckoning import Section
 from teaching_notes import read_notes
 from vit_course.classroom.checks import diagnose, lesson_part
 
@@ -187,6 +186,7 @@ def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
         ("of", "no_such", "no exercise no_such"),
         ("answer", "no_such", "defines no_such"),
         ("says", "no such words", "0 messages say"),
+        ("answer", "axis_left_out", "axis_left_out needs attend, which a class does not see"),
     ],
 )
 def test_a_wrong_answer_that_is_not_there_is_an_error(field, value, message):
@@ -227,16 +227,8 @@ def test_a_lesson_without_a_prediction_has_no_run_sheet():
         run_sheets.prediction(replace(lesson, cells=cells))
 
 
-def test_times_are_read_as_measured_before_they_are_read_as_expected():
-    assert run_sheets.training_time("about 2 min 24 s") == (144, False)
-    assert run_sheets.training_time("about 2.5 minutes\n10 epochs in 47 s: loss 1.1") == (47, True)
-    assert run_sheets.training_time("epoch 1: 6.1 s\nepoch 2: 5.9 s") == (12, True)
+def test_a_run_sheet_says_which_sections_of_the_core_compute_for_long():
+    slow = run_sheets.start_before(COURSE, LESSONS["07_train_cifar10"])
+    assert re.match(r"Section 1, \d0 s; section 2, .*section 7, 1 min\. Times are those of the stored", slow)
+    assert run_sheets.start_before(COURSE, LESSONS["05_encoder"]).startswith("Nothing")
     assert [run_sheets.spoken(seconds) for seconds in (28, 57, 144)] == ["30 s", "1 min", "2 min"]
-
-
-def test_cells_that_train_are_found_through_functions_of_the_lesson():
-    trained = {cell.line for cell in run_sheets.training_cells(LESSONS["07_train_cifar10"])}
-    section = next(s for s in run_sheets.sections(LESSONS["07_train_cifar10"]) if s.number == 1)
-    assert isinstance(section, Section)
-    assert [cell.line in trained for cell in section.cells if "alone = train_on_few" in cell.source] == [True]
-    assert not any("mlp.train()" in c.source for c in run_sheets.training_cells(LESSONS["05_encoder"]))

@@ -199,6 +199,13 @@ def test_weights_of_another_kind_of_model_are_refused_with_what_is_known(tmp_pat
         load_backbone(file_with(tmp_path, resnet18().state_dict()))
     assert str(error.value).startswith("these are not weights of a ViT that is known here: they begin with")
     assert all(family.name in str(error.value) for family in FAMILIES)
+    turned = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3, pos_embed="none").state_dict()
+    for other in (
+        turned,
+        turned | {"blocks.0.gamma_1": torch.ones(48)},
+    ):  # their rotations are not in the file
+        with pytest.raises(ValueError, match="these are not weights of a ViT that is known here"):
+            load_backbone(file_with(tmp_path, other), num_heads=3)
 
 
 def test_a_weight_that_has_no_place_is_refused(tmp_path, theirs):

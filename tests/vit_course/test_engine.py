@@ -58,8 +58,8 @@ GPU = torch.device("cuda")
         (None, ("bfloat16", CPU, 10**6), FAST),  # on demand
         (None, ("float32", CPU, 10**6), REFERENCE),
         (None, ("auto", CPU, WORTH_MEASURING - 1), REFERENCE),  # a short run
-        (None, ("auto", GPU, 1), Engine("bfloat16", "fused", True)),
-        (None, ("float32", GPU, 1), Engine("float32", "fused", True)),
+        (None, ("auto", GPU, 1), Engine("float32", "fused", True)),  # it has no units for bfloat16
+        (None, ("bfloat16", GPU, 1), Engine("bfloat16", "fused", True)),
         ("float32", ("auto", CPU, 10**6), REFERENCE),  # the switch takes the place of auto alone
         ("float32", ("bfloat16", CPU, 10**6), FAST),
     ],
@@ -67,7 +67,10 @@ GPU = torch.device("cuda")
 def test_where_the_engine_is_known_nothing_is_measured(switch, asked, chosen, monkeypatch):
     if switch:
         monkeypatch.setenv("VIT_COURSE_PRECISION", switch)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
     assert choose_engine(*asked, never) == chosen
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    assert choose_engine("auto", GPU, 1, never).precision == (switch or "bfloat16")
 
 
 def test_before_the_first_step_a_loud_run_does_two_passes_at_most(monkeypatch, capsys):
@@ -126,6 +129,9 @@ def test_attention_written_out_gives_what_torch_gives(options):
     want = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
     with WrittenOutAttention():
         got = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+        torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, None, 0.1
+        )  # without the names is right, too
     torch.testing.assert_close(got, want)
 
 

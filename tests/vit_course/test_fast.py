@@ -13,6 +13,7 @@ from vit_course.beyond.fast import (
     start_silent,
     start_whitened,
 )
+from vit_course.beyond.modern import modernize
 from vit_course.data import normalize, shapes10
 from vit_course.machinery.processor import describe_processor
 from vit_course.optim import Muon, make_optimizers
@@ -129,8 +130,9 @@ def test_muon_is_torchs_muon():
         assert (a - b).norm() < 0.03 * (b - before).norm()
 
 
-def test_muon_takes_qkv_for_three_matrices_where_it_is_told_so():
-    model = small_vit()
+@pytest.mark.parametrize("rope", [False, True])
+def test_muon_takes_qkv_for_three_matrices_where_it_is_told_so(rope):
+    model = modernize(small_vit(), rope=rope)
     for parts in (1, 3):
         copied = copy.deepcopy(model)
         muon, rest = make_optimizers(copied, "muon", 1e-2, 0.0, rest_lr=1e-3, qkv_matrices=parts)
@@ -139,7 +141,7 @@ def test_muon_takes_qkv_for_three_matrices_where_it_is_told_so():
         for parameter in copied.parameters():
             parameter.grad = torch.randn_like(parameter)
         muon.step()
-        change = copied.blocks[0].attn.qkv.weight - model.blocks[0].attn.qkv.weight
+        change = next(copied.blocks[0].attn.qkv.parameters()) - next(model.blocks[0].attn.qkv.parameters())
         pieces = change.chunk(parts)
         for piece in pieces:
             values = torch.linalg.svdvals(piece) / (1e-2 * 0.2 * max(piece.shape) ** 0.5)

@@ -128,6 +128,8 @@ def test_a_stretched_rotation_turns_two_patches_of_the_fine_grid_as_far_as_one_o
 def test_positions_with_registers_follow_to_another_resolution():
     model = drawn(modern.modernize(VisionTransformer(**SMALL), registers=2))
     assert modern.at_resolution(model, 32)(images(32)).shape == (2, 10)
+    with pytest.raises(ValueError, match="this model has no CLS token"):
+        modern.modernize(VisionTransformer(**SMALL, class_token=False, global_pool="avg"), registers=2)
 
 
 def test_largest_logit_is_that_of_the_attention():

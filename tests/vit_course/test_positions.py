@@ -60,6 +60,8 @@ def test_relative_position_scores_the_offset_of_query_and_key():
         for key in range(5):
             expected = q[:, :, query] @ relative.offsets[query - key + 4] / 8**0.5
             torch.testing.assert_close(bias[:, :, query, key], expected)
+    with pytest.raises(ValueError, match="3 tokens, but relative positions of 5: use keep_tokens 1"):
+        relative(q[:, :, :3])
 
 
 def test_2d_positions_refuse_an_odd_width():

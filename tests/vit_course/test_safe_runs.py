@@ -23,7 +23,7 @@ from vit_course.machinery import console
 from vit_course.machinery import run as run_module
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.machinery.run_folder import CHECKPOINT
-from vit_course.machinery.stopping import Stopped, stop_on_signal
+from vit_course.machinery.stopping import SIGNALS, Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model, main
 from vit_course.train import TrainConfig, linear_classifier, train
@@ -98,8 +98,19 @@ def unbroken():
     return trained()
 
 
+@pytest.fixture
+def listens():
+    """Listen to signals, as a process that was started in the background or by `nohup` does not."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_path, name, unbroken):
+def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(
+    tmp_path, name, unbroken, listens
+):
     if not hasattr(signal, name):
         pytest.skip(f"there is no {name} on this system")
     moments = iter([False] * 9 + [True])
@@ -120,12 +131,11 @@ def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(tmp_
     assert second.train_loss == unbroken[1].train_loss
 
 
-@pytest.fixture
-def listens():
-    """Listen to SIGINT, which a process that was started in the background ignores."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def test_a_signal_that_nohup_ignores_stops_nothing(listens):
+    signal.signal(SIGNALS[-1], signal.SIG_IGN)
+    with stop_on_signal() as stop:
+        signal.raise_signal(SIGNALS[-1])
+        assert not stop()
 
 
 def test_second_interrupt_acts_at_once(listens):

@@ -89,8 +89,9 @@ def test_a_loss_that_is_no_number_ends_with_one_message(dataset):
 
 
 def test_too_few_pictures_for_a_batch_are_refused_by_numbers(dataset):
-    with pytest.raises(ValueError, match="20 training pictures do not fill one batch of 32"):
-        train(small_vit(), dataset, TrainConfig(validation=300, batch_size=32, quiet=True))
+    for held_out, left in ((300, 20), (400, 0)):
+        with pytest.raises(ValueError, match=f"{left} training pictures do not fill one batch of 32"):
+            train(small_vit(), dataset, TrainConfig(validation=held_out, batch_size=32, quiet=True))
 
 
 def test_training_says_what_it_does_and_on_which_data(dataset, monkeypatch, capsys):

@@ -6,17 +6,17 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import VisionTransformer as TorchvisionViT
 
+from vit_course.beyond.backbone import build_backbone, load_backbone
 from vit_course.beyond.positions import with_positions
 from vit_course.beyond.transfer import (
     change_resolution,
     freeze,
     imagenet_weights,
     load_body,
+    replace_head,
     resize_pictures,
     select_classes,
-    vit_from_torchvision,
 )
-from vit_course.beyond.weights import load_weights
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.optim import layer_scale
@@ -209,7 +209,7 @@ def test_weights_saved_from_torchvision_give_the_same_logits(tmp_path, suffix, h
     theirs = torchvision_vit(representation_size=hidden)
     path = tmp_path / f"vit{suffix}"
     (save_file if suffix == ".safetensors" else torch.save)(theirs.state_dict(), path)
-    ours = vit_from_torchvision(load_weights(path)).eval()
+    ours = load_backbone(path).model
     images = torch.randn(3, 3, 24, 24)
     with torch.no_grad():
         assert torch.allclose(ours(images), theirs(images), atol=1e-5)
@@ -220,23 +220,18 @@ def test_the_heads_are_width_over_64_unless_given():
     images = torch.randn(3, 3, 24, 24)
     with torch.no_grad():
         want = theirs(images)
-        right = vit_from_torchvision(theirs.state_dict(), num_heads=4).eval()(images)
-        wrong = vit_from_torchvision(theirs.state_dict()).eval()(images)
+        right = build_backbone(theirs.state_dict(), num_heads=4).model(images)
+        wrong = build_backbone(theirs.state_dict()).model(images)
     assert torch.allclose(right, want, atol=1e-5)
     assert not torch.allclose(wrong, want, atol=1e-4)
     with pytest.raises(ValueError, match="width 96 is not a multiple of 64"):
-        vit_from_torchvision(torchvision_vit(hidden_dim=96, num_heads=3).state_dict())
+        build_backbone(torchvision_vit(hidden_dim=96, num_heads=3).state_dict())
 
 
 def test_torchvision_weights_take_another_resolution_and_head():
-    model = vit_from_torchvision(torchvision_vit().state_dict(), img_size=48, num_classes=10)
-    logits = model.eval()(torch.randn(2, 3, 48, 48))
+    model = change_resolution(build_backbone(torchvision_vit().state_dict()).model, 48)
+    logits = replace_head(model, 10)(torch.randn(2, 3, 48, 48))
     assert logits.shape == (2, 10) and logits.eq(0).all()
-
-
-def test_other_weights_are_not_taken_for_a_vit():
-    with pytest.raises(ValueError, match="not weights of a torchvision VisionTransformer: pos_embed"):
-        vit_from_torchvision({"conv1.weight": torch.zeros(64, 3, 7, 7)})
 
 
 def test_imagenet_weights_are_found_by_name_or_in_the_cache_and_never_fetched(tmp_path, monkeypatch):

@@ -79,7 +79,7 @@ def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
 
     Returns:
         visible: (B, K, D), the tokens of the visible patches, unchanged. Gradients reach `tokens`.
-        restore: (B, N) int64, for every picture the numbers 0 ... N - 1, each once.
+        restore: (B, N) int64, on the device of `tokens`, for every picture the numbers 0 ... N - 1, each once.
 
     Raises:
         ValueError: if K is smaller than 1 or larger than N: the encoder needs a token, and has no more than N.
@@ -88,9 +88,8 @@ def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
     kept = round(share * count)  # given
     if not 1 <= kept <= count:  # given
         raise ValueError(f"share {share:g} of {count} patches is {kept}: 1 to {count} can stay visible")
-    order = torch.rand(batch, count, device=tokens.device).argsort(
-        dim=1
-    )  # the patch at each place of the row
+    # The patch at each place of the row:
+    order = torch.rand(batch, count, device=tokens.device).argsort(dim=1)
     first = rearrange(order[:, :kept], "b k -> b k 1").expand(-1, -1, dim)
     return tokens.gather(1, first), order.argsort(dim=1)
 

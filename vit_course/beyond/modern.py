@@ -308,6 +308,9 @@ def modernize(
 
     Returns:
         The same model.
+
+    Raises:
+        ValueError: for registers in a model without CLS token.
     """
     if registers:
         add_registers(model, registers)
@@ -344,6 +347,8 @@ def prepare(
 
 def add_registers(model: VisionTransformer, count: int) -> None:
     """Put learned tokens after CLS. They have no place: rows of zeros join the table of positions."""
+    if model.cls_token is None:
+        raise ValueError("registers stand after CLS, and this model has no CLS token")
     dim, prefix = model.norm.normalized_shape[0], model.num_prefix_tokens
     registers = 0.02 * torch.randn(1, count, dim).to(model.cls_token)
     model.cls_token = nn.Parameter(torch.cat([model.cls_token.detach(), registers], dim=1))

@@ -130,14 +130,20 @@ class RelativePosition(nn.Module):
     def __init__(self, num_tokens: int, head_dim: int):
         super().__init__()
         self.offsets = nn.Parameter(torch.randn(2 * num_tokens - 1, head_dim) * 0.02)
-        position = torch.arange(num_tokens)
-        index = position[:, None] - position[None, :] + num_tokens - 1
-        self.register_buffer("index", index, persistent=False)
 
     def forward(self, q: Tensor) -> Tensor:
-        """Turn queries (B, h, T, d) into a bias (B, h, T, T) for the attention scores."""
+        """Turn queries (B, h, T, d) into a bias (B, h, T, T) for the attention scores.
+
+        Raises:
+            ValueError: if there are not T queries: where tokens are left out, nobody knows the offsets.
+        """
+        count = len(self.offsets) // 2 + 1
+        if q.shape[-2] != count:
+            raise ValueError(f"{q.shape[-2]} tokens, but relative positions of {count}: use keep_tokens 1")
+        position = torch.arange(count, device=q.device)
         scores = q @ self.offsets.T * q.shape[-1] ** -0.5
-        return scores.gather(-1, self.index.expand(*scores.shape[:-1], -1))
+        index = position[:, None] - position + count - 1
+        return scores.gather(-1, index.expand(*scores.shape[:-1], -1))
 
 
 class RelativeAttention(MultiHeadAttention):

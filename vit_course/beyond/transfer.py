@@ -1,10 +1,9 @@
 """Take a trained ViT to another task: a new head, another resolution, frozen parts, slower layers (paper, 3.2).
 
-Works on models of `vit` and on data sets of `data`; the rates by layer are those of `optim`. Lesson 12 builds the first
-two functions.
+Works on models of `vit` and on data sets of `data`; the rates by layer are those of `optim`. Lesson 12 builds
+`replace_head` and `freeze`.
 """
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
-from vit_course.beyond.weights import convert_torchvision, heads_of
 from vit_course.data import Dataset
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.patches import as_pair, grid_size
@@ -244,50 +242,6 @@ def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
         test_images=resized(dataset.test_images),
         provenance=f"{dataset.provenance}; resized to {size[0]}x{size[1]}",
     )
-
-
-def vit_from_torchvision(
-    state_dict: dict[str, Tensor],
-    img_size: int | tuple[int, int] | None = None,
-    num_classes: int | None = None,
-    num_heads: int | None = None,
-) -> VisionTransformer:
-    """Build a model from weights of torchvision's `vit_b_16` family; every size is read from the weights.
-
-    Args:
-        state_dict: weights of a torchvision `VisionTransformer`, tensors by torchvision's names.
-        img_size: read pictures of this size instead: positions are interpolated, see `change_resolution`.
-        num_classes: start with a new head for so many classes instead, see `replace_head`.
-        num_heads: heads of a block; the weights do not tell. None takes what published models of that width have.
-
-    Raises:
-        ValueError: if the weights are not of such a model, or the heads do not divide its width.
-    """
-    weights = convert_torchvision(state_dict)
-    if missing := [
-        name for name in ("pos_embed", "patch_embed.proj.weight", "head.weight") if name not in weights
-    ]:
-        raise ValueError(
-            f"these are not weights of a torchvision VisionTransformer: {', '.join(missing)} is missing"
-        )
-    dim, channels, *patch = weights["patch_embed.proj.weight"].shape
-    side = math.isqrt(weights["pos_embed"].shape[1] - 1)
-    hidden = weights.get("pre_logits.fc.weight")
-    model = VisionTransformer(
-        img_size=(side * patch[0], side * patch[1]),
-        patch_size=tuple(patch),
-        in_chans=channels,
-        num_classes=len(weights["head.weight"]),
-        embed_dim=dim,
-        depth=len({name.split(".")[1] for name in weights if name.startswith("blocks.")}),
-        num_heads=num_heads or heads_of(dim),
-        mlp_ratio=(len(weights["blocks.0.mlp.fc1.weight"]) + 0.5) / dim,  # the model rounds the width down
-        representation_size=None if hidden is None else len(hidden),
-    )
-    model.load_state_dict(weights)
-    if img_size is not None:
-        change_resolution(model, img_size)
-    return model if num_classes is None else replace_head(model, num_classes)
 
 
 def imagenet_weights() -> Path | None:

@@ -159,9 +159,9 @@ FAMILIES = (
     Family(
         "timm CLIP", (r"^blocks\.0\.attn\.", r"^norm_pre\."), TIMM_NAMES, eps=1e-5, act=None, stats=OPENAI
     ),
-    Family("timm DINOv3", (r"^blocks\.0\.attn\.", r"^blocks\.0\.gamma_1$"), TIMM_NAMES, eps=1e-5),
+    Family("timm DINOv3", (r"^reg_token$", r"^blocks\.0\.gamma_1$"), TIMM_NAMES, eps=1e-5),
     Family("timm DINOv2 or DeiT III", (r"^blocks\.0\.attn\.", r"^blocks\.0\.ls1\.gamma$"), TIMM_NAMES),
-    Family("timm ViT", (r"^blocks\.0\.attn\.", r"^patch_embed\.proj\."), TIMM_NAMES, stats=None),
+    Family("timm ViT", (r"^blocks\.0\.attn\.", r"^pos_embed$"), TIMM_NAMES, stats=None),
 )
 """All that `backbone` can build; where a file has the marks of several, it is of the first."""
 

@@ -270,7 +270,7 @@ def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
 
 
 def report(findings: list[Finding]) -> None:
-    """Print findings as a table, each fix below its problem; what the console cannot show is a question mark."""
+    """Print findings as a table, each fix below its problem."""
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -282,8 +282,7 @@ def report(findings: list[Finding]) -> None:
     verdict = "The course can run here."
     if broken:
         verdict = f"{broken} of {len(findings)} checks failed. The commands are for the folder of the course."
-    encoding = sys.stdout.encoding or "ascii"
-    print("\n".join([*lines, "", verdict]).encode(encoding, "replace").decode(encoding))
+    print("\n".join([*lines, "", verdict]))
 
 
 def main(arguments: list[str]) -> int:

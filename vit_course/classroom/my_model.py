@@ -74,20 +74,23 @@ def keep_model(model: nn.Module, dataset: Dataset, test_accuracy: float, picture
     )
 
 
-def load_my_model() -> tuple[VisionTransformer, dict[str, Any]] | None:
+def load_my_model(pictures: tuple[int, int, int] | None = None) -> tuple[VisionTransformer, dict] | None:
     """Load the model that this student trained, as the course's class.
+
+    Args:
+        pictures: (C, H, W) of those that it should be made for, in pixels; without, any are right.
 
     Returns:
         model: a `VisionTransformer` in evaluation mode, on the CPU.
         info: as for `load_trained`: "model" and "options" (for `build_model`), "img_size", "classes", "mean", "std",
             "data", "test_accuracy", "parameters"; and "pictures_seen".
-        Or None, if none was kept.
+        Or None, if none was kept, or it was made for other pictures.
 
     Raises:
         ValueError: if the file is damaged.
     """
     state = read(FILE)
-    if state is None:
+    if state is None or pictures and [len(state["info"]["mean"]), *state["info"]["img_size"]] != [*pictures]:
         return None
     model = create(state["info"])
     model.load_state_dict(fitted(state["weights"], model))
@@ -121,10 +124,10 @@ class RecipeOptimizer:
         self.warmup = round(config.warmup_epochs * steps_per_epoch)
         self.bar = progress_bar(total=self.total, unit="step")
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of the step before."""
         for part in self.parts:
-            part.zero_grad()
+            part.zero_grad(set_to_none)
 
     def step(self) -> None:
         """Move every weight, at the rate of this step."""

@@ -77,7 +77,7 @@ def accuracy_under_shift(
         images: (N, C, H, W) uint8, not normalised and not shifted.
         labels: (N,) int64; a shifted picture keeps its label.
         stats: (mean, std) per channel, as `evaluate` takes them.
-        shifts: pixels to the right, 0 included; one number or more.
+        shifts: pixels to the right, 0 or more each; one number or more.
 
     Returns:
         For each shift the accuracy in evaluation mode, a share in 0..1.
@@ -122,7 +122,7 @@ def unfair_points() -> set[str]:
     c   ViT: AdamW. ResNet: SGD. For each, six learning rates were tried on the held-out pictures.
     d   On the same GPU the ViT trains for three hours, the ResNet for twenty minutes; no table
         says so.
-    e   The models differ in parameters; a table shows parameters, FLOPs and minutes of both.
+    e   The models differ in parameters; a table shows parameters and FLOPs of both.
     f   Of each model, the epoch with the best accuracy on the test pictures is reported.
     g   The ViT's result is the best of five seeds, the ResNet's comes from one seed.
     h   The ViT starts from weights trained on ImageNet, the ResNet from random ones.

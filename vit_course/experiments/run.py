@@ -144,12 +144,13 @@ def load_pretrained(model: nn.Module, experiment: Experiment, dataset: Dataset, 
         ValueError: if the weights that are kept under its name are of another pre-training.
     """
     path = KEPT / f"{pretraining_stem(experiment)}.safetensors"
+    pictures = pretraining_data(experiment, dataset, own)
     if not path.exists():
-        weights, about = pretrain(experiment, pretraining_data(experiment, dataset, own))
-        write_weights(path, weights, about)
+        write_weights(path, *pretrain(experiment, pictures))
     weights, about = read_weights(path)
     wanted, defaults = as_json(asdict(pretraining_config(experiment))), as_json(asdict(TrainConfig()))
-    if differing := different_fields(about["config"], wanted, defaults):
+    other = ["data"] * (about["data"] != pictures.provenance)
+    if differing := different_fields(about["config"], wanted, defaults) + other:
         raise ValueError(f"{path} is of another pre-training: {', '.join(differing)} differs; delete it")
     if experiment.keep_head:
         model.load_state_dict(weights)
@@ -241,6 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; return 0, 1 after an error, or 130 after Ctrl-C."""
     try:
         return carry_out(*parse(arguments))
+    except KeyboardInterrupt:
+        print("stopped; call again to go on")
+        return 130
     except BrokenPipeError:  # the door knows what to do
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
@@ -249,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
-    """List, release or run the chosen experiments; return 0, or 130 after Ctrl-C."""
+    """List, release or run the chosen experiments; return 0."""
     if not chosen:  # runs of lessons, not of the plan
         if "broken-runs" in options.runs and not broken_runs.FILE.exists():
             broken_runs.record_all()
@@ -266,11 +270,7 @@ def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
         for one in chosen:
             print("\n".join(f"wrote {path.name}" for path in release(one, dataset)))
         return 0
-    try:
-        run_all(chosen, dataset, options.minutes, options.again)
-    except KeyboardInterrupt:
-        print("stopped; call again to go on")
-        return 130
+    run_all(chosen, dataset, options.minutes, options.again)
     return 0
 
 

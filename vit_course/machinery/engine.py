@@ -32,11 +32,9 @@ class WrittenOutAttention(TorchFunctionMode):
     ):
         """Replace one function, call all others as they are."""
         kwargs = kwargs or {}
-        if function is F.scaled_dot_product_attention:
-            rate = kwargs.pop("dropout_p", 0.0)
-            if len(args) == 3 and all(value is None or value is False for value in kwargs.values()):
-                return written_out(*args, rate)  # no mask, no causal order, no scale of its own
-            kwargs["dropout_p"] = rate
+        asked = {name for name, value in kwargs.items() if value is not None and value is not False}
+        if function is F.scaled_dot_product_attention and len(args) == 3 and asked <= {"dropout_p"}:
+            return written_out(*args, kwargs.get("dropout_p", 0.0))  # no mask, no causal order, no scale
         return function(*args, **kwargs)
 
 
@@ -83,8 +81,8 @@ def choose_engine(
     """Choose how a run is computed.
 
     Args:
-        precision: "float32", "bfloat16", or "auto": the faster one on a CPU, bfloat16 on CUDA, float32 elsewhere. The
-            variable VIT_COURSE_PRECISION takes the place of "auto".
+        precision: "float32", "bfloat16", or "auto": the faster one on a CPU, bfloat16 on a CUDA GPU that has units for
+            it, float32 elsewhere. The variable VIT_COURSE_PRECISION takes the place of "auto".
         device: where the run is computed.
         steps: length of the run.
         time_a_pass: does forward and backward of one batch under an engine, and returns the seconds.
@@ -97,7 +95,9 @@ def choose_engine(
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r} is unknown: use {', '.join(PRECISIONS)}")
     if device.type == "cuda":
-        return Engine("float32" if precision == "float32" else "bfloat16", fused_optimizer=True)
+        has_units = torch.cuda.is_bf16_supported(including_emulation=False)
+        fast = precision == "bfloat16" or (precision == "auto" and has_units)
+        return Engine("bfloat16" if fast else "float32", fused_optimizer=True)
     if device.type != "cpu" or (precision == "auto" and steps < WORTH_MEASURING):
         return Engine("bfloat16" if precision == "bfloat16" else "float32")
     if precision != "auto":

@@ -22,10 +22,9 @@ FALLBACK = "vit-course-answers"
 
 def answer_folders() -> list[Path]:
     """Return the folders where students' answers are kept, the first choice first."""
-    chosen = os.environ.get("VIT_COURSE_ANSWERS")
-    if chosen:
-        return [Path(chosen)]
     try:
+        if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
+            return [ROOT / Path(chosen).expanduser()]
         return [ROOT / "answers", Path.home() / FALLBACK]
     except RuntimeError:  # this user has no home
         return [ROOT / "answers"]

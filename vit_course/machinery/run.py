@@ -82,11 +82,10 @@ class Run:
         self.model, self.dataset, self.config, self.folder = model, dataset, config, folder
         self.objective = objective
         self.rank, self.world = processes.rank_and_number()
-        self.device = run_device(config)
+        self.device = processes.own_device(get_device(config.device))
         generator = torch.Generator().manual_seed(config.seed)
-        held_out, kept = torch.randperm(len(dataset.train_images), generator=generator).split(
-            [config.validation, max(0, len(dataset.train_images) - config.validation)]
-        )
+        order = torch.randperm(len(dataset.train_images), generator=generator)
+        held_out, kept = order.tensor_split([config.validation])
         if len(kept) < config.batch_size:
             raise ValueError(f"{len(kept)} training pictures do not fill one batch of {config.batch_size}")
         if config.batch_size % self.world:
@@ -344,15 +343,6 @@ class Run:
         whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
         if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
             raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
-
-
-def run_device(config: TrainConfig) -> torch.device:
-    """Return the device of a run: as configured, or the best one here; one GPU for each process.
-
-    Raises:
-        ValueError: if there is no such device here.
-    """
-    return processes.own_device(get_device(config.device))
 
 
 def seed_of(*numbers: int) -> int:

@@ -1,6 +1,5 @@
 """The folder of a run: writable, its own, and never overwritten unasked. `train` uses it."""
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,22 +8,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from torch import nn
 
-from vit_course.machinery.paths import obstacle, require_writable
+from vit_course.machinery.paths import require_writable
 
 CHECKPOINT = "checkpoint.pt"
-
-
-def require_usable(folder: Path, resume: bool) -> None:
-    """Refuse a folder that a run may not use; nothing is written.
-
-    Raises:
-        ValueError: if the folder holds a run that nobody wants to resume.
-        OSError: if it cannot be written, or made.
-    """
-    if not resume and (folder / CHECKPOINT).exists():
-        raise ValueError(f"{folder} holds a run: go on with it (resume), use another folder, or delete it")
-    if why := obstacle(folder):
-        raise OSError(errno.EACCES, f"{folder} cannot be written: {why}")
 
 
 @contextmanager
@@ -38,7 +24,8 @@ def own_folder(folder: Path | None, resume: bool) -> Iterator[None]:
     if folder is None:
         yield
         return
-    require_usable(folder, resume)
+    if not resume and (folder / CHECKPOINT).exists():
+        raise ValueError(f"{folder} holds a run: go on with it (resume), use another folder, or delete it")
     require_writable(folder)
     lock = FileLock(folder / ".lock")
     try:

@@ -35,7 +35,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         if "LOCAL_RANK" not in os.environ:
             signal.signal(signum, before[signum])
 
-    before = {number: signal.signal(number, note) for number in SIGNALS}
+    ignored = signal.SIG_IGN, None  # by `nohup`, or by a handler that is not Python's
+    before = {n: signal.signal(n, note) for n in SIGNALS if signal.getsignal(n) not in ignored}
     try:
         yield asked.is_set
     finally:

@@ -13,7 +13,7 @@ CAUSES = [
     (r"must be Tensor, not (GELU|ReLU|Dropout|Linear|LayerNorm|Conv2d|Identity)\b",
      "a layer was made there and not called: `nn.{0}` is a class, and `__init__` makes one, `nn.{0}()`"),
     (r"view size is not compatible",
-     "`view` needs numbers in memory in their order, and `transpose` or `permute` have changed it: use `reshape`"),
+     "`view` needs numbers in memory in order; after `transpose`, `permute`, `chunk` they are not: `reshape` copies"),
     (r"name '(\w+)' is not defined", "nothing is called `{0}`: a slip of the pen, or a line that is missing"),
     (r"cannot access local variable '(\w+)'", "`{0}` is read before it has a value"),
     (r"'(\w+)' object has no attribute '(\w+)'", "a `{0}` has no `{1}`"),

@@ -91,8 +91,8 @@ def show_class(options: argparse.Namespace, lessons: Sequence[Lesson]) -> int:
         while True:
             students = read_class(options.folder)
             text = class_text(students, lessons) if students else f"Nothing is in {options.folder} yet."
-            if text != shown:
-                shown, clear = text, CLEAR if options.watch and sys.stdout.isatty() else ""
+            if students != shown:
+                shown, clear = students, CLEAR if options.watch and sys.stdout.isatty() else ""
                 print(clear + text, flush=True)
                 status = write_table(options.csv, class_csv(students, lessons))
             if not options.watch:

@@ -67,7 +67,7 @@ def files_of(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def is_read(name: str) -> bool:
     """Tell whether a file is a student's notebook or log."""
-    path = PurePosixPath(name)
+    path = PurePosixPath(name.replace("\\", "/"))  # a zip may have been packed by Windows
     if NOT_THEIRS & set(path.parts[:-1]) or any(part.startswith(".") for part in path.parts):
         return False
     return path.suffix == ".ipynb" or path.name == LOG

@@ -86,10 +86,10 @@ def export(path: Path) -> int:
     Raises:
         OSError: if the file cannot be written.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     files = {name: file for name, file in kept_files()[0].items() if name in exercises()}
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file, such as {path / 'me.zip'}")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, file in sorted(files.items()):

@@ -31,7 +31,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def python_files(*folders: str) -> list[Path]:
     """The Python files of folders, caches left out."""
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if path.parent.name != ".ipynb_checkpoints")
 
 
 # -- law 1: arrows one way, between files, all imports counted

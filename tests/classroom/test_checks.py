@@ -67,10 +67,10 @@ def test_right_answer_of_another_kind_is_accepted(name, answer):
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_finished_version_is_right_and_handed_on(name):
+def test_finished_version_is_right_and_handed_on(name, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_STRICT", "1")  # a verdict that is not right stops
     reference = EXERCISES[name].reference
     assert check(reference) is reference
-    assert diagnose(reference).kind == "right"
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -625,7 +625,8 @@ def test_a_module_that_cannot_be_built_is_told_its_line_and_cause():
         build(Layer, dim=3)
     assert caught.value.named
     line = "in your line: self.layer = nn.Linear(dim)"
-    assert str(caught.value).splitlines()[1:] == [line, "a call leaves out 'out_features'"]
+    cause = "a call leaves out 'out_features', or its `def` asks for more than it should"
+    assert str(caught.value).splitlines()[1:] == [line, cause]
 
 
 def test_a_known_mistake_that_returns_where_the_answer_stops_is_no_match():

@@ -65,6 +65,7 @@ def runs(tmp_path, monkeypatch):
 def queue(tmp_path, monkeypatch):
     monkeypatch.setattr(trained, "QUEUE", tmp_path / "queue")
     monkeypatch.setattr(experiments, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr("vit_course.recipes.describe_processor", dict)
     return tmp_path / "queue"
 
 

@@ -68,7 +68,9 @@ def test_a_lesson_asks_three_older_questions_again_from_the_third_lesson_on(less
 
 @each_lesson
 def test_a_lesson_begins_with_the_map_of_the_model_and_the_first_with_the_picture_of_the_readme(lesson):
-    assert (lesson.map is None) == (lesson is COURSE.lessons[0])
+    picture = f"maps/{lesson.slug}" if lesson is not COURSE.lessons[0] else "hero"
+    book = nbformat.read(ROOT / "notebooks" / f"{lesson.slug}.ipynb", as_version=4)
+    assert f"](../docs/{picture}.png)" in book.cells[0].source
 
 
 def test_no_letter_is_right_in_far_more_questions_of_the_course_than_another():

@@ -85,6 +85,11 @@ def test_only_a_cell_that_nbval_ignores_may_differ_from_run_to_run(course, capsy
     [
         ("print(root(4))", "print(profile.pick(smoke=1, cpu=2))", "profiles choose otherwise: profile.pick("),
         ("print(root(4))", "print(root(4))\n\n# %%\n1", "it has 3 code cells and had 2"),
+        (
+            "print(root(4))",
+            'print(root(4))\n\n# %% [markdown] claim="root(4) == 2"\n# Two.',
+            "claim something else",
+        ),
     ],
 )
 def test_what_cannot_be_compared_stays_stale(course, capsys, old, new, words):

@@ -14,7 +14,6 @@ from vit_course.beyond.hybrid import (
     receptive_field,
     stage_blocks,
 )
-from vit_course.interpret import mean_attention_distance
 from vit_course.resnet import small_resnet
 from vit_course.vit import create_vit, vit_flops
 
@@ -122,15 +121,6 @@ def test_gradients_reach_every_parameter():
     nn.init.normal_(model.vit.head.weight)
     model(torch.randn(4, 3, 16, 16)).square().sum().backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
-def test_attention_distance_is_measured_in_pixels_of_the_picture():
-    torch.manual_seed(0)
-    model = HybridViT(16, stages=2, **SMALL).eval()
-    _, attentions = model(torch.randn(2, 3, 16, 16), return_attention=True)
-    distance = mean_attention_distance(attentions[0], model.grid_size, model.pixels_per_token)
-    assert distance.shape == (3,)
-    assert (0 < distance).all() and (distance < 16 * 2**0.5).all()
 
 
 @pytest.mark.parametrize(

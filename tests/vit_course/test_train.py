@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -39,10 +40,22 @@ def test_training_lowers_the_loss_and_records_every_step(dataset):
     assert history.config["epochs"] == 3
 
 
-def test_what_a_line_can_separate_is_learned_completely():
+def test_what_a_line_can_separate_is_learned_completely_and_smoothing_asks_for_less():
     data = two_colours()
-    history = train(linear_classifier(data), data, QUICK)
-    assert history.test_accuracy == 1.0
+    sharp, smooth = (
+        train(linear_classifier(data), data, replace(QUICK, label_smoothing=share)) for share in (0.0, 0.9)
+    )
+    assert sharp.test_accuracy == sharp.train_accuracy[-1] == 1.0
+    assert sharp.train_loss[-1] < 0.6 < smooth.train_loss[-1]
+
+
+def test_a_gradient_is_clipped_before_the_step():
+    data, clip = two_colours(), {"grad_clip": 1e-3, "optimizer": "sgd", "weight_decay": 0.0, "lr": 0.1}
+    model = linear_classifier(data)
+    before = torch.cat([p.detach().flatten() for p in model.parameters()])
+    train(model, data, replace(QUICK, epochs=1, warmup_epochs=1, batch_size=64, **clip))
+    change = torch.cat([p.detach().flatten() for p in model.parameters()]) - before
+    assert change.norm().item() == pytest.approx(1.9 * 0.1 * 1e-3, rel=1e-3)  # Nesterov's first step
 
 
 def test_same_seed_gives_the_same_weights_and_another_seed_gives_others(dataset):
@@ -58,6 +71,9 @@ def test_same_seed_gives_the_same_weights_and_another_seed_gives_others(dataset)
 
 def test_held_out_pictures_are_scored_after_every_epoch_and_never_trained_on(dataset):
     config = TrainConfig(epochs=2, batch_size=32, validation=100, device="cpu", quiet=True)
+    run = Run(small_vit(), dataset, config)
+    held_out, kept = ({p.numpy().tobytes() for p in part} for part in (run.held_out[0], run.images))
+    assert not held_out & kept and len(held_out | kept) == len(dataset.train_images)
     history = train(small_vit(), dataset, config)
     assert len(history.val_accuracy) == 2
     assert len(history.step_loss) == 2 * (220 // 32)

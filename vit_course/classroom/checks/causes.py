@@ -17,7 +17,7 @@ CAUSES = [
     (r"name '(\w+)' is not defined", "nothing is called `{0}`: a slip of the pen, or a line that is missing"),
     (r"cannot access local variable '(\w+)'", "`{0}` is read before it has a value"),
     (r"'(\w+)' object has no attribute '(\w+)'", "a `{0}` has no `{1}`"),
-    (r"missing \d+ required \w+ arguments?: (.+)", "a call leaves out {0}"),
+    (r"missing \d+ required \w+ arguments?: (.+)", "a call leaves out {0}, or its `def` asks for more than it should"),
     (r"unexpected keyword argument '(\w+)'", "what is called there has no argument `{0}`"),
     (r"(\w+)\(\) takes (\d+|from \d+ to [1-9]\d*) positional arguments? but (\d+)",
      "`{0}` takes {1} arguments, and {2} are given"),

@@ -70,7 +70,10 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
             demand_defaults(answer, task.reference)  # another default could look like another mistake
             task.verify(answer)
     except Unfinished:
-        return Verdict("unfinished", "the lesson goes on with the finished version", task)
+        words = (
+            "the lesson goes on with the finished version (your code comes to `raise NotImplementedError`)"
+        )
+        return Verdict("unfinished", words, task)
     except BaseException as error:  # whatever an answer does, a check never raises
         if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
             raise

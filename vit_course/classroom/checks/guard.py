@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.words import is_ours
+from vit_course.classroom.checks.words import is_students
 
 SECONDS = 8.0
 """How long the check of an answer may take; $VIT_COURSE_CHECK_SECONDS says another number, 0 for no limit."""
@@ -48,8 +48,6 @@ RESTORED_IF_CHANGED = (
         lambda mode: torch.use_deterministic_algorithms(mode[0], warn_only=mode[1]),
     ),
 )
-STANDARD = Path(os.__file__).parent
-"""Python's own library; installed packages may lie in it too."""
 PATCHABLE = (builtins, math, random, einops, torch, torch.linalg, nn, F, nn.init, Tensor)
 
 
@@ -217,12 +215,6 @@ def seconds_allowed() -> float:
         return float(os.environ.get("VIT_COURSE_CHECK_SECONDS") or SECONDS)
     except ValueError:
         return SECONDS
-
-
-def is_students(file: Path) -> bool:
-    """Tell whether a file holds a student's code: a cell, a script, an answer that was kept."""
-    installed = {"site-packages", "dist-packages"} & set(file.parts) or STANDARD in file.parents
-    return not installed and not is_ours(file) and not file.name.startswith("<frozen")
 
 
 def begin_call() -> None:

@@ -17,7 +17,7 @@ def counting(*shape: int) -> Tensor:
 def check_keyword(answer: type, options: dict, x: Tensor) -> None:
     """The second argument of `forward` is passed by name in the encoder and in the lessons."""
     result = outcome(lambda f: f(x, return_attention=True), build(answer, **options).eval(), ())
-    if isinstance(result, TypeError) and "unexpected keyword" in str(result):
+    if isinstance(result, TypeError) and "keyword argument 'return_attention'" in str(result):
         raise Mistake(
             "the second argument of forward is called `return_attention`: other parts pass it by name, "
             f"and then your code stops with {explain_error(result)}"

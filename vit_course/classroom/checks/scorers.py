@@ -186,7 +186,7 @@ def measures_without_training(answer):
         )
     if isinstance(result, Exception):
         raise stopped(result)
-    if max((size for size, _, _ in model.calls), default=0) > batch_size:
+    if max((size for size, _, _ in model.calls), default=0) == len(images):
         raise Mistake(
             f"all {len(images)} pictures go through the model at once: with `batch_size` at a time, 10,000 fit into "
             "memory too"

@@ -97,14 +97,13 @@ def standing_alone(name: str, cells: Sequence[str]) -> str:
 @lru_cache(maxsize=512)
 def statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a cell that bind names, but those that call the check; of an import each name alone."""
+    found = []
     try:
-        nodes = ast.parse(text).body
+        for node in ast.parse(text).body:
+            for part, source in parts(node, text):
+                found.append(Statement(0, source, part, bound(part, source), frozenset(free_names(source))))
     except (SyntaxError, ValueError):
         return ()
-    found = []
-    for node in nodes:
-        for part, source in parts(node, text):
-            found.append(Statement(0, source, part, bound(part, source), frozenset(free_names(source))))
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import torch
 from torch import Tensor
 
 from vit_course.machinery.paths import LESSONS, PACKAGE
+
+STANDARD = Path(os.__file__).parent
+"""Python's own library; installed packages may lie in it too."""
 
 
 def difference(got: Any, want: Any, same_dtype: bool = True) -> str:
@@ -163,11 +167,7 @@ def error_text(error: BaseException, lines: int = 8, characters: int = 600) -> s
 
 def students_line(error: BaseException) -> str:
     """Return "in your line: ..." for the last line of a student that an error went through, or an empty string."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "site-packages" not in frame.filename and not is_ours(Path(frame.filename))
-    ]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_students(Path(one.filename))]
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip() if frames else ""
     return f"\nin your line: {line}" if line else ""
 
@@ -176,6 +176,12 @@ def refuses(error: Any) -> bool:
     """Tell whether a student's own line raised an error on purpose."""
     meant = isinstance(error, ValueError | AssertionError)
     return meant and re.search(r"\nin your line: (.*: )?(raise|assert)\b", students_line(error)) is not None
+
+
+def is_students(file: Path) -> bool:
+    """Tell whether a file holds a student's code: a cell, a script, an answer that was kept."""
+    installed = {"site-packages", "dist-packages"} & set(file.parts) or STANDARD in file.parents
+    return not installed and not is_ours(file) and not file.name.startswith("<frozen")
 
 
 def is_ours(file: Path) -> bool:

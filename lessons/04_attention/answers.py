@@ -172,6 +172,7 @@ WRONG = {
         ("right in evaluation, but in training", drop_by(lambda self: 1 - self.attn_drop)),
         ("right in evaluation, but in training", drop_by(lambda self: 0.5)),
         ("view size is not compatible", on_input(viewed)),
+        ("your code stopped with TypeError: split_heads() got", on_input(lambda x: split_heads(x, heads=2))),
         ("no gradient reaches", on_input(Tensor.detach)),
         ("no gradient reaches", steps(cut=lambda self, qkv: Steps.cut(self, qkv.detach()))),
         ("but the gradient of", steps(weigh=lambda self, q, k: Steps.weigh(self, q, k.detach()))),

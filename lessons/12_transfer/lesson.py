@@ -576,9 +576,9 @@ if curves:
 # - *Budget and price.* "From nothing" took as many steps as both parts of "nine classes", so the gain is not training time.
 #   But the nine classes came with 40,500 labelled pictures of their own, and these show nine of our ten classes.
 # - *Luck.* The count above the table says what chance alone would decide. Far more is decided, so most of it is real.
-# - *Pairs.* But for 500 labels, seed s draws the same pictures in every row, so one might compare seed by seed. We keep Welch's rule, which we chose
-#   before we looked. A paired test would change two verdicts of this lesson, both to undecided: "from nothing" at 48 pixels,
-#   and one matrix with 500 labels.
+# - *Pairs.* Except with 500 labels, seed s draws the same pictures in every row, so one might compare seed by seed. We keep
+#   Welch's rule, which we chose before we looked. A paired test would change two verdicts of this lesson, both to undecided:
+#   "from nothing" at 48 pixels, and one matrix with 500 labels.
 
 # %% [markdown] curious
 # ## 7. What if others have already paid for the pre-training?

@@ -196,8 +196,9 @@ rows = [[name, grown[name][-1], kept[name][-1]] for name in grown]
 table(rows, ["after training", "largest logit, usual", "largest logit, QK-norm"])
 
 # %% [markdown] claim="all(kept[rate][-1] < 30 for rate in kept) and kept['rate 0.064'][-1] < grown['rate 0.064'][-1] / 10"
-# At the two high rates QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales lift them above it. But
-# calm logits are only a means. Does the *accuracy* gain? That takes longer runs on CIFAR-10, with AdamW, three seeds a setting:
+# At the two high rates QK-norm holds them down. The limit is $\sqrt d$, here $\sqrt{96/3}$ = 5.7, and only the learned scales
+# lift them above it. But calm logits are only a means. Does the *accuracy* gain? That takes longer runs on CIFAR-10, with
+# AdamW, three seeds a setting:
 
 # %% tags=["nbval-ignore-output"]
 runs = recorded("qk-norm")

@@ -1,6 +1,7 @@
 """The explainer of answers that no known mistake explains, on made-up exercises."""
 
 import math
+import statistics
 import time
 
 import pytest
@@ -9,10 +10,11 @@ from einops import rearrange
 from torch import nn
 
 from vit_course.attention import check_heads
+from vit_course.classroom.checks import words as words_of
 from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.compare import compare, compare_modules
 from vit_course.classroom.checks.explain.defaults import default_astray, demand_defaults
-from vit_course.classroom.checks.outcome import Mistake, build
+from vit_course.classroom.checks.outcome import Mistake, build, outcome
 
 
 def explanation(answer, reference, cases, mistakes=(), compared=compare):
@@ -627,6 +629,12 @@ def test_a_module_that_cannot_be_built_is_told_its_line_and_cause():
     line = "in your line: self.layer = nn.Linear(dim)"
     cause = "a call leaves out 'out_features', or its `def` asks for more than it should"
     assert str(caught.value).splitlines()[1:] == [line, cause]
+
+
+def test_a_line_of_pythons_own_library_is_no_line_of_a_student():
+    error = outcome(lambda f, x: f(x), lambda x: statistics.variance(x), ([1.0],))
+    assert "lambda x: statistics.variance(x)" in words_of.students_line(error)
+    assert not words_of.refuses(error)
 
 
 def test_a_known_mistake_that_returns_where_the_answer_stops_is_no_match():

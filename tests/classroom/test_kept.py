@@ -132,7 +132,7 @@ def test_of_other_cells_only_what_the_answer_reads_is_kept_as_it_was_last():
             "SIDE = 3\ndef halves(x):\n    return math.floor(x / SIDE)",
             "model = plots.figure()\nraise SystemExit('this would train for hours')",
             "SIDE = 2  # once more",
-            "def patchify(:",
+            *("def patchify(:", "def twice(x, x):\n    return x"),  # the second is a mistake after parsing
             "print(1); A = 4\ndef patchify(a, b):\n    return halves(a) * A  # a remark\n"
             "patchify = check(patchify)\nSIDE = 9",
         ],

@@ -82,6 +82,13 @@ def test_a_kept_model_computes_the_same_as_the_courses_class(change, folder, sha
     assert torch.allclose(loaded(x), model(x), atol=1e-5)
     assert (info["model"], info["options"], info["test_accuracy"]) == ("Nano/8", {}, 0.5)
     assert info["classes"] == list(shapes.classes)
+    assert my_model.load_my_model((3, 32, 32)) and my_model.load_my_model((1, 32, 32)) is None
+
+
+def test_a_model_that_another_user_left_in_a_shared_folder_is_not_mine(folder, shapes, monkeypatch):
+    my_model.keep_model(trained(), shapes, 0.5, 100)
+    monkeypatch.setattr(my_model, "is_mine", lambda path: False)
+    assert my_model.load_my_model() is None
 
 
 def test_sizes_that_have_no_name_are_kept_too(folder, shapes):
@@ -115,6 +122,7 @@ def by_recipe(shapes, stop_in=None, epochs=3):
         calls.append(1)
         if len(calls) == stop_in:
             raise KeyboardInterrupt
+        args[3].zero_grad(set_to_none=True)
         return train_one_epoch(*args)
 
     torch.manual_seed(0)

@@ -351,7 +351,7 @@ def test_a_class_of_thirty_is_read_in_hardly_more_than_the_time_to_write_it_and_
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert set(LONG) < rows.keys() and "'=cmd()" in rows and rows["huge"]["pool"] == "right"
     assert rows["'=cmd()"]["pool"] == "unchecked" and rows["forger"]["pool"] == "wrong, edited since"
-    assert seconds < 1.25 * writing or os.name == "nt"  # Windows counts no time of children
+    assert seconds < 1.25 * writing
 
 
 def test_the_sources_of_progress_run_and_unpickle_nothing():

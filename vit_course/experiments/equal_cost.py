@@ -110,7 +110,7 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
 
 
 def fractions(scale) -> Iterator[Experiment]:
-    """Lesson 08: 1, 10 and 100 percent of the pictures (runs of `comparison`) for the models of `searched`.
+    """Lesson 08: 1 and 10 percent of the pictures for the models of `searched`, and all, as in `comparison`.
 
     Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
     """

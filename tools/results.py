@@ -39,7 +39,7 @@ def results_text(root: Path) -> str:
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
     held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
     notes = (
-        f"Data: {' / '.join(data)}.{held} No model has seen other pictures, and of each the last epoch counts. "
+        f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
         f"Machine: {'; '.join(machines)}. Minutes of two processors do not compare: the records name them. Of runs "
         "without processor time the clock's counts; other work ran beside some, so the quickest is shown. Accuracy: "
         "mean of the seeds, and their sample standard deviation. How the "

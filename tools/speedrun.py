@@ -51,13 +51,16 @@ def row(mark: str, limit: float, runs: list[dict]) -> str:
 
 
 def processors_text(runs: list[dict]) -> str:
-    """Describe the processors of runs: name, whether they have matrix units, and the rates in the runs' precisions."""
-    rates: dict[tuple[str, str], list[float]] = {}
+    """Say of each way in which marks were trained: processor, matrix units, precision with its rate, threads."""
+    rates: dict[tuple[str, str, int], list[float]] = {}
+    marks: dict[tuple[str, str, int], list[str]] = {}
     for run in runs:
         name = f"{run['processor']['name']}, {'with' if run['processor']['amx'] else 'without'} AMX"
-        precision = run["engine"]["precision"]
-        rates.setdefault((name, precision), []).append(run["processor"][f"{precision}_gflops"])
+        way = name, run["engine"]["precision"], run["threads"]
+        rates.setdefault(way, []).append(run["processor"][f"{way[1]}_gflops"])
+        marks.setdefault(way, []).append(run["step"])
     return "; ".join(
-        f"{name}, {min(found):.0f} to {max(found):.0f} GFLOP/s in {precision} on one thread"
-        for (name, precision), found in sorted(rates.items())
+        f"{', '.join(sorted(set(marks[way])))} %: {way[0]}, {way[2]} thread(s) in {way[1]}, one of which does "
+        f"{min(found):.0f} to {max(found):.0f} GFLOP/s"
+        for way, found in sorted(rates.items())
     )

@@ -50,10 +50,6 @@ def squared_twice(img_size, patch_size):
     return count_patches(img_size, patch_size) ** 2
 
 
-def with_cls(img_size, patch_size):
-    return count_patches(img_size, patch_size) + 1
-
-
 def area_by_area(img_size, patch_size):
     area, patch = math.prod(as_pair(img_size)), math.prod(as_pair(patch_size))
     if area % patch:
@@ -92,8 +88,6 @@ exercise(
                 lambda img_size, patch_size: count_patches(img_size, as_pair(patch_size)[0])
             ),
             "you add rows and columns: a grid has rows *times* columns cells": rows_plus_columns,
-            "you square twice: (H/P)·(W/P) is N already": squared_twice,
-            "one too many: the CLS token is no patch, it comes in lesson 02": with_cls,
         },
         plain=True,
     ),
@@ -204,10 +198,6 @@ exercise(
                 cut("b c (h p1) (w p2) -> b (c p1 p2) (h w)"),
                 lambda images, patch: F.unfold(images, patch, stride=patch),  # it takes no whole numbers
             ],
-            "patches and their contents are swapped: N first": cut("b c (h p1) (w p2) -> b (p1 p2 c) (h w)"),
-            "one step is left: make one axis N of rows and columns": cut(
-                "b c (h p1) (w p2) -> b h w (p1 p2 c)"
-            ),
         },
         device=True,
     ),
@@ -219,6 +209,7 @@ exercise(
     ),
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
+    refuses((counting(1, 1, 1, 4, 4), 2), "images of shape (1, 1, 1, 4, 4) have an axis too many"),
     every_digit(through_float32, (1, 5, 4, 6), 2),
 )
 
@@ -244,6 +235,12 @@ def lays_rows_down(patches, patch_size, grid_size):
 def lays_rows_down_channels_last(patches, patch_size, grid_size):
     p1, p2 = as_pair(patch_size)
     return patches.reshape(len(patches), grid_size[0] * p1, grid_size[1] * p2, -1).permute(0, 3, 1, 2)
+
+
+def folds(patches, patch_size, grid_size):
+    sides = as_pair(patch_size)
+    whole = [many * side for many, side in zip(grid_size, sides, strict=True)]
+    return F.fold(patches.mT, whole, sides, stride=sides)
 
 
 def guesses_the_grid(patches, patch_size, grid_size):
@@ -283,9 +280,10 @@ exercise(
             "`reshape` alone lays the patches down as rows of pixels: the picture is scrambled": lays_rows_down,
             "the channels are right, but `reshape` alone lays each patch down as a row of pixels, not as a square. "
             "Split N into (rows, columns) and a patch into (P, P, C) first": lays_rows_down_channels_last,
-            "you read a patch as (channel, row, column), but `patchify` wrote (row, column, channel)": join(
-                "b (h w) (c p1 p2) -> b c (h p1) (w p2)"
-            ),
+            "you read a patch as (channel, row, column), but `patchify` wrote (row, column, channel)": [
+                join("b (h w) (c p1 p2) -> b c (h p1) (w p2)"),
+                folds,
+            ],
             "you fill the grid column by column, but `patchify` reads row by row": join(
                 "b (w h) (p1 p2 c) -> b c (h p1) (w p2)"
             ),
@@ -295,9 +293,6 @@ exercise(
             "`grid_size` is not used: you lay N patches out in the most square grid that holds them": guesses_the_grid,
             "each patch is mirrored along its diagonal: inside a patch rows come before columns": join(
                 "b (h w) (p2 p1 c) -> b c (h p1) (w p2)"
-            ),
-            "the channels are last; PyTorch pictures are (B, C, H, W)": join(
-                "b (h w) (p1 p2 c) -> b (h p1) (w p2) c"
             ),
             "you join H as (P, rows): pixels of one patch land all over the picture. H = (rows, P)": join(
                 "b (h w) (p1 p2 c) -> b c (p1 h) (p2 w)"
@@ -441,7 +436,7 @@ def keeps_its_sizes(answer):
         wanted = {"num_patches": math.prod(grid), "grid_size": grid, "img_size": size, "patch_size": pair}
         for name, value in wanted.items():
             mine = getattr(module, name, "missing")
-            if (tuple(mine) if isinstance(mine, list | torch.Size) else mine) != value:
+            if repr(tuple(mine) if isinstance(mine, list | torch.Size) else mine) != repr(value):
                 raise Mistake(
                     f"`self.{name}` should be {value} for an image of {size} and P = {patch}, yours is {mine}: the "
                     "model asks for it later"
@@ -508,6 +503,9 @@ exercise(
             "your tokens go down the columns of the grid: read it row by row": embed(
                 lambda self, images: rearrange(self.proj(images), "b d h w -> b (w h) d")
             ),
+            "`transpose` comes after `flatten`: before it there are no two axes that only change places": embed(
+                lambda self, images: self.proj(images).transpose(1, 2).flatten(2)
+            ),
             "your result is (B, D, N): the sequence axis N comes before the width D": embed(
                 lambda self, images: self.proj(images).flatten(2)
             ),
@@ -515,9 +513,6 @@ exercise(
                 lambda self, images: rearrange(self.proj(images), "b d h w -> b h w d")
             ),
             "`self.proj` is a linear layer": embed_with(proj=lambda m: nn.Linear(12, m.proj.out_channels)),
-            "negative values are gone: the projection is linear, nothing follows it": embed(
-                lambda self, images: F.relu(PatchEmbed.forward(self, images))
-            ),
             "its windows overlap. Patches do not: the stride is the size of a patch, in both directions": [
                 convolves(lambda patch: {"kernel_size": patch}),
                 convolves(lambda patch: {"kernel_size": patch, "stride": patch[0]}),

@@ -59,7 +59,7 @@ DISSECTED = ("zeros stand in front, the argument is ignored", prepend_cls_token_
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "prepend_cls_token": [
-        ("with tensors that learn", front(lambda cls, tokens: torch.from_numpy(many(cls, tokens).numpy()))),
+        ("numpy computes on the CPU", front(lambda cls, tokens: torch.from_numpy(many(cls, tokens).numpy()))),
         ("changes its input in place", cls_overwrites),
         ("right in float32, but not in float64", lambda *case: front(many)(*case).float()),
         ("expected\n  10 20 30", front(lambda cls, tokens: 2 * many(cls, tokens))),

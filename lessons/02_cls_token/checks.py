@@ -320,6 +320,9 @@ MODE_AVG = results(
         "without a CLS token (num_prefix_tokens = 0) you still leave out the first token, and it is a patch": pooled(
             avg=lambda x, prefix: x[:, max(prefix, 1) :].mean(1)
         ),
+        "you leave out the last tokens: the prefix stands in front": pooled(
+            avg=lambda x, prefix: x[:, : x.shape[1] - prefix].mean(1)
+        ),
         'you take the largest value of each channel: mode "avg" is the mean': pooled(
             avg=lambda x, prefix: x[:, prefix:].amax(1)
         ),
@@ -333,12 +336,6 @@ MODE_AVG = results(
         "tokens, axis 1, and keeps D": pooled(avg=lambda x, prefix: x[:, prefix:].mean(2)),
         "this averages over the images of the batch: every image gets a vector of its own, so the average is over axis "
         "1": pooled(avg=lambda x, prefix: x[:, prefix:].mean(0)),
-        "you kept an axis: the result is (B, D), without `keepdim`": pooled(
-            avg=lambda x, prefix: x[:, prefix:].mean(1, keepdim=True)
-        ),
-        'mode "avg" still reads the CLS token: `mode` decides which of the two it is': pooled(
-            avg=lambda x, prefix: x[:, 0]
-        ),
         "this averages the prefix tokens: the patches are those *after* them": pooled(
             avg=lambda x, prefix: x[:, :prefix].mean(1)
         ),

@@ -123,6 +123,10 @@ WRONG = {
     "learned_positions": [
         ("is (1, 1, 200, 48), not (1, 200, 48)", learned(lambda t, d, std: std * torch.randn(1, 1, t, d))),
         ("you returned list", lambda t, d, std=0.02: [nn.Parameter(std * torch.randn(d)) for _ in range(t)]),
+        (
+            "the default of `std` should be 0.02",
+            lambda t, d, std=1.0, **_: nn.Parameter(torch.randn(1, t, d)),
+        ),
     ],
     "add_position": [("expected", lambda tokens, pos: torch.cat([tokens[:1] + pos, tokens[1:]]))],
     "sincos_2d": [

@@ -112,6 +112,9 @@ exercise(
             "you average over the images: the largest difference of the whole batch is asked for": gap(
                 lambda x: x.abs().amax(dim=(1, 2)).mean()
             ),
+            "you shuffle the result alone: one way shuffles the tokens, the other one the result": gap(
+                first=lambda x, p: x
+            ),
             "you shuffle the images of the batch; the tokens are axis 1": gap(first=lambda x, p: x[p]),
             "you shuffle the numbers inside a token; the tokens are axis 1": gap(
                 first=lambda x, p: x[..., p]
@@ -128,7 +131,6 @@ exercise(
             ),
             "this is the mean difference: the docstring asks for the largest": gap(lambda x: x.abs().mean()),
             "this is the sum of the differences: return the largest": gap(lambda x: x.abs().sum()),
-            "these are squares: the docstring asks for absolute differences": gap(lambda x: x.square().max()),
             "you look at the first image alone; the batch has more": gap(lambda x: x[0].abs().max()),
             "the encoder is never asked: call it on tokens": (
                 lambda encoder, x, p: (x - x[:, p]).abs().max().item()
@@ -192,8 +194,8 @@ def is_a_table_that_learns(answer):
         raise Mistake(f"for 200 tokens of width 48 your code stopped with {explain_error(table)}")
     if getattr(table, "grad_fn", None) is not None:
         raise Mistake(
-            "`nn.Parameter(...) * std` is a plain tensor again: multiply inside the brackets, "
-            "`nn.Parameter(std * torch.randn(...))`"
+            "what is computed from an `nn.Parameter` (`* std`, `[None]`, `unsqueeze`, `clone`) is a plain tensor "
+            "again: compute inside the brackets, `nn.Parameter(std * torch.randn(1, T, D))`"
         )
     if not isinstance(table, nn.Parameter):
         raise Mistake(
@@ -222,7 +224,8 @@ def is_a_table_that_learns(answer):
         values = answer(200, 48, std).detach()
         if values.mean().abs() > 0.2 * values.std():
             raise Mistake(
-                "the numbers should lie around 0: `torch.rand` draws from 0 to 1, use `torch.randn`"
+                f"the numbers should lie around 0, yours around {values.mean().item():.2g}: `torch.randn` draws such "
+                "numbers, `torch.rand` draws from 0 to 1"
             )
         reach = values.abs().max().item()
         if not 0.9 < values.std() / std < 1.1 or reach < 3 * std:
@@ -280,15 +283,6 @@ exercise(
             "the vectors are one place off: row t of the table belongs to token t": placed(
                 lambda pos: pos.roll(1, dims=1)
             ),
-            "you multiply: equation 1 adds the positions": lambda tokens, pos: tokens * pos,
-            "you subtract: equation 1 adds the positions": placed(Tensor.neg),
-            "you put the positions beside the tokens: equation 1 adds them, and the width D stays": [
-                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=-1),
-                lambda tokens, pos: torch.cat([tokens, pos], dim=-1),
-            ],
-            "you put the positions after the tokens, as more tokens: equation 1 adds them": (
-                lambda tokens, pos: torch.cat([tokens, pos.expand_as(tokens)], dim=1)
-            ),
             "the positions alone come back: add them to the tokens": lambda tokens, pos: pos.expand_as(
                 tokens
             ),
@@ -308,6 +302,7 @@ exercise(
         "one number for a vector of 4: broadcasting would add it to all of them",
         lambda tokens, pos: tokens + pos if tokens.shape[1] == pos.shape[1] else add_position(tokens, pos),
     ),
+    refuses((torch.ones(2, 5, 1), torch.ones(1, 5, 4)), "four numbers for a token of one"),
 )
 
 # -- sincos_2d
@@ -380,6 +375,7 @@ exercise(
             ((3, 2), 12),
             ((4, 7), 24),
             ((1, 5), 16),
+            ((1, 1), 4),
             ((3, 5), 16, 100.0),
             ((3, 5), 16),
         ],
@@ -405,6 +401,8 @@ exercise(
             ),
             EXPONENT.format("-k/D"): sincos(exponent=lambda k, d: -k / d),
             EXPONENT.format("-2k/D"): sincos(exponent=lambda k, d: -2 * k / d),
+            EXPONENT.format("-2k/(D/4)"): sincos(exponent=lambda k, d: -2 * k / (d // 4)),
+            EXPONENT.format("-4k/(D/4)"): sincos(exponent=lambda k, d: -4 * k / (d // 4)),
             EXPONENT.format("-k/(D/4 - 1)"): sincos(exponent=lambda k, d: -k / max(d // 4 - 1, 1)),
             EXPONENT.format("+k/(D/4)"): sincos(exponent=lambda k, d: k / (d // 4)),
             "your angles are multiplied by 2·pi: a row or a column times a frequency is the angle already": sincos(
@@ -434,9 +432,6 @@ exercise(
             "you scale rows and columns to 0..1: one patch is one step, on every grid": sincos(fractions),
             "you number the patches in one line: a row and a column are needed": sincos(one_line),
             "the argument `temperature` is not used: 10000 is fixed in your code": sincos(fixed=10000.0),
-            "the result should be (N, D), without an axis for the batch": lambda *case: sincos_2d(*case)[
-                None
-            ],
             "one row too many: this table is for patches alone, without the CLS token": (
                 lambda *case: F.pad(sincos_2d(*case), (0, 0, 1, 0))
             ),
@@ -624,7 +619,7 @@ exercise(
             "a `scale_factor` with something added to it reads the old grid at other places: name the wanted `size`": (
                 reads_beside
             ),
-            "you switch antialias off unless the rows become fewer: pass the argument on as it is": (
+            "you switch antialias off for some grids: pass the argument on as it is": (
                 smooths_fewer_rows_alone
             ),
             "almost: antialias=True is missing (it smooths before a grid shrinks)": resample(antialias=False),
@@ -639,10 +634,6 @@ exercise(
             "you copy the nearest old vector: interpolate, bicubic": resample(
                 mode="nearest", antialias=False
             ),
-            "the prefix is now last: the CLS vector stays at index 0": resample(
-                join=lambda head, grid: (grid, head)
-            ),
-            "the prefix is lost: put it in front of the new grid": resample(join=lambda head, grid: (grid,)),
             "3x2 and 3x4 have equally many rows, but other columns: compare both": lambda pos, old, new, *rest: (
                 pos if old[0] == new[0] else resample_pos_embed(pos, old, new, *rest)
             ),
@@ -650,6 +641,7 @@ exercise(
                 keeps_equal_counts
             ),
         },
+        device=True,
     ),
     keeps_the_prefix_apart,
     lets_positions_learn,

@@ -160,7 +160,7 @@ WRONG = {
         ("no gradient reaches `x`", lambda x: merge_heads(x.data)),
         ("right in float32, but not in float64", lambda x: merge_heads(x).float()),
         (
-            "with inputs or weights that learn your code stopped",
+            "numpy computes on the CPU alone",
             lambda x: merge_heads(torch.from_numpy(x.numpy())),
         ),
         ("your result has the shape (B, T·h, d), and (B, T, D) is wanted", lambda x: x.flatten(1, 2)),

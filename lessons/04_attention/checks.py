@@ -133,7 +133,6 @@ attended = results(
             lambda q, k, v: scaled_dot_product_attention(k, q, v)
         ),
         "the second value should be the weights, after the softmax, not the scores": attend(scores=True),
-        "first the output, then the weights": lambda *case: scaled_dot_product_attention(*case)[::-1],
         "you returned the output alone; the weights are wanted too: `return output, weights`": (
             lambda *case: scaled_dot_product_attention(*case)[0]
         ),
@@ -231,11 +230,9 @@ exercise(
             "h and T are not swapped: the last two axes are T and d, and it is these that you join": (
                 lambda x: x.flatten(-2)
             ),
-            "one step is left: join h and d into one axis D": lambda x: rearrange(x, "b h t d -> b t h d"),
             "you read the first axis as the heads and the second as the pictures: x is (B, h, T, d)": (
                 lambda x: rearrange(x.reshape(x.shape[1], len(x), *x.shape[2:]), "h b t d -> b t (h d)")
             ),
-            "the heads are averaged; they should stand side by side, D = h·d": lambda x: x.mean(dim=1),
         },
         device=True,
     ),
@@ -308,6 +305,11 @@ def fused(rate: Callable) -> type:
         return self.finish(self.merge(heads), x)
 
     return steps(forward=forward)
+
+
+def seeded_drop(self, weights):
+    torch.default_generator.manual_seed(0)
+    return F.dropout(weights, self.attn_drop, self.training)
 
 
 def keeps_all(self, weights):
@@ -384,6 +386,7 @@ def takes_return_attention(answer):
 @demand(
     {
         "no attention weight is dropped in training": [steps(drop=keeps_all), fused(lambda self: 0.0)],
+        "two passes drop the same weights": steps(drop=seeded_drop),
         "you return the weights after dropout": steps(
             weigh=lambda self, q, k: Steps.drop(self, Steps.weigh(self, q, k)), drop=keeps_all
         ),
@@ -406,17 +409,21 @@ def takes_return_attention(answer):
 def drops_weights(answer):
     for wanted in (False, True):
         how = f"with attn_drop=0.25 and return_attention={wanted}"
-        weights, returned = dropped_weights(
-            build(answer, dim=32, num_heads=2, attn_drop=0.25).train(), wanted
-        )
+        module = build(answer, dim=32, num_heads=2, attn_drop=0.25).train()
+        weights, returned = dropped_weights(module, wanted)
         if wanted and difference(returned, torch.full_like(returned, 0.2)):
             raise Mistake(
                 "you return the weights after dropout: their rows no longer sum to 1. Return those from before"
             )
         if torch.allclose(weights, torch.tensor(0.2), atol=1e-4):
             raise Mistake(
-                f"{how} no attention weight is dropped in training: F.dropout belongs on them, after the softmax "
-                "(a fused attention takes `dropout_p`). A *score* of 0 is no weight of 0"
+                f"{how} no attention weight is dropped in training: F.dropout belongs on them, after the softmax, and "
+                "it is the *dropped* ones that v is multiplied with (a fused attention takes `dropout_p`). A *score* "
+                "of 0 is no weight of 0"
+            )
+        if torch.equal(weights, dropped_weights(module, wanted)[0]):
+            raise Mistake(
+                f"{how} two passes drop the same weights: set no seed in `forward`, and keep nothing"
             )
         if difference(*weights):
             raise Mistake(
@@ -537,12 +544,6 @@ exercise(
             ),
             "`return_attention` is forgotten: with True the pair (out, weights) is wanted": steps(
                 give=lambda self, out, weights, wanted: out
-            ),
-            "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)": steps(
-                give=lambda self, out, weights, wanted: (out, weights.mean(1)) if wanted else out
-            ),
-            "first the output, then the weights": steps(
-                give=lambda self, out, weights, wanted: (weights, out) if wanted else out
             ),
             "the input is added to the result; that residual belongs to the block around this layer (lesson 05)": (
                 steps(finish=lambda self, merged, x: x + Steps.finish(self, merged, x))

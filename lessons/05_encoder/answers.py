@@ -149,6 +149,7 @@ WRONG = {
     "Mlp": [
         ("one dropout of rate `drop` in the middle", checks.part_shares(lambda h: h[:1, :1])),
         ("no gradient reaches", mlp_of(lambda self, x: Mlp.forward(self, x.detach()))),
+        ("your new tensor lies on the CPU", mlp_of(lambda self, x: torch.ones(1, 1) * Mlp.forward(self, x))),
         ("no weights named fc1.weight", MlpOtherNames),
         ("fc1.weight should be (3, 2)", MlpFixedWidth),
         ("your module has no weights named fc1.weight, fc1.bias, fc2.weight,", MlpSequential),

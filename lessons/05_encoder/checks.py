@@ -114,6 +114,11 @@ exercise(
         norm_cases,
         {
             UNBIASED: norm_of(correction=1),
+            "brackets are missing: x - mean as a whole is divided, then scaled, then shifted": (
+                lambda x, w, b, eps=1e-6: (
+                    x - x.mean(-1, True) / (x.var(-1, False, keepdim=True) + eps).sqrt() * w + b
+                )
+            ),
             "`** 1 / 2` means `(** 1) / 2`: the root is `** 0.5`": [
                 norm_of(divisor=lambda v, e: 2 * (v + e)),
                 norm_of(divisor=lambda v, e: (v + e) / 2),
@@ -121,14 +126,9 @@ exercise(
             "you take the root of the standard deviation: take that of the variance": norm_of(
                 divisor=lambda v, e: (v.sqrt() + e).sqrt()
             ),
-            "`weight` and `bias` are not used: scale, then shift, at the end": norm_of(
-                affine=lambda x, w, b: x
-            ),
             "the mean is gone, but the spread is still the old one: divide by the root": norm_of(
                 divisor=lambda v, e: 1
             ),
-            "`bias` is not added": norm_of(affine=lambda x, w, b: x * w),
-            "`weight` is not used: scale before you shift": norm_of(affine=lambda x, w, b: x + b),
             "`weight` scales and `bias` shifts; yours are swapped": norm_of(affine=lambda x, w, b: x * b + w),
             "scale and shift come before the norm, which takes most of them away again: they come last": (
                 lambda x, w, b, eps=1e-6: layer_norm(x * w + b, torch.ones_like(w), torch.zeros_like(b), eps)
@@ -298,6 +298,10 @@ def drops_after_both_layers(answer):
             layer.weight.copy_(weight)
             layer.bias.fill_(bias)
         quiet, noisy = module.eval()(x), module.train()(x)
+        if not torch.equal(noisy, quiet) and torch.equal(noisy, module(x)):
+            raise Mistake(
+                "two passes drop the same numbers: draw them anew in each, and set no seed in `forward`"
+            )
     if difference(quiet, torch.full_like(x, 1 + BENT)):
         raise Mistake(
             "dropout is active in evaluation: `nn.Dropout` looks at self.training by itself, `F.dropout` must be "
@@ -521,6 +525,8 @@ def demand_whole_pictures(kept: Tensor) -> None:
         return
     if bool((kept.any(2) == kept.all(2)).all()):
         raise Mistake("you drop single tokens: one decision for each picture, for all of its tokens together")
+    if bool((kept == kept[:1]).all()):
+        raise Mistake("all pictures drop the same numbers: one random number for each picture, (B, 1, 1)")
     raise Mistake(
         "you drop single numbers, as dropout does: drop path drops the whole branch of a picture, so one random "
         "number for each picture, of shape (B, 1, 1)"
@@ -750,7 +756,7 @@ def at_rate(rate: Callable) -> Callable:
 
 
 def draws(block, stream, branch):
-    block.keep = torch.rand(len(branch), 1, 1) >= block.drop_path_rate * block.training
+    block.keep = torch.rand(len(branch), 1, 1, device=branch.device) >= block.drop_path_rate * block.training
     return draws_no_more(block, stream, branch)
 
 
@@ -837,7 +843,7 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
     x, count = torch.randn(400, 3, 8), {}
     with torch.no_grad():
         module.train()
-        result = first_of(call(x))
+        result, again = first_of(call(x)), first_of(call(x))
         for first in (0, 1, 4 / 3):
             middle = x + first * module.attn(module.norm1(x))
             for second in (0, 1, 4 / 3):
@@ -849,6 +855,8 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
         raise Mistake("drop path is active in evaluation: pass it self.training")
     if count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
+    if torch.equal(result, again):
+        raise Mistake("two passes drop the same branches: set no seed in `forward`")
     for place, name in enumerate(("attention", "MLP")):
         if any(number for factors, number in count.items() if factors[place] == 1):
             raise Mistake(
@@ -964,12 +972,6 @@ exercise(
         {
             "`return_attention` is forgotten: with True the pair (tokens, weights) is wanted, and `self.attn` has the "
             "same switch": pair_of(lambda block, x, result, weights: result),
-            "first the tokens, then the weights": pair_of(
-                lambda block, x, result, weights: (weights, result)
-            ),
-            "the weights are averaged over the heads; each head's own are wanted, (B, h, T, T)": pair_of(
-                lambda block, x, result, weights: (result, weights.mean(dim=1))
-            ),
         },
     ),
     drops_its_branches,

@@ -190,6 +190,10 @@ WRONG = {
             checks.loop(checks.step_with(partial(F.cross_entropy, label_smoothing=0.1))),
         ),
         ("something cuts the gradient off", epoch_detached),
+        (
+            "as they are, (B, C, H, W)",
+            lambda m, *rest: checks.train_one_epoch(nn.Sequential(nn.Flatten(), m), *rest),
+        ),
         ("your function returned nothing", epoch_returns_nothing),
         ("changes its input in place", epoch_shuffles_in_place),
         (
@@ -203,6 +207,10 @@ WRONG = {
             lambda *given: round(accuracy_of_loader(*given), 1),
         ),
         ("your code stopped with RuntimeError", scored_by(best_picture_of_a_class)),
+        (
+            "a model takes pictures",
+            lambda m, *rest: accuracy_of_loader(nn.Sequential(nn.Flatten(), m), *rest),
+        ),
     ],
 }
 RIGHT = {

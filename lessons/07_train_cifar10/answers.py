@@ -52,7 +52,7 @@ def groups_by_end_of_name(model, weight_decay):
 
 
 def groups_by_modules(model, weight_decay):
-    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
+    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d)}
     trainable = [p for p in model.parameters() if p.requires_grad]
     return [
         {"params": [p for p in trainable if id(p) not in matrices], "weight_decay": 0},

@@ -263,7 +263,7 @@ table([[float(d), len(ps), sum(p.numel() for p in ps)] for d, ps in sizes], ["de
 #
 # **What is it for?** For *long* runs, hundreds of epochs, in which a model would memorise its pictures in spite of crop and
 # flip. Blends never come twice. A short run has no time to memorise, and only gets harder pictures. So expect MixUp to
-# lose in short runs, as in this lesson; the best ViT of section 12 has it.
+# lose in short runs. (In this lesson it does so together with CutMix.) The best ViT of section 12 has it.
 #
 # > **Trap.** Blending uint8 pictures loses fractions, or fails. And a target mixed with another partner than its picture
 # > teaches nonsense.
@@ -353,7 +353,7 @@ scores = show_ladder(
 # large for them; with many it comes down to 2. (The interval is Welch's, of 1947; you will write it in lesson 10.)
 #
 # > **Key idea.** If the interval holds 0, the seeds have **not decided**. That is not "both are equal": every difference inside
-# > the interval fits. One seed has no interval.
+# > the interval fits. One seed has no such interval.
 
 
 # %%
@@ -397,8 +397,8 @@ say(today)
 # against AdamW at the best of three rates (lesson 16); SGD's rate was not searched. Half of the tokens at first, and a straight
 # line as schedule, bring three points more at the same cost.
 #
-# `minutes` is the recipe with which lessons 06 and 16 train. The two ladders differ in pictures, model and epochs: compare
-# rungs inside one of them, never across.
+# `minutes` is the recipe with which lesson 06 trains on real pictures; lesson 16 shows how it was found. The two ladders differ in
+# pictures, model and epochs: compare rungs inside one of them, never across.
 #
 # **The last epoch counts.** Whoever looks at the test accuracy after every epoch and reports the best has let the test set
 # choose. Choices are made on validation pictures, and the test set is used once.
@@ -708,9 +708,9 @@ if exact and "adamw" in scores:
         print(f"{way}: {', '.join(percent(score / 100) for score in found)}")
     print(difference_in_words("bf16", scores["adamw"], "float32", exact))
 
-# %% [markdown] claim="difference(scores['adamw'], exact)[1] < 0 < difference(scores['adamw'], exact)[2]" always
+# %% [markdown] claim="(lambda d: -3 < d[1] < -2.5 < 2.5 < d[2] < 3)(difference(scores['adamw'], exact))" always
 # The seeds have not decided: at this size the missing digits cannot be told from luck. (The interval is wide. It leaves room
-# for a loss of two points, and for a gain.)
+# for a loss of almost three points, and for as large a gain.)
 
 # %% [markdown] curious
 # ## 11. What does it get wrong?
@@ -850,21 +850,22 @@ if longest:
         plots.curves(
             {"training, augmented": learned}, "How does the longest run learn?", "epoch", "accuracy in %"
         ),
-        "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a step up near the end.",
+        "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a jump near the end.",
     )
 
-# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for runs in longest for r in runs)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or ([len(runs) for runs in longest] == [2, 1] and longest[1][0]['test_accuracy'] < min(r['test_accuracy'] for r in longest[0]) and 2.8 < longest[1][0]['training_flops'] / longest[0][0]['training_flops'] < 3.1 and longest[1][0]['parameters'] > longest[0][0]['parameters'])", "not longest or (longest[1][0]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1][0]['test_accuracy'] < 0.18 and max(r['stored_accuracy'] for r in longest[0]) < 0.93 and not any(longest[1][0]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or (lambda base, cutmix, other: cutmix['held_out_accuracy'] < base['held_out_accuracy'] - 0.03 and 0 < cutmix['stored_accuracy'] - cutmix['held_out_accuracy'] < 0.03 and cutmix['stored_accuracy'] < base['stored_accuracy'] - 0.05 and 0.005 < base['held_out_accuracy'] - other['held_out_accuracy'] < 2 * (2 * 0.84 * 0.16 / 5_000) ** 0.5 and other['stored_accuracy'] < base['stored_accuracy'] - 0.02 and other['stored_accuracy'] - other['held_out_accuracy'] < base['stored_accuracy'] - base['held_out_accuracy'] - 0.01)(*sorted(trials, key=lambda t: t['step']))", "not trials or [t['step'] for t in sorted(trials, key=lambda t: t['step'])] == ['base', 'cutmix', 'erasing-drop-path']", "not trials or all(t['config']['epochs'] == longest[0][0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] and t['config']['seed'] == 0 for t in trials)"]
-# The step near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
+# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for runs in longest for r in runs)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or ([len(runs) for runs in longest] == [2, 1] and longest[1][0]['test_accuracy'] < min(r['test_accuracy'] for r in longest[0]) and 2.8 < longest[1][0]['training_flops'] / longest[0][0]['training_flops'] < 3.1 and longest[1][0]['parameters'] > longest[0][0]['parameters'])", "not longest or all(x != y for x, y in zip(*([run['options'].get(key) for key in ('global_pool', 'pos_embed')] + [run['config'].get(key) for key in ('warmup_epochs', 'qkv_matrices')] for run in (longest[0][0], longest[1][0]))))", "not longest or (longest[1][0]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1][0]['test_accuracy'] < 0.18 and max(r['stored_accuracy'] for r in longest[0]) < 0.93 and not any(longest[1][0]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or (lambda base, cutmix, other: cutmix['held_out_accuracy'] < base['held_out_accuracy'] - 0.03 and 0.015 < cutmix['stored_accuracy'] - cutmix['held_out_accuracy'] < 0.025 and 0.065 < base['stored_accuracy'] - base['held_out_accuracy'] < 0.075 and cutmix['stored_accuracy'] < base['stored_accuracy'] - 0.05 and 0.005 < base['held_out_accuracy'] - other['held_out_accuracy'] < 2 * (2 * 0.84 * 0.16 / 5_000) ** 0.5 and other['stored_accuracy'] < base['stored_accuracy'] - 0.02 and other['stored_accuracy'] - other['held_out_accuracy'] < base['stored_accuracy'] - base['held_out_accuracy'] - 0.01)(*sorted(trials, key=lambda t: t['step']))", "not trials or [t['step'] for t in sorted(trials, key=lambda t: t['step'])] == ['base', 'cutmix', 'erasing-drop-path']", "not trials or all(t['config']['epochs'] == longest[0][0]['config']['epochs'] and '45,000 train / 5,000 held-out' in t['data'] and t['config']['seed'] == 0 for t in trials)"]
+# The jump near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
 # (lesson 16 says why); from there on the model sees all of them, and pictures become easier to name.
 #
 # **Longer was not better.** The last model is larger, took three times the operations of the one before it, and names no more test
-# pictures. (It has one seed, the other two: so which of the two is better stays open.) It was meant to reach 90 % and missed by
-# far. Why? It names nearly all training pictures as they are stored, and misses one in six of the test pictures: it **overfits**.
-# The best ViT of the table has what ours left out: MixUp, CutMix, erasing, drop path. **CutMix ends the overfitting, and still
-# loses**: the shorter run once more, on 45,000 of the pictures, names hardly more of these than of 5,000 held-out ones, but four
-# points *fewer* of the latter than without CutMix. **Erasing with drop path lessens it, and wins nothing**: the run knows fewer of
-# its training pictures, and names a point fewer of the held-out ones, which chance alone could do. (One seed each of these. CutMix
-# on fewer pictures, MixUp and more epochs are not tried.)
+# pictures. (It has one seed, the other two: so which of the two is better stays open. They also differ in read-out, positions,
+# warm-up, and in how Muon takes q, k and v.) It was meant to reach 90 % and missed by far. Why? It names nearly all training
+# pictures as they are stored, and misses one in six of the test pictures: it **overfits**. The best ViT of the table has what ours
+# left out: MixUp, CutMix, erasing, drop path. **CutMix takes most of the overfitting away, and still loses**: the shorter run once
+# more, on 45,000 of the pictures, names only two points more of these than of 5,000 held-out ones (seven without CutMix), but
+# four points *fewer* of the latter than without it. **Erasing with drop path lessens it, and wins nothing**: the run knows fewer
+# of its training pictures, and names a point fewer of the held-out ones, which chance alone could do. (One seed each of these. Not
+# tried: CutMix on a share of the pictures, CutMix for longer, MixUp.)
 
 # %% [markdown]
 # ## Check yourself
@@ -916,7 +917,7 @@ if longest:
 # | `learning_rate` | step 0: peak/w; step w - 1: peak; last step: 0 |
 #
 # - Few inductive biases: the pictures must teach what a convolution is born with. Crop and flip made few pictures go a long
-#   way; RandAugment and MixUp are for longer runs.
+#   way; RandAugment, and MixUp with CutMix, cost points in runs as short as these.
 # - One rule for "more than luck": the 95 % interval of the difference over seeds. Undecided if it holds 0.
 # - Report the last epoch, on a test set used once, with data, machine and seeds.
 # - Look at curves, at mistakes and at confidence, not at one number.

@@ -312,7 +312,10 @@ def keeps_the_rest(
     weights = {name: value for name, value in model.state_dict().items() if not name.startswith("conv1")}
     same = all(str(layers[name]) == texts[name] for name in others)
     if not same or any(not torch.equal(before[name], value) for name, value in weights.items()):
-        raise Mistake("you changed more than the stem: the blocks after it should stay as they are")
+        raise Mistake(
+            "you changed more than the stem: the blocks after it should stay as they are (a pass forward, too, changes "
+            "what batch norms keep)"
+        )
     if not all(parameter.requires_grad for name in others for parameter in layers[name].parameters()):
         raise Mistake("you froze layers after the stem: all of them are trained later")
 
@@ -462,9 +465,6 @@ exercise(
                 pick=lambda pair: pair[1]
             ),
             "you return percent: a share in 0..1 was asked for": evaluated(pick=lambda pair: 100 * pair[0]),
-            "you return the share of *wrong* answers: the share of right ones was asked for": evaluated(
-                pick=lambda pair: 1 - pair[0]
-            ),
             "the pictures are normalised twice: `evaluate` does it, so give it the shifted uint8 pictures": each_shift(
                 lambda model, images, labels, stats, s: evaluate(
                     model, shifted_and_normalised(images, stats, s), labels, stats
@@ -649,7 +649,6 @@ exercise(
             "a model compared with itself has an error too: its mean is as uncertain as before": lambda *case: (
                 (0.0, 0.0, 1.0) if case[1] == case[2] else gain_and_cost(*case)
             ),
-            "the cost is turned round: first divided by second": comparison(cost=lambda m, t: t / m),
             "the cost should be a quotient: 'how many times as much', not 'how much more'": comparison(
                 cost=minus
             ),
@@ -682,8 +681,8 @@ exercise(
             "the 3 belongs under the root, beside the squares: sqrt((s² + t²) / 3)": comparison(
                 error=lambda s, t: sqrt(s**2 + t**2) / 3
             ),
-            "this is the square of the error: the root is missing": comparison(
-                error=lambda s, t: (s**2 + t**2) / 3
+            "`**` comes before `/`, so the root is that of 3 alone: brackets round the quotient": comparison(
+                error=lambda s, t: (s**2 + t**2) / 3**0.5
             ),
             "a missing accuracy is not 0: where one is None, gain and error are None": [
                 with_missing((0.0, 0.0)),

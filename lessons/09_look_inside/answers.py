@@ -30,7 +30,7 @@ def _test_rollout(attentions, prefix):
 def rollout_joined(attentions, num_prefix_tokens=1):
     _test_rollout(attentions, num_prefix_tokens)
     layers = torch.stack(tuple(attentions)).mean(dim=2)  # (L, B, T, T)
-    layers = (layers + torch.eye(layers.shape[-1], dtype=layers.dtype)) / 2
+    layers = (layers + torch.eye(layers.shape[-1]).to(layers)) / 2
     layers = layers / layers.sum(dim=-1, keepdim=True)
     result = layers[0]
     for layer in layers[1:]:

@@ -18,7 +18,7 @@
 # section 4.5: filters, positions, heads. Pictures of the inside are beautiful, and easy to believe. One rule protects us.
 #
 # > **Key idea.** Beside every trained model stands its **untrained twin**: the same model before its first step. What both
-# > show comes from the architecture and from chance. Only the *difference* was learned.
+# > show comes from the architecture and from chance. Only what *differs* was learned.
 #
 # Two small ViTs come with the course, each with its twin. One was trained on drawings, Shapes-10, the other on photos, CIFAR-10.
 # Their sizes and trainings differ too.
@@ -109,7 +109,7 @@ for name in pairs:
 # and its first ones are smooth: one colour all over, a ramp, then stripes.
 #
 # **Trained on CIFAR-10**, the patterns stand in *after*, as in the paper: stripes, blobs, a ramp of colours. The *difference* looks
-# more like noise.
+# more like noise. Our reading: weight decay has shrunk the start, so subtracting all of it puts noise back.
 #
 # > **Trap.** "The filters are still noise, so the entrance has learned nothing." What you see depends on what you
 # > subtract. A small change in a sensible direction can do more than large random numbers that were always there.
@@ -295,8 +295,8 @@ explore(opened, seen[:8], names, torch.tensor(about["mean"]), torch.tensor(about
 #
 # A map of the last layer says which *tokens* are read. But by then each token is a mixture of many patches. **Attention
 # rollout** (Abnar and Zuidema, 2020) follows the mixtures back to the patches. It simplifies twice: the heads are
-# averaged, and the residual stream is taken to keep as much of a token as attention brings in. The paper makes its attention maps
-# like this (Figures 6 and 14, appendix D.8).
+# averaged, and the residual stream counts as much as attention does. The paper makes its attention maps like this (Figures 6
+# and 14, appendix D.8).
 #
 # $$\tilde{A}_\ell = \tfrac{1}{2}\,\bar{A}_\ell + \tfrac{1}{2}\,I, \qquad R = \tilde{A}_L\,\tilde{A}_{L-1} \cdots \tilde{A}_1$$
 #

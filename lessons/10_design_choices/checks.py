@@ -60,10 +60,6 @@ def between_two(a, b):
     return low, gap, high
 
 
-def numbers_rounded(a, b):
-    return tuple(round(value, 1) for value in difference(a, b))
-
-
 def no_width_where(still: Callable) -> Callable:
     """Return a `difference` without a width where this is so of the seeds."""
 
@@ -190,7 +186,6 @@ COMPARISONS = {
     ),
     "seed 1 of a and seed 1 of b are no pair: each setting has a variance of its own": of_pairs,
     "your ends come from the best and the worst seeds: the more seeds, the wider it gets. Take t errors": of_extremes,
-    "the numbers are rounded: return them as they are": numbers_rounded,
     "equal means have an interval too, as wide as the seeds scatter": [
         no_width_where(lambda a, b: fmean(a) == fmean(b)),
         no_width_where(lambda a, b: a == b),
@@ -310,7 +305,11 @@ def score(setting: str, epochs: int, seed: int) -> float:
 class Run:
     """Stand in for a training: an accuracy in percent, and processor seconds."""
 
+    def __init__(self):
+        self.made = []
+
     def __call__(self, setting: str, epochs: int, seed: int) -> tuple[float, float]:
+        self.made.append((setting, epochs, seed))
         if epochs > 100_000:
             raise Mistake(
                 "the price of an epoch is what `run` returns, processor seconds: measure it with no clock of your own"
@@ -353,6 +352,27 @@ def one_price_for_all(run, settings, seconds, seeds):
 
 def budget_for_all_seeds(run, settings, seconds, seeds):
     return equal_time()(run, settings, seconds / len(seeds), seeds)
+
+
+@demand(
+    {
+        "and yours are 18 runs of 114 epochs": equal_time(
+            price=lambda run, setting, seeds: [run(setting, 1, seed)[1] for seed in seeds][0]
+        )
+    }
+)
+def trains_no_more_than_needed(answer):
+    mine, wanted = Run(), Run()
+    at_equal_time(wanted, SETTINGS, 60.0, (0, 1, 2))
+    outcome(lambda f, *case: f(mine, *case), answer, (SETTINGS, 60.0, (0, 1, 2)))
+    if sorted(mine.made) != sorted(wanted.made):
+        needed, yours = (
+            f"{len(r.made)} runs of {sum(n for _, n, _ in r.made)} epochs" for r in (wanted, mine)
+        )
+        raise Mistake(
+            f"wanted are {needed} in all, and yours are {yours}: for each setting a trial of one epoch with the first "
+            "seed, then one run for each seed"
+        )
 
 
 exercise(
@@ -425,4 +445,5 @@ exercise(
             "the key is the name in `settings`": equal_time(key=lambda name, setting: setting),
         },
     ),
+    trains_no_more_than_needed,
 )

@@ -189,6 +189,7 @@ def on_the_cpu(model, num_classes):
         "the new head cannot learn": [
             then(replace_head, lambda model: model.head.requires_grad_(False)),
             inherits_the_freezing,
+            torch.inference_mode()(replace_head),
         ],
         "returned nothing": lambda model, count: None,
         "return the model that you were given": [
@@ -279,9 +280,10 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
         )
     if bool(head.bias.ne(0).any()):
         raise Mistake("the bias of the new head is not zero: some classes start ahead of others")
-    if not head.weight.requires_grad or not head.bias.requires_grad:
+    if any(not p.requires_grad or p.is_inference() or 0 in p.stride() for p in (head.weight, head.bias)):
         raise Mistake(
-            "the new head cannot learn: its parameters need requires_grad, so do not freeze or detach them"
+            "the new head cannot learn: its parameters need requires_grad and numbers of their own, so do not freeze, "
+            "detach or expand them, and make them outside `torch.inference_mode()`"
         )
 
 
@@ -509,7 +511,10 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
             f"{where}: nothing is frozen, but an empty tuple names no part that may learn: freeze all"
         )
     if got == learned:
-        why = "is a line `p.requires_grad = False` reached, with one `=`? Look at conditions, and for an early `return`"
+        why = (
+            "is a line `p.requires_grad = False` reached, with one `=`? Look at conditions, and for an early `return`. "
+            "(`state_dict()` gives other tensors than `named_parameters()`)"
+        )
         own = {name for parameter in model.parameters() for name in vars(parameter)}
         if own & {"require_grad", "trainable"}:
             why = "the attribute is called `requires_grad`, with an s"
@@ -567,6 +572,8 @@ exercise(
         freeze_where(in_part, lambda *_: None),
     ),
     refuses((trained(), ("heads", "head")), "the model has no part 'heads', the first of two"),
+    refuses((trained(), ("head", "blocks.99")), "the model has no part 'blocks.99'"),
+    refuses((trained(), ("head", "pre_logits")), "the model's part 'pre_logits' has no parameters"),
     refuses(
         (trained(), ("head", "block")),
         "the model has no part 'block': its blocks are named 'blocks.0', and the dot counts",

@@ -17,7 +17,7 @@ from vit_course.classroom.checks.task import demand, exercise, refuses, results
 
 def numbered(batch: int, count: int, dim: int) -> Tensor:
     """Tokens that say whose they are: number 1 is the picture, all others are the place, counted from 1."""
-    tokens = torch.arange(1.0, count + 1)[:, None].repeat(batch, 1, dim)
+    tokens = torch.arange(1.0, count + 1, dtype=torch.double)[:, None].repeat(batch, 1, dim)
     tokens[..., 1] = torch.arange(1, batch + 1)[:, None]
     return tokens
 
@@ -94,9 +94,8 @@ def kept_by(answer, tokens: Tensor, share: float, where: str) -> tuple[Tensor, T
             f"all, so `visible` is (B, K, D) with K = {kept}"
         )
     marked = restore.shape == (batch, count) and restore.unique().numel() == 2 < count
-    if restore.dtype == torch.bool or (
-        marked and len(set((restore == restore.max()).sum(dim=1).tolist())) == 1
-    ):
+    largest = set((restore == restore.max()).sum(dim=1).tolist()) if marked else {}
+    if restore.dtype == torch.bool or largest in ({kept}, {count - kept}):
         raise Mistake(
             "`restore` should hold places, whole numbers from 0 to N - 1; yours tells only which patches are visible"
         )
@@ -109,6 +108,8 @@ def kept_by(answer, tokens: Tensor, share: float, where: str) -> tuple[Tensor, T
             f"{where}`restore` should be (B, N) = {(batch, count)}, yours is {tuple(restore.shape)}"
         )
     demand_kept(visible, tokens, kept, where)
+    if visible.dtype != tokens.dtype:
+        raise Mistake(f"the tokens should stay {tokens.dtype}, as they came; yours are {visible.dtype}")
     if restore.is_floating_point() or restore.dtype != torch.int64:
         raise Mistake(f"`restore` should be int64, as `gather` wants it; yours is {restore.dtype}")
     if (restore.sort(dim=1).values != torch.arange(count)).any():
@@ -367,10 +368,6 @@ def accuracy(logits, classes, chosen):
     return (logits.argmax(-1) == classes)[chosen].float().mean()
 
 
-def base_2(logits, classes, chosen):
-    return losses(logits, classes)[chosen].mean() / torch.tensor(2.0).log()
-
-
 def not_transposed(logits, classes, chosen):
     return F.cross_entropy(logits, classes, reduction="none")[chosen].mean()
 
@@ -394,7 +391,7 @@ def loss_cases():
     generator = torch.Generator().manual_seed(3)
 
     def case(batch, count, classes, chosen):
-        logits = 3 * torch.randn(batch, count, classes, generator=generator)
+        logits = 3 * torch.randn(batch, classes, count, generator=generator).mT  # as a slice, not in order
         return logits, torch.randint(0, classes, (batch, count), generator=generator), chosen
 
     confident = torch.tensor([[[300.0, 0.0, -300.0], [0.0, 1.0, 2.0], [300.0, 0.0, 0.0]]])
@@ -469,10 +466,9 @@ exercise(
             "you apply softmax before cross_entropy, which does it again: hand over the logits": softmax_first,
             "`nll_loss` wants log-probabilities: `cross_entropy` takes the logits": nll_of_logits,
             "the loss is minus the *logarithm* of the probability, not 1 minus the probability": without_log,
-            "right, but not for confident logits: a tiny probability becomes 0, and its logarithm is "
+            "right, but not for confident logits: `exp` overflows, or a tiny probability becomes 0 and its logarithm "
             "infinite. Take `log_softmax` or `cross_entropy`": log_of_softmax,
             "this is the accuracy: it has no gradient. The loss is the cross-entropy": accuracy,
-            "you use the logarithm to the base 2: the natural one was asked for": base_2,
             "this is the squared error: the loss is the cross-entropy": squared,
         },
         run=as_scalar,

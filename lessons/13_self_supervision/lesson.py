@@ -385,8 +385,8 @@ if records:
 # without the control would say "self-supervision helps where labels are few". Ours says: perhaps, and more seeds are needed.
 #
 # Two cautions. Fine-tuning ran at half the rate of the control (.001 and .002), and neither was searched. And of eight
-# comparisons chance alone decides .4. (Seed s draws the same pictures in every row. A paired test would turn both verdicts on
-# the pre-trained body at 10 percent: behind the control, undecided against fewer steps. Our rule stays Welch's.)
+# comparisons chance alone decides .4. (Seed s draws the same pictures in every row. In pairs, the pre-trained body with 10 percent
+# would be behind the control, and undecided against fewer steps. Our rule stays Welch's.)
 #
 # ## 8. Why should the encoder read what is hidden?
 #
@@ -553,7 +553,8 @@ plots.show(
 # %% [markdown] claim="errors['your decoder'] < 0.85 * errors['the mean of the visible patches']"
 # The ground and the colours come back, and a bright spot where the object is; stripes and outlines do not. Where several
 # outlines are possible, the smallest squared error is their mean: blur, as section 3 said. The aim is the encoder, and whether
-# *this* one needs fewer labels we have not measured. It would take the runs of section 7 once more.
+# *this* one needs fewer labels we have not measured. It would take the runs of section 7 once more. (The errors in the table are
+# of normalised pixels.)
 
 # %% [markdown] curious
 # ## 10. What did the paper find, and what came next?
@@ -562,7 +563,7 @@ plots.show(
 #
 # - *Pre-trained* with masked patches on the pictures of JFT, without their labels: a million steps of 4,096 pictures,
 #   about 14 epochs. Then *fine-tuned* on ImageNet: **79.9 %**. That is 2 points above training from scratch on
-#   ImageNet, and 4 points *below* pre-training with the labels of JFT.
+#   ImageNet, and 4 points *below* supervised pre-training.
 # - Less is enough: after 100,000 steps the gains level off, and pre-training on ImageNet's own pictures gains about as much.
 # - Three targets "worked quite well": the mean colour; the patch shrunk to 4x4 pixels, with a colour class for each;
 #   and all its pixels, with a squared error (L2). L2 was slightly worse. The mean colour was best with few labels, so

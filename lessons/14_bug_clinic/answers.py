@@ -164,6 +164,10 @@ DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
 WRONG = {
     "draw_weights": [("your function returned nothing", draw_returns_nothing)],
     "embed_patches": [
+        (
+            "your new tensor lies on the CPU",
+            lambda images, model: torch.ones(1) * embed_in_one_line(images, model),
+        ),
         ("token 0 of two different pictures", embed(positions=lambda first, x, pos: x + pos[:, 1:])),
         ("weights without gradient: pos_embed. Healthy: none", embed(positions=joined(torch.Tensor.detach))),
     ],

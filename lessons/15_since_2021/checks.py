@@ -54,14 +54,6 @@ def norms_values(scale: Callable) -> Callable:
     return answer
 
 
-def norms_queries_alone(q, k, v, q_scale, k_scale, eps=1e-6):
-    return usual(q, q_scale, eps), k, v
-
-
-def norms_keys_alone(q, k, v, q_scale, k_scale, eps=1e-6):
-    return q, usual(k, k_scale, eps), v
-
-
 def swaps_the_scales(q, k, v, q_scale, k_scale, eps=1e-6):
     return qk_norm(q, k, v, k_scale, q_scale, eps)
 
@@ -138,8 +130,6 @@ exercise(
                 norms_values(lambda q_scale, k_scale: k_scale),
             ],
             "the values are missing: return queries, keys and values": lambda *given: qk_norm(*given)[:2],
-            "the keys are not normalised: a score grows with both": norms_queries_alone,
-            "the queries are not normalised: a score grows with both": norms_keys_alone,
             "you also divide by sqrt(d): attention does that afterwards, after the norm": norming(
                 usual, after=lambda q: q * q.shape[-1] ** -0.5
             ),
@@ -161,7 +151,6 @@ exercise(
             "the scale comes before the norm, which takes most of it away again: multiply afterwards": norming(
                 lambda x, scale, eps: usual(x * scale, 1, eps)
             ),
-            "the learned scales are not used": norming(lambda x, scale, eps: usual(x, 1, eps)),
             "the two scales are swapped: q_scale belongs to the queries": swaps_the_scales,
             "the variance divides by d, yours by d - 1: `unbiased=False`": [
                 norming(divides_by_n_minus_1),
@@ -429,6 +418,7 @@ def keeps_lengths(answer):
         "right on a grid of 2x3, but not on one of 3x2": rotating(
             lambda rows, columns: ((torch.arange(6) >= columns).long(), torch.arange(6) % columns)
         ),
+        "do not divide them by its size": rotating(lambda *grid: map(torch.div, reading_order(*grid), grid)),
         "your places fit another grid": [rotating(swapped_grid), rotating(down_first)],
     }
 )
@@ -462,6 +452,8 @@ def knows_rows_and_columns(answer):
                 f"a step {what} turns nothing: half of the pairs belong to the row, half to the column"
             )
     other = rotations(answer, 8, grid=(3, 2))[0]
+    if not (same(other[1], turned[0, 1]) or same(other[1], turned[1, 0])):
+        raise Mistake("places are whole numbers, 0, 1, 2, in every grid: do not divide them by its size")
     if not same(other[5], turned[1, 0] @ turned[1, 0] @ turned[0, 1]):
         raise Mistake(
             "right on a grid of 2x3, but not on one of 3x2: the last patch stands in row 2 and column 1"
@@ -544,6 +536,7 @@ exercise(
     turns_by_its_frequencies,
     refuses((*qkv(1, 1, 7, 6), GRID), "d = 6 is not a multiple of 4"),
     refuses((*qkv(1, 1, 8, 8), GRID), "8 tokens are not CLS and 2x3 patches", any_number_of_tokens),
+    refuses((*qkv(1, 1, 6, 8), GRID), "6 tokens are not CLS and 2x3 patches"),
 )
 
 # -- attention_pool
@@ -591,10 +584,6 @@ def values_from_the_start(query, k, v, num_prefix_tokens=1):
 def prefix_behind(query, k, v, num_prefix_tokens=1):
     stop = k.shape[2] - num_prefix_tokens
     return attention_pool(query, k[:, :, :stop], v[:, :, :stop], 0)
-
-
-def one_query_for_all(query, k, v, num_prefix_tokens=1):
-    return attention_pool(query[:1].expand_as(query), k, v, num_prefix_tokens)
 
 
 LOW = "a score such as -100 hides no prefix where patches have lower ones"
@@ -651,27 +640,15 @@ exercise(
                 values_from_the_start
             ),
             "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
-            "the softmax runs over the pictures of the batch: it runs over the patches of one": reading(
-                lambda scores: scores.softmax(0)
-            ),
-            "the softmax runs over the heads: it should run over the patches, in each head": reading(
-                lambda scores: scores.softmax(1)
-            ),
-            "the scores are not divided by sqrt(d)": reading(scale=lambda d: 1.0),
-            "the scores are divided by d: they should be divided by its root, sqrt(d)": reading(
-                scale=lambda d: 1 / d
-            ),
             "you take the largest score alone: a softmax gives every patch a share": reading(
                 lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)
             ),
-            "the softmax is missing": reading(lambda scores: scores),
             "you sum the keys: the weights come from the keys, and what is summed are the values": reading(
                 read=lambda weights, k, v: (weights[..., None] * k).sum(-2)
             ),
             "divided by the number of patches once more: the weights sum to 1 already": reading(
                 read=lambda weights, k, v: (weights[..., None] * v).mean(-2)
             ),
-            "all heads use the first query: each has its own": one_query_for_all,
             "the queries of all heads are added up: each head asks with its own": (
                 lambda query, *rest: attention_pool(query.sum(0).expand_as(query), *rest)
             ),
@@ -819,6 +796,15 @@ def scene(batch: int, count: int, dim: int, r: int, *prefix: int, seed: int = 0)
     return drawn(batch, count, dim, seed=seed), keys, sizes, r, *prefix
 
 
+@demand({"no gradient reaches `tokens`": torch.no_grad()(merge_tokens)})
+def lets_tokens_learn(answer):
+    compare_gradients(
+        lambda tokens: answer(tokens, *small(2)[1:]),
+        lambda tokens: merge_tokens(tokens, *small(2)[1:]),
+        small(2)[:1],
+    )
+
+
 def small(r: int) -> tuple:
     """CLS and six patches: 2 and 4 are most like 3, and CLS is like 1."""
     k = torch.tensor([[[9.0, 9], [1, 1], [0, 2], [0, 1], [0.1, 5], [-1, 0], [1, -1]]])
@@ -910,8 +896,8 @@ exercise(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
             ),
         },
-        float64=False,
     ),
+    lets_tokens_learn,
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),
     refuses(
         (torch.ones(1, 3, 2), torch.ones(1, 3, 2), torch.ones(1, 3), 1, 2),

@@ -40,7 +40,7 @@ def drop_with_a_mask(tokens, keep, num_prefix_tokens=0):
 
 def drop_by_largest_numbers(tokens, keep, num_prefix_tokens=0):
     prefix, patches = tokens.split([num_prefix_tokens, tokens.shape[1] - num_prefix_tokens], dim=1)
-    kept = torch.rand(patches.shape[1]).topk(keep).indices.sort()[0]
+    kept = torch.rand(patches.shape[1], device=tokens.device).topk(keep).indices.sort()[0]
     return torch.cat((prefix, patches.index_select(1, kept)), 1)
 
 
@@ -71,6 +71,7 @@ WRONG = {
     "newton_schulz": [
         ("(5, 3), steps = 2", schulz_forgets_tall),
         ("torch.float64", lambda matrices, *steps: schulz_in_words(matrices.float(), *steps)),
+        ("the few digits", lambda matrices, *rest: schulz_in_words(matrices.bfloat16(), *rest).to(matrices)),
     ],
     "drop_tokens": [
         (

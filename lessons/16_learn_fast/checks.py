@@ -8,6 +8,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_course.beyond.fast import drop_by_picture, drop_tokens, whitening_filters
+from vit_course.classroom.checks.compare import NEW_TENSOR, demand_device
 from vit_course.classroom.checks.outcome import Mistake, outcome, stopped_with
 from vit_course.classroom.checks.task import demand, exercise, results
 from vit_course.optim import newton_schulz
@@ -114,6 +115,7 @@ exercise(
             (torch.stack([drawn(3, 4, seed=4), 5 * drawn(3, 4, seed=5)]), 3),
             (drawn(2, 2, 4, 3, seed=6, dtype=torch.double), 4),
             (0.01 * drawn(2, 3, seed=7), 3),
+            (1e-3 * drawn(2, 3, seed=9), 3),
             (drawn(3, 4, seed=8), 7),
         ],
         {
@@ -124,9 +126,12 @@ exercise(
             "squares, which needs no decomposition": schulz(
                 divided=lambda x: x / torch.linalg.matrix_norm(x, ord=2, keepdim=True)
             ),
-            "a matrix with a small norm is divided too, and gradients are small": schulz(
-                divided=lambda x: x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1.0)
-            ),
+            "a matrix with a small norm is divided too, and gradients are small": [
+                schulz(
+                    divided=lambda x, low=low: x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=low)
+                )
+                for low in (1.0, 1e-2)
+            ],
             "you divide by one norm for all matrices: each one has its own, over the last two axes": schulz(
                 divided=lambda x: x / x.norm()
             ),
@@ -356,14 +361,16 @@ def keeps_prefix(answer):
     {
         "with keep = N all tokens stay": lambda t, keep, num_prefix_tokens=0: drop_tokens(
             t, min(keep, t.shape[1] - num_prefix_tokens - 1), num_prefix_tokens
-        )
+        ),
+        "with keep = 1 one patch stays": lambda t, keep, *rest: drop_tokens(t, max(keep, 2), *rest),
     }
 )
-def can_keep_all(answer):
-    try:
-        kept_by(answer, 16, 1)
-    except Mistake as mistake:
-        raise Mistake(f"with keep = N all tokens stay: {mistake}") from mistake
+def can_keep_all_or_one(answer):
+    for keep, words in ((16, "keep = N all tokens stay"), (1, "keep = 1 one patch stays")):
+        try:
+            kept_by(answer, keep, 1)
+        except Mistake as mistake:
+            raise Mistake(f"with {words}: {mistake}") from mistake
 
 
 @demand(
@@ -371,7 +378,11 @@ def can_keep_all(answer):
         "no gradient reaches the tokens that stay": [
             lambda t, *rest: drop_tokens(t.detach(), *rest),
             detaches_patches,
-        ]
+        ],
+        "come back in another type": lambda t, *rest: drop_tokens(t.float(), *rest),
+        "your new tensor lies on the CPU": lambda t, *rest: drop_tokens(
+            t * torch.ones(1, 1, dtype=t.dtype), *rest
+        ),
     }
 )
 def lets_gradients_through(answer):
@@ -382,9 +393,15 @@ def lets_gradients_through(answer):
     )
     if reached.sum() != got.numel():
         raise Mistake("no gradient reaches the tokens that stay: the model could not learn from them")
+    half = outcome(lambda f, *case: f(*case), answer, (tokens.detach().half(), 3, 1))
+    if isinstance(half, Tensor) and half.dtype != torch.half:
+        raise Mistake("tokens of float16 come back in another type: they stay as they are")
+    demand_device(answer, drop_tokens, (tokens.detach(),), lambda f, x: f(x, 3, 1), NEW_TENSOR)
 
 
-exercise(drop_tokens, draws_places, treats_places_alike, keeps_prefix, can_keep_all, lets_gradients_through)
+exercise(
+    drop_tokens, draws_places, treats_places_alike, keeps_prefix, can_keep_all_or_one, lets_gradients_through
+)
 
 # -- whitening_filters
 
@@ -468,7 +485,6 @@ exercise(
             "`patchify` flattens a patch as (P, P, C), you read it as (C, P, P): the pixels are mixed up": whitened(
                 shape="k (c p q) -> k c p q"
             ),
-            "rows and columns of the filters are exchanged": whitened(shape="k (p q c) -> k c q p"),
             "the mean patch is not subtracted: covariance is about the differences from it": whitened(
                 lambda x: x.T @ x / (len(x) - 1)
             ),
@@ -479,7 +495,6 @@ exercise(
                 lambda x: torch.cov(x.T, correction=0)
             ),
             "`torch.cov` wants one column for each patch: `.T`": whitened(torch.cov),
-            "these are the filters of the first picture alone: use the patches of all": whitened_first,
             "you take the correlation, in which every pixel has variance 1: the covariance": whitened(
                 lambda x: torch.corrcoef(x.T)
             ),

@@ -136,6 +136,14 @@ WRONG = {
         ),
         ("the scores are changed after the layer", lambda *given: probe(*given).softmax(dim=1)),
         (
+            "changes its input in place",
+            checks.standardised(checks.mean_and_std, lambda x, mean, std: x.sub_(mean).div_(std)),
+        ),
+        (
+            "`fit` takes the features first",
+            lambda e, x, y, z, fit=None: probe(e, x, y, z, lambda a, b: fit(b, a)),
+        ),
+        (
             "gets other numbers than the standardised features",
             checks.standardised(checks.mean_and_std, lambda x, mean, std: (x - mean) / (std + 0.1)),
         ),

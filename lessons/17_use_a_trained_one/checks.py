@@ -146,14 +146,15 @@ class Watched(nn.Module):
         super().__init__()
         self.matrix = nn.Parameter(drawn(6, 3, seed=7))
         self.inner = nn.Dropout(0.5)
-        self.read, self.in_training, self.with_gradients = Log(), False, False
+        self.read, self.seen = Log(), Log()
         self.train(training)
 
     def forward(self, images: Tensor) -> Tensor:
+        if images.ndim != 2:
+            raise Mistake("the encoder takes a batch, (B, ...): of a single picture make one, `image[None]`")
         self.read += list(images)
-        self.in_training |= self.training or self.inner.training
         found = self.inner(images @ self.matrix)
-        self.with_gradients |= found.requires_grad
+        self.seen += [(self.training or self.inner.training, found.requires_grad)]
         known = (images[:, None] == KNOWN).all(dim=2).any(dim=1, keepdim=True)
         return torch.cat([found, torch.where(known, 1.0, 1.0001)], dim=1)
 
@@ -181,6 +182,8 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
     def fit(features: Tensor, labels: Tensor) -> Layer:
         if features.is_inference():
             raise Mistake("features made in inference mode cannot be learned from: use `torch.no_grad()`")
+        if not torch.is_grad_enabled():
+            raise Mistake("`fit` learns, so it needs gradients: end the block `torch.no_grad()` before it")
         fitted.append((features, labels))
         return layer
 
@@ -193,6 +196,8 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
         raise Mistake(
             "afterwards the encoder, or everything, cannot learn any more: use the block `torch.no_grad()`"
         )
+    given = drawn(8, 4), LABELS, drawn(5, 4)  # an encoder may return what it gets: that belongs to the caller
+    outcome(lambda f, *case: f(nn.Identity(), *case, lambda *_: Layer()), answer, given)
     return encoder, fitted, layer, scores
 
 
@@ -284,13 +289,11 @@ def scores_training(encoder, images, labels, test_images, fit=None):
 
 
 def scores_known(encoder, images, labels, test_images, fit=None):
-    training = encoder.training
-    encoder.eval()
-    with torch.no_grad():
-        features, _ = encoder(images), encoder(test_images)
-    encoder.train(training)
-    mean, std = mean_and_std(features, features)
-    return fit((features - mean) / std, labels)((features - mean) / std)
+    def fit_and_ask(features, labels):
+        layer = fit(features, labels)
+        return lambda _: layer(features)
+
+    return probe(encoder, images, labels, test_images, fit_and_ask)
 
 
 @demand(
@@ -301,6 +304,7 @@ def scores_known(encoder, images, labels, test_images, fit=None):
         ],
         "the encoder is left in evaluation mode": [leaves_evaluation, leaves_evaluation_inside],
         "features made in inference mode": torch.inference_mode()(probe),
+        "`fit` learns, so it needs gradients": torch.no_grad()(probe),
         "afterwards the encoder, or everything, cannot learn any more": [
             lambda encoder, *given: probe(encoder.requires_grad_(False), *given),
             lambda *given: (probe(*given), torch.set_grad_enabled(False))[0],
@@ -315,7 +319,7 @@ def scores_known(encoder, images, labels, test_images, fit=None):
 def treats_the_encoder_well(answer):
     for training in (True, False):
         encoder, fitted, *_ = watch(answer, training)
-        if encoder.in_training:
+        if any(training for training, _ in encoder.seen):
             raise Mistake(
                 "the encoder was in training mode when it computed features: dropout made noise of them. Call "
                 "`encoder.eval()` first"
@@ -329,12 +333,12 @@ def treats_the_encoder_well(answer):
                 "the encoder is left in evaluation mode, and it was in training mode before: keep `encoder.training`, "
                 "and give it to `encoder.train(...)` at the end"
             )
-        if encoder.with_gradients:
+        if any(recorded for _, recorded in encoder.seen):
             raise Mistake(
                 "gradients were recorded for the encoder, which costs memory: use `torch.no_grad()`"
             )
         if not any(torch.equal(image, ASKED[0]) for image in encoder.read):
-            raise Mistake("the encoder never got the test pictures: the scores that are wanted are theirs")
+            raise Mistake("the encoder never got the test pictures as they are: the scores wanted are theirs")
         if fitted and len(fitted[-1][0]) != len(fitted[-1][1]):
             counts = f"{len(fitted[-1][0])} features and {len(fitted[-1][1])} labels"
             raise Mistake(f"`fit` gets {counts}: only the pictures that have labels")
@@ -410,14 +414,13 @@ def gives_the_right_numbers_to_the_layer(answer):
     right = isinstance(scores, Tensor) and close(scores, layer(queries))
     if not fitted or not (seen or right):
         raise Mistake(
-            "call the `fit` that is handed in, not `fit_linear` itself: it makes the layer of features and labels, and "
-            "the layer scores the test features"
+            "the layer that `fit` returns is never asked: it scores the test features"
+            if fitted
+            else "call the `fit` that is handed in, not `fit_linear` itself: it makes the layer of features and labels"
         )
     got, labels = fitted[-1]
-    if len(got) != len(labels):
-        raise Mistake(
-            f"`fit` gets {len(got)} features and {len(labels)} labels: only the pictures that have labels"
-        )
+    if got.ndim < labels.ndim:
+        raise Mistake("`fit` takes the features first, then the labels")
     asked = queries if right else seen[0]
     if close(asked, features) and close(got, features):
         raise Mistake("these are scores of the pictures that were learned from: score the test pictures")
@@ -515,12 +518,6 @@ exercise(
                 patches_by(mask=lambda similarity: similarity < 0),
                 patches_by(mask=lambda similarity: similarity >= 0),
             ],
-            "the mask is bool: return the comparison itself": patches_by(
-                mask=lambda similarity: (similarity > 0).float()
-            ),
-            "lay both out as a grid, (rows, columns)": lambda *given: tuple(
-                part.flatten() for part in patch_similarity(*given)
-            ),
         },
         float64=False,
     ),
@@ -570,9 +567,6 @@ exercise(
             ),
             "only the first text of each class is used": shot_by(classes=lambda texts: unit(texts[:, 0])),
             "this takes the best text of each class: average them": best_text,
-            "the softmax runs over the pictures: over the classes, so that each row sums to 1": shot_by(
-                scores=lambda c, t: (c / t).softmax(dim=0)
-            ),
             "the temperature divides: you multiply by it": shot_by(
                 scores=lambda c, t: (c * t).softmax(dim=-1)
             ),
@@ -584,9 +578,6 @@ exercise(
                 shot_by(scores=lambda c, t: c / t),
                 shot_by(scores=lambda c, t: c),
             ],
-            "these are logarithms: `softmax`, not `log_softmax`": shot_by(
-                scores=lambda c, t: (c / t).log_softmax(dim=-1)
-            ),
         },
         float64=False,
     ),

@@ -10,7 +10,7 @@ PAGE = (Path(__file__).resolve().parents[2] / speedrun.PAGE).read_text(encoding=
 RUN = {"step": "60", "size": "cpu", "config": {"seed": 0}, "data": "CIFAR-10; 50,000 train pictures, seed 0"}
 RUN |= {"test_accuracy": 0.61, "cpu_seconds": 144.0, "parameters": 1_200_000, "code": "abc"}
 RUN["processor"] = {"name": "a core", "amx": True, "bfloat16_gflops": 805.4, "float32_gflops": 90.2}
-RUN["engine"] = {"precision": "bfloat16"}
+RUN |= {"engine": {"precision": "bfloat16"}, "threads": 1}
 
 
 def write(root, *changes, group=speedrun.GROUP):
@@ -28,7 +28,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     write(
         tmp_path,
         *seeds,
-        {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}},
+        {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}, "threads": 2},
         {
             "step": "80",
             "test_accuracy": 0.9,
@@ -41,8 +41,8 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     assert "| 75 % | 9 | 74.9 | 74.9 % | 2.4 |" in text and text.count("missed |") == 1
     assert "| 80 % | 18 | 90.0 | 90.0 % | 166.7 | 1,200,000 | abc | reached, over the limit |" in text
     assert "| 90 % | 480 | – | – | – | – | – | no run is recorded yet |" in text
-    assert "a core, with AMX, 790 to 805 GFLOP/s in bfloat16 on one thread" in text
-    assert "a core, with AMX, 90 to 90 GFLOP/s in float32 on one thread" in text
+    way = "a core, with AMX, 1 thread(s) in bfloat16, one of which does 790 to 805 GFLOP/s"
+    assert f"60, 80 %: {way}; 75 %: a core, with AMX, 2 thread(s) in float32" in text
     assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
     tried = {"step": "base", "held_out_accuracy": 0.8385, "stored_accuracy": 0.9}
     write(tmp_path, tried, group="trials-long")

@@ -211,7 +211,7 @@ def masked_loss(logits: Tensor, classes: Tensor, chosen: Tensor) -> Tensor:
         chosen: (B, N) bool, True for corrupted patches; at least one is. Pictures may differ in their number.
 
     Returns:
-        A scalar. Gradients reach the logits of corrupted patches, those of others are 0.
+        A scalar, finite for logits in the hundreds too. Gradients reach the logits of corrupted patches alone.
     """
     losses = F.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
     return mean_over_chosen(losses, chosen)

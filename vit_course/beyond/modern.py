@@ -104,7 +104,8 @@ def attention_pool(query: Tensor, k: Tensor, v: Tensor, num_prefix_tokens: int =
     """Read all patch tokens with one learned query in each head (Lee et al., 2019: pooling by attention).
 
     Each head weights the patches by softmax(query kᵀ / sqrt(d)) over the patches alone, and takes the weighted sum of
-    their values. Prefix tokens (CLS) are not read. With a query of zeros this is the mean over the patches.
+    their values. Prefix tokens (CLS) are not read. A query of zeros gives the mean over the patches, and scores in the
+    hundreds are no trouble.
 
     Args:
         query: (h, d), learned, the same for every image.

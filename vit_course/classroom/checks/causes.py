@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from vit_course.classroom.checks.words import students_line
+
 CAUSES = [
     (r"reshape\(\) takes 1 positional argument|must be tuple of ints,? ?but (?:got|found element of type) float|"
      r"slice indices must be integers|'float' object cannot be interpreted as an integer",
@@ -41,7 +43,10 @@ CAUSES = [
     (r"can't divide axis of length (\d+) in chunks of (\d+)",
      "the pattern splits an axis of length {0} into parts of {1}, which does not go"),
     (r"cannot unpack non-iterable (\w+) object", "a single `{0}` is unpacked into several names"),
+    (r"'(?:builtin_function_or_)?method' object is not iterable", "brackets are missing: a method is called, `name()`"),
     (r"'(\w+)' object is not iterable", "a `{0}` is gone through as if it were a list"),
+    (r"can only concatenate tuple",
+     "a pair is added to something else: of `sort`, `topk`, `max` along an axis take `.values` or `.indices`"),
     (r"argument '(\w+)' \(position \d+\) must be ([\w ]+), not ([\w.]+)", "`{0}` should be a {1} there, and is a {2}"),
     (r"expected Tensor as element (\d+) in argument 0, but got (\w+)",
      "part {0} of what is joined is a `{1}` and no tensor"),
@@ -86,7 +91,7 @@ CAUSES = [
      "`{0}` along an axis returns a pair (values, indices): take `.values` or `.indices`"),
     (r"log_softmax_lastdim_kernel_impl", "the scores come first: `F.cross_entropy(logits, labels)`"),
     (r"Expected floating point type for target with class probabilities, got Long",
-     "the loss wants the scores (B, K): `argmax` has made class numbers of them"),
+     "the loss wants scores (B, K), which `argmax` has taken away, or targets with fractions: `one_hot(...).float()`"),
     (r"Index tensor must have the same number of dimensions as (?:input|self) tensor",
      "an index for `gather` or `scatter` has as many axes as the tensor: `index[..., None].expand(-1, -1, D)`"),
     (r"Module \[ModuleList\] is missing", "a `ModuleList` is a list: call its layers one after the other, in a loop"),
@@ -127,6 +132,8 @@ def cause(error: Exception, letters: Mapping[str, str] = MappingProxyType({})) -
     for pattern, words in CAUSES:
         if found := re.search(pattern, text):
             return words.format(*found.groups())
+    if "must match the size" in text and re.search(r"\b(not|if \w+) in\b", students_line(error)):
+        return "`in` compares tensors number by number: keep `id(p)`, or ask `any(p is q for q in ...)`"
     for pattern, words in LENGTHS:
         if found := re.search(pattern, text):
             groups = [

@@ -154,13 +154,15 @@ def demand_float64(answer: Callable, reference: Callable, cases: Sequence[tuple]
 
 def demand_device(answer: Callable, reference: Callable, case: tuple, run: Callable, why: str) -> None:
     """Demand that an answer computes where its inputs lie: PyTorch's device "meta" complains as a GPU does."""
-    there = tuple(part.to("meta") if isinstance(part, Tensor) else part for part in case)
+    there = tuple(part.to("meta") if isinstance(part, Tensor | nn.Module) else part for part in case)
     # Its first use in a process loads much, which is no time of the student's.
     if isinstance(outcome(lambda f: run(f, *there), reference, ()), Exception):
         return
     result = outcome(lambda f: run(f, *there), answer, ())
     text = str(result) if isinstance(result, RuntimeError) else ""
     copies = "copy out of meta" in text and not re.search(MEANT, students_line(result))
+    if isinstance(result, TypeError) and "to numpy" in str(result):
+        raise Mistake("numpy computes on the CPU alone: stay with tensors, which lie where the input lies")
     parts = result if isinstance(result, tuple | list) else [result]
     elsewhere = any(getattr(part, "is_cpu", False) for part in parts)
     if copies or elsewhere or re.search("(expected|same) device", text):
@@ -232,9 +234,10 @@ def compare_modules(
             raise Mistake(f"{wrong}{ignored} (built with {named_options(options)})") from None
 
     def run(module_class: type, options: dict, *inputs: Any) -> Any:
-        return ready(module_class, options).eval()(*inputs)
+        there = next((x.device for x in inputs if isinstance(x, Tensor)), "cpu")
+        return ready(module_class, options).eval().to(there)(*inputs)
 
-    compare(answer, reference, cases, mistakes, run, ready=ready)
+    compare(answer, reference, cases, mistakes, run, ready=ready, device=True)
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()
@@ -243,6 +246,7 @@ def compare_modules(
         if difference(result, in_use):  # dropout is on: compare without
             mine, finished, result = mine.eval(), finished.eval(), None
         compare_training(mine, finished, tuple(inputs), where, result)
+        compare_gradients(mine.eval(), finished.eval(), tuple(inputs), f"{where}, in evaluation")
         compare_second_call(ready(answer, options), ready(reference, options), tuple(inputs), where)
 
 

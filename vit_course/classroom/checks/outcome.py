@@ -87,14 +87,16 @@ def build(answer: type, **options) -> nn.Module:
     except Exception as error:
         if isinstance(error, NotImplementedError) and not error.args:
             raise Unfinished from error
-        if "before Module.__init__() call" in str(error):
-            raise Mistake(
-                "`super().__init__()` is missing, or comes too late: it is the first line of `__init__`, and without "
-                "it a module cannot keep its layers"
-            ) from error
-        raise stopped_with(f"building it with {named_options(options)}", error) from error
+        if "before Module.__init__() call" not in str(error):
+            raise stopped_with(f"building it with {named_options(options)}", error) from error
+        module = answer.__new__(answer)
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
+    if "_parameters" not in vars(module):
+        raise Mistake(
+            "`super().__init__()` is missing, or comes too late: it is the first line of `__init__`, and without it a "
+            "module cannot keep its layers"
+        )
     return module
 
 

@@ -23,6 +23,8 @@ class ReadsScores(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores (B, K) that pictures (B, ...) of K numbers hold."""
+        if images.ndim != 4:
+            raise Mistake(f"a model takes pictures (B, C, H, W), and gets {tuple(images.shape)}")
         self.calls.append((len(images), self.inner.training, torch.is_grad_enabled()))
         scores = (images.flatten(1) + OFFSETS) * self.factor
         return -scores if self.training else scores
@@ -250,12 +252,10 @@ MISCOUNTS = {
         lambda h, sizes: h[0] / sum(sizes)
     ),
     "you return the share of the first batch alone": counted(lambda hits, sizes: hits[0] / sizes[0]),
-    "these are percent; a share lies in 0..1": counted(lambda hits, sizes: 100 * right_share(hits, sizes)),
     "you average the shares of the classes: each *picture* counts equally, whatever its class": class_by_class,
     "you return the number of hits: divide it by the number of pictures": counted(
         lambda hits, sizes: float(sum(hits))
     ),
-    "you return the share of *wrong* answers": counted(lambda hits, sizes: 1 - right_share(hits, sizes)),
     "you divide by the number of batches: divide by the number of pictures": counted(
         lambda hits, sizes: sum(hits) / len(sizes)
     ),
@@ -267,6 +267,9 @@ MISCOUNTS = {
     ],
     "a picture counts if its class has the highest score, however small its probability is": scored_by(
         lambda z, y: z.softmax(1).gather(1, y[:, None])[:, 0] > 0.5
+    ),
+    "your guesses are a column, (B, 1), and each meets every label: leave out `keepdim=True`": scored_by(
+        lambda z, y: z.argmax(1, keepdim=True) == y
     ),
     "your softmax runs over the pictures of a batch, so scores of different pictures are compared: a picture "
     "is judged by its own K scores": scored_by(lambda z, y: z.softmax(0).argmax(1) == y),

@@ -167,7 +167,8 @@ def error_text(error: BaseException, lines: int = 8, characters: int = 600) -> s
 
 def students_line(error: BaseException) -> str:
     """Return "in your line: ..." for the last line of a student that an error went through, or an empty string."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_students(Path(one.filename))]
+    stack = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in stack if one.line and is_students(Path(one.filename))]
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip() if frames else ""
     return f"\nin your line: {line}" if line else ""
 

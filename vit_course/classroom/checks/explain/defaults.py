@@ -10,12 +10,11 @@ from vit_course.classroom.checks.outcome import Mistake
 def default_astray(answer: Callable, reference: Callable) -> str:
     """Name the arguments without their default, or the first with another one or another name; "" if there are none."""
     mine = signature(answer)
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine.values()):
-        return ""
+    loose = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine.values())
     missing, other = {}, ""
     for place, (name, parameter) in enumerate(signature(reference).items()):
         own = mine.get(name)
-        if parameter.default is parameter.empty or (own is None and place >= len(mine)):
+        if parameter.default is parameter.empty or (own is None and (loose or place >= len(mine))):
             continue
         if own is None:
             other = (
@@ -24,7 +23,9 @@ def default_astray(answer: Callable, reference: Callable) -> str:
             continue
         both = [tuple(d) if isinstance(d, list) else d for d in (own.default, parameter.default)]
         if own.default is own.empty:
-            missing[f"`{name}`"] = f"{parameter.default!r}"
+            if loose:
+                continue
+            missing[f"`{name}`"] = getattr(parameter.default, "__name__", repr(parameter.default))
         elif both[0] != both[1] and None not in both and not other:
             other = f"the default of `{name}` should be {parameter.default!r}; yours is {own.default!r:.60}"
     if not missing:

@@ -18,7 +18,7 @@ from vit_course.classroom.checks.words import argument_names, difference
 def varies(trial: Trial) -> str:
     """Notice an answer whose second result on the same input is another, while that of the finished version is not."""
     try:
-        i = trial.wrong[0]
+        i = trial.wrong[-1]
         if not same_kind(trial.got[i], trial.want[i]):
             return ""
         again = second(trial, trial.answer, i)

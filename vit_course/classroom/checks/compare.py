@@ -7,6 +7,7 @@ differ is shown.
 
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -154,7 +155,9 @@ def demand_float64(answer: Callable, reference: Callable, cases: Sequence[tuple]
 
 def demand_device(answer: Callable, reference: Callable, case: tuple, run: Callable, why: str) -> None:
     """Demand that an answer computes where its inputs lie: PyTorch's device "meta" complains as a GPU does."""
-    there = tuple(part.to("meta") if isinstance(part, Tensor | nn.Module) else part for part in case)
+    there = tuple(
+        deepcopy(part).to("meta") if isinstance(part, Tensor | nn.Module) else part for part in case
+    )
     # Its first use in a process loads much, which is no time of the student's.
     if isinstance(outcome(lambda f: run(f, *there), reference, ()), Exception):
         return

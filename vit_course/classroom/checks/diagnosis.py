@@ -65,9 +65,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     task = EXERCISES[name]
     if words := no_answer(answer, task):
         return Verdict("wrong", words, task)
-    import_module(
-        "torch._dynamo"
-    )  # optimisers and the device "meta" load it, in seconds that are not the student's
+    # Optimisers and the device "meta" load it, in seconds that are no time of the student's.
+    import_module("torch._dynamo")
     limit = TimeLimit()
     try:
         with untouched(limit.printed), limit:

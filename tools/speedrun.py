@@ -44,7 +44,7 @@ def row(mark: str, limit: float, runs: list[dict]) -> str:
             f"{fmean(scores):.1f} %",
             f"{cost:.1f}",
             ", ".join(sorted({f"{run['parameters']:,}" for run in runs})),
-            ", ".join(sorted({run["code"] for run in runs})),
+            ", ".join(sorted({code for run in runs for code in run["code"].split(", ")})),
             "reached" if high and cheap else "reached, over the limit" if high else "missed",
         ]
     return f"| {' | '.join([f'{mark} %', f'{limit:g}', *cells])} |"

@@ -865,8 +865,7 @@ if longest:
 # most of the overfitting away, and still loses**: the shorter run once more, on 45,000 of the pictures, names only two points more
 # of these than of 5,000 held-out ones (seven without CutMix), but four points *fewer* of the latter than without it. **Erasing
 # with drop path lessens it, and wins nothing**: the run knows fewer of its training pictures, and names a point fewer of the
-# held-out ones, which chance alone could do. (One seed each of these. Not tried: CutMix on a share of the pictures, CutMix for
-# longer, MixUp.)
+# held-out ones, which chance alone could do. (One seed each. Not tried: CutMix on a share of the pictures or for longer, MixUp.)
 
 # %% [markdown]
 # ## Check yourself

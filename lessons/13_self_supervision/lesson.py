@@ -553,8 +553,7 @@ plots.show(
 # %% [markdown] claim="errors['your decoder'] < 0.85 * errors['the mean of the visible patches']"
 # The ground and the colours come back, and a bright spot where the object is; stripes and outlines do not. Where several
 # outlines are possible, the smallest squared error is their mean: blur, as section 3 said. The aim is the encoder, and whether
-# *this* one needs fewer labels we have not measured. It would take the runs of section 7 once more. (The errors in the table are
-# of normalised pixels.)
+# *this* one needs fewer labels we have not measured. It would take the runs of section 7 once more.
 
 # %% [markdown] curious
 # ## 10. What did the paper find, and what came next?

@@ -28,10 +28,6 @@ def columns_as_rows(images, columns):
     return rearrange(images, "(r k) c h w -> c (r h) (k w)", r=columns)
 
 
-def one_row(images, columns):
-    return torch.cat(list(images), dim=-1)
-
-
 def bordered(images, columns):
     sheet = rearrange(F.pad(images, (2, 0, 2, 0)), "(r k) c h w -> c (r h) (k w)", k=columns)
     return F.pad(sheet, (0, 2, 0, 2))

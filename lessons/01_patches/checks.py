@@ -46,10 +46,6 @@ def rows_plus_columns(img_size, patch_size):
     return sum(grid_size(img_size, patch_size))
 
 
-def squared_twice(img_size, patch_size):
-    return count_patches(img_size, patch_size) ** 2
-
-
 def area_by_area(img_size, patch_size):
     area, patch = math.prod(as_pair(img_size)), math.prod(as_pair(patch_size))
     if area % patch:
@@ -427,7 +423,10 @@ def options(img_size, patch_size, in_chans, embed_dim):
             embed_with(grid_size=lambda m: None),
             embed_with(grid_size=lambda m: m.grid_size[::-1]),
         ],
-        "`self.num_patches` should be 6": embed_with(num_patches=lambda m: m.num_patches + 1),
+        "`self.num_patches` should be 6": [
+            embed_with(num_patches=lambda m: m.num_patches + 1),
+            embed_with(num_patches=lambda m: float(m.num_patches)),
+        ],
     }
 )
 def keeps_its_sizes(answer):

@@ -163,9 +163,6 @@ exercise(
             "the CLS token took the place of patch 0: no patch may be lost, the result has N + 1 tokens": (
                 lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens[:, 1:]], dim=1)
             ),
-            "index 0 holds the mean of the patches: the CLS token is a vector of its own, the same for every image": (
-                front(lambda cls, tokens: tokens.mean(dim=1, keepdim=True))
-            ),
         },
         device=True,
     ),
@@ -274,9 +271,6 @@ MODE_TOKEN = results(
     {
         "you kept an axis: `tokens[:, :1]` is a list of one token, (B, 1, D). One vector per image is (B, D): index "
         "with a number, not with a slice": pooled(token=lambda x, prefix: x[:, :1]),
-        'mode "token" reads the last token, which is a patch: the CLS token stands at index 0': pooled(
-            token=lambda x, prefix: x[:, -1]
-        ),
         'mode "token" reads the first *patch*: the CLS token stands at index 0': pooled(
             token=lambda x, prefix: x[:, prefix]
         ),
@@ -291,9 +285,6 @@ MODE_TOKEN = results(
         ),
         "with more than one prefix token you average them: read the token at index 0 alone": pooled(
             token=lambda x, prefix: x[:, :prefix].mean(1)
-        ),
-        "`tokens[0]` is the first *image* of the batch with all its tokens: axis 0 counts images": pooled(
-            token=lambda x, prefix: x[0]
         ),
         'mode "token" gives the average of the patches: read the CLS token instead': pooled(
             token=lambda x, prefix: x[:, prefix:].mean(1)

@@ -192,6 +192,16 @@ exercise(
 # -- Mlp
 
 
+def seeded(forward: Callable) -> Callable:
+    """Return a forward pass that begins with the same seed each time."""
+
+    def again(self, x, return_attention=False):
+        torch.default_generator.manual_seed(0)
+        return forward(self, x, return_attention) if return_attention else forward(self, x)
+
+    return again
+
+
 def mlp_of(forward: Callable) -> type:
     """Return an `Mlp` whose forward pass is this function of (mlp, tokens)."""
     return type("Mlp", (Mlp,), {"forward": forward})
@@ -280,6 +290,7 @@ PLACES = {
         "in both places, and nowhere else": mlp_of(
             lambda self, x: self.drop(self.fc2(middle(self, self.drop(x))))
         ),
+        "two passes drop the same numbers": mlp_of(seeded(Mlp.forward)),
         "share one draw: dropout draws for every single number, `nn.Dropout` does so": [
             mlp_of(two_dimensional),
             part_shares(lambda h: h[:1]),
@@ -352,9 +363,6 @@ exercise(
             "middle": mlp_of(lambda self, x: F.gelu(self.fc2(middle(self, x)))),
             "the activation is at the end; it belongs between fc1 and fc2": mlp_of(
                 lambda self, x: F.gelu(self.fc2(self.fc1(x)))
-            ),
-            "you add the input: the residual is the block's business, not the MLP's": mlp_of(
-                lambda self, x: x + self.fc2(middle(self, x))
             ),
             "does your dropout or drop path use the rate it is given": [
                 mlp_of_rate(lambda drop: 1 - drop),
@@ -813,6 +821,7 @@ def keeps_what_is_given(answer):
             both(at_rate(lambda rate: rate and 1 - rate)),
             type("Block", (Block,), {"forward": drops_the_sum}),
         ],
+        "two passes drop the same branches": type("Block", (Block,), {"forward": seeded(Block.forward)}),
         "the attention branch does not go through `drop_path`": block_adding(first=added),
         "the MLP branch does not go through `drop_path`": block_adding(second=added),
         "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(

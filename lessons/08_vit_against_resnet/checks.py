@@ -641,7 +641,6 @@ exercise(
     results(
         look_ups,
         {
-            "the sign of the gain is turned round: first minus second": comparison(lambda a, b: b - a),
             "this is half a 95 % interval, about two errors: the standard error itself is asked for": [
                 comparison(error=lambda s, t: 1.96 * three_runs(s, t)),
                 comparison(error=lambda s, t: 2 * three_runs(s, t)),

@@ -398,9 +398,6 @@ exercise(
             "you return the row of CLS over the patches; all rows and columns are wanted, (B, T, T)": rollout(
                 finish=lambda r, prefix: r[:, 0, prefix:]
             ),
-            "you return the row of CLS; all rows are wanted, (B, T, T)": rollout(
-                finish=lambda r, prefix: r[:, 0]
-            ),
             "all pictures get the table of the first one": rollout(
                 finish=lambda r, prefix: r[:1].expand_as(r)
             ),
@@ -413,9 +410,6 @@ exercise(
             ),
             "the weights come from a softmax already: divide each row by its sum, without another softmax": rollout(
                 normalise=lambda layer: layer.softmax(dim=-1)
-            ),
-            "you make the *columns* sum to 1; it should be the rows: `sum(dim=-1, keepdim=True)`": rollout(
-                normalise=lambda layer: layer / layer.sum(dim=-2, keepdim=True)
             ),
         },
         run=run_rollout,

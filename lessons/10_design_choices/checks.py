@@ -176,7 +176,6 @@ COMPARISONS = {
         interval(ends=lambda gap, reach: ends(abs(gap), reach)),
         interval(ends=lambda gap, reach: (abs(gap), gap - reach, gap + reach)),
     ],
-    "the sign is turned round: mean of a minus mean of b": lambda a, b: difference(b, a),
     "you compare medians: means were asked for": interval(centre=median),
     "you compare the best seeds: the best of more seeds is higher by chance alone. Compare the means": interval(
         centre=max

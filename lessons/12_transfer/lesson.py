@@ -314,8 +314,8 @@ table(rows, ["class", "", "found by the probe"])
 # $$\text{lr}_l = \text{lr} \cdot \text{decay}^{\,L + 1 - l}$$
 #
 # L is the number of blocks. The embeddings are layer l = 0, block i is l = i + 1, and the final norm and the head are
-# l = L + 1. With decay = 1 nothing changes. With a very small decay hardly anything but the head learns: a linear probe.
-# `layer_scale` reads the layer from the name of a parameter, and returns the factor.
+# l = L + 1. With decay = 1 nothing changes. With a very small decay hardly anything but the final norm and the head learns: nearly
+# a linear probe. `layer_scale` reads the layer from the name of a parameter, and returns the factor.
 
 # %%
 from vit_course.optim import layer_scale
@@ -465,7 +465,7 @@ for stage, name in stages.items():
     read, columns = result_table(results, titles["interpolated"], notes)
     rows += [[name, *row] for row in read]
 print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
-if line := linear_classifier(resolution, load_records("few")):
+if line := linear_classifier(resolution, load_records("fractions-first")):
     print(f"one matrix on raw pixels, as many pictures: {fmean(line):.1f} %")
 compared = [row[-3] for row in rows if row[-3]]
 table(rows, ["", *columns]) if rows else None
@@ -474,8 +474,9 @@ table(rows, ["", *columns]) if rows else None
 # Stretch the positions, do not draw them anew. In our records the interpolated ones are five points ahead before the first
 # step, and nearly four after fine-tuning: this model uses its positions, and a short training does not teach it new ones.
 #
-# Larger pictures help, though they were only *enlarged* and hold no more detail than before. The line "32 pixels" had the same
-# extra training without them and is three points lower. Our reading: with 36 tokens in place of 16 the model computes more.
+# In our records larger pictures help, though they were only *enlarged* and hold no more detail than before. The line "32 pixels"
+# had the same extra training without them and is three points lower. Our reading: with 36 tokens in place of 16 the model computes
+# more. (The live model above had three short epochs: perhaps too few.)
 #
 # Training at 48 pixels from nothing, on as many pictures in all, ends nearly three points higher still. But it costs nearly
 # twice as much (last column), and its interval barely misses 0. Learning at a small size, where learning is cheap, and going
@@ -576,8 +577,8 @@ if curves:
 # - *Budget and price.* "From nothing" took as many steps as both parts of "nine classes", so the gain is not training time.
 #   But the nine classes came with 40,500 labelled pictures of their own, and these show nine of our ten classes.
 # - *Luck.* The count above the table says what chance alone would decide. Far more is decided, so most of it is real.
-# - *Pairs.* Except with 500 labels, seed s draws the same pictures in every row, so one might compare seed by seed. We keep
-#   Welch's rule, which we chose before we looked. A paired test would change two verdicts of this lesson, both to undecided:
+# - *Pairs.* Seed s draws the same pictures in every row (with 500 labels: in the two rows of lesson 08, and in all others), so one
+#   might compare seed by seed. We keep Welch's rule, chosen before we looked. In pairs two verdicts would become undecided:
 #   "from nothing" at 48 pixels, and one matrix with 500 labels.
 
 # %% [markdown] curious

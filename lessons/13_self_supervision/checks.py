@@ -338,10 +338,6 @@ def by_picture_safe(logits, classes, chosen):
     return ((losses(logits, classes) * chosen).sum(1) / chosen.sum(1).clamp(min=1)).mean()
 
 
-def one_by_one(logits, classes, chosen):
-    return losses(logits, classes)[chosen]
-
-
 def softmax_first(logits, classes, chosen):
     return F.cross_entropy(logits.softmax(-1)[chosen], classes[chosen])
 
@@ -458,7 +454,6 @@ exercise(
                 lambda logits, classes, chosen: (found := losses(logits, classes) * chosen)[found > 0].mean()
             ),
             "you add up the losses: average them, or the loss grows with the batch": summed,
-            "these are the losses of the patches one by one: return their mean, one number": one_by_one,
             "`cross_entropy` wants the classes on the second axis, (B, K, N): transpose them, or "
             "select the patches first": not_transposed,
             "`reshape` moves no axis, so scores of different patches are mixed: (B, N, K) becomes (B, K, N) by "

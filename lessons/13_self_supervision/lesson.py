@@ -532,7 +532,7 @@ seen = (~hidden)[..., None]
 mean = (right * seen).sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True)
 errors = {"your decoder": guess, "the mean of the visible patches": mean.expand_as(right)}
 errors = {name: (one - right)[hidden].square().mean().item() for name, one in errors.items()}
-table(list(errors.items()), ["what is painted", "squared error on hidden patches"])
+table(list(errors.items()), ["what is painted", "squared error on hidden patches, normalised"])
 
 # %% fold tags=["nbval-ignore-output"]
 middle, deviation = (torch.as_tensor(x)[:, None, None] for x in shapes.channel_stats())

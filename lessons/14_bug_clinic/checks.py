@@ -935,6 +935,9 @@ def targets_say_what_is_seen(answer):
 @demand(
     {
         "blend every pixel with the same pixel": blend_with(pictures=lambda images: images.flip(-1)),
+        "numbers do not fill the shape (2, -1)": blend_with(
+            partner=lambda n: torch.randperm(n).view(2, -1).flatten()
+        ),
         "every picture is its own partner": blend_with(partner=torch.arange),
         "the partner is always the same number of places away": blend_with(
             partner=lambda n: torch.arange(n).roll(int(torch.randint(1, n, ())))

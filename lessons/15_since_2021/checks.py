@@ -640,12 +640,6 @@ exercise(
                 values_from_the_start
             ),
             "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
-            "you take the largest score alone: a softmax gives every patch a share": reading(
-                lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)
-            ),
-            "you sum the keys: the weights come from the keys, and what is summed are the values": reading(
-                read=lambda weights, k, v: (weights[..., None] * k).sum(-2)
-            ),
             "divided by the number of patches once more: the weights sum to 1 already": reading(
                 read=lambda weights, k, v: (weights[..., None] * v).mean(-2)
             ),

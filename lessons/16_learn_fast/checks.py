@@ -141,7 +141,6 @@ exercise(
             "you divide by the sum of the squares: its root is missing": schulz(
                 divided=lambda x: x / x.square().sum((-2, -1), keepdim=True)
             ),
-            "you make five steps, whatever `steps` says": schulz(count=lambda steps: 5),
             "one step too few": schulz(count=lambda steps: max(0, steps - 1)),
             "one step too many": schulz(count=lambda steps: steps + 1),
             "powers of single numbers, x ** 3: the formula multiplies matrices, `@`": schulz(
@@ -442,10 +441,6 @@ def whitened(
         return rearrange(filters, shape, p=patch_size, q=patch_size)
 
     return answer
-
-
-def whitened_first(images: Tensor, patch_size: int, eps: float = 1e-2) -> Tensor:
-    return whitening_filters(images[:1], patch_size, eps)
 
 
 exercise(

@@ -134,6 +134,11 @@ WRONG = {
             "call the `fit` that is handed in",
             lambda encoder, x, y, asked, fit=None: probe(encoder, x, y, asked, lambda *_: lambda z: z[:, :3]),
         ),
+        ("the encoder takes a batch", lambda encoder, x, *rest: probe(encoder, x[0], *rest)),
+        (
+            "the layer that `fit` returns is never asked",
+            lambda e, x, y, z, fit=None: probe(e, x, y, z, lambda *both: (fit(*both), torch.clone)[1]),
+        ),
         ("the scores are changed after the layer", lambda *given: probe(*given).softmax(dim=1)),
         (
             "changes its input in place",

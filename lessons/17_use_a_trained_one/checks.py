@@ -98,7 +98,6 @@ exercise(
             "the temperature divides: you multiply by it": neighbours_by(
                 shares=lambda s, t: (s * t).softmax(dim=-1)
             ),
-            "the temperature is not used": neighbours_by(shares=lambda s, t: s.softmax(dim=-1)),
             "all neighbours have the same vote: a closer one counts more": neighbours_by(
                 shares=lambda s, t: torch.full_like(s, 1 / s.shape[1])
             ),
@@ -570,7 +569,6 @@ exercise(
             "the temperature divides: you multiply by it": shot_by(
                 scores=lambda c, t: (c * t).softmax(dim=-1)
             ),
-            "the temperature is not used": shot_by(scores=lambda c, t: c.softmax(dim=-1)),
             "your temperature is fixed, 1/100: use `temperature`": shot_by(
                 scores=lambda c, t: (100 * c).softmax(dim=-1)
             ),

@@ -158,7 +158,6 @@ def demand_device(answer: Callable, reference: Callable, case: tuple, run: Calla
     there = tuple(
         deepcopy(part).to("meta") if isinstance(part, Tensor | nn.Module) else part for part in case
     )
-    # Its first use in a process loads much, which is no time of the student's.
     if isinstance(outcome(lambda f: run(f, *there), reference, ()), Exception):
         return
     result = outcome(lambda f: run(f, *there), answer, ())

@@ -89,7 +89,7 @@ def build(answer: type, **options) -> nn.Module:
             raise Unfinished from error
         if "before Module.__init__() call" not in str(error):
             raise stopped_with(f"building it with {named_options(options)}", error) from error
-        module = answer.__new__(answer)
+        module = answer.__new__(answer)  # as it is before any `__init__`
     if not isinstance(module, nn.Module):
         raise Mistake("it should be a subclass of nn.Module that calls super().__init__()")
     if "_parameters" not in vars(module):

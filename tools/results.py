@@ -40,8 +40,8 @@ def results_text(root: Path) -> str:
     held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
     notes = (
         f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
-        f"Machine: {'; '.join(machines)}. Minutes of two processors do not compare: the records name them. Of runs "
-        "without processor time the clock's counts; other work ran beside some, so the quickest is shown. Accuracy: "
+        f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
+        "Older runs have the clock's minutes, with other work beside some, so the quickest run is shown. Accuracy: "
         "mean of the seeds, and their sample standard deviation. How the "
         "comparison was made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run "
         "in full, with recipe, curves and the commit that made it: [data/runs](data/runs)."

@@ -60,7 +60,7 @@ def run_sheet(course: Course, lesson: Lesson) -> str:
             f"## {lesson.number} · {lesson.title}",
             f"{core_minutes(course, lesson)} minutes for one person alone. "
             f"Notebook {lesson_link(lesson)}, slides `build/slides/{lesson.slug}.html`.",
-            f"**Start before class.** {start_before(course, lesson)}",
+            f"**Computes for long.** {long_sections(course, lesson)}",
             f"**Print.** {SHAPE_CARD if lesson.map else 'The'} exit question, four to a sheet.",
             table(["minutes", "what", ""], [*rows, [f"**{sum(row[0] for row in rows)}**", "", ""]]),
             f"**The wrong answer** to `{wrong.exercise}`{cause}:",
@@ -160,10 +160,10 @@ def figure_text(cell: LessonCell) -> str:
     return ""
 
 
-# -- before class
+# -- what computes for long
 
 
-def start_before(course: Course, lesson: Lesson) -> str:
+def long_sections(course: Course, lesson: Lesson) -> str:
     """Return which sections of the core compute for long, with the time that the stored solution took."""
     stored, lines = stored_cells(course, lesson), []
     for section in sections(lesson):
@@ -173,7 +173,8 @@ def start_before(course: Course, lesson: Lesson) -> str:
             lines.append(f"section {section.number}, {spoken(seconds)}")
     if not lines:
         return "Nothing: no section computes for long."
-    return f"{'; '.join(lines).replace('s', 'S', 1)}. Times are those of the stored solution, on a CPU."
+    named = "; ".join(lines).replace("s", "S", 1)
+    return f"{named}. Times are those of the stored solution, on a CPU: plan them, or run them before class."
 
 
 def spoken(seconds: float) -> str:

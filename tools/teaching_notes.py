@@ -137,7 +137,7 @@ def section_table(course: Course, lesson: Lesson) -> str:
             names.append(f"{int(lesson.number)}.{number}")
         code = sum(cell.kind == "code" for cell in part.cells)
         spent = "at home" if part.title in AT_HOME else minutes[part.title] or "< 1"
-        rows.append([part.title, spent, code or "", ", ".join(names)])
+        rows.append([part.title + " ☆" * part.curious, spent, code or "", ", ".join(names)])
     return table(["section", "minutes", "code cells", "exercises"], rows)
 
 
@@ -162,15 +162,17 @@ def skip_list(course: Course, lesson: Lesson, skip: dict[int, str]) -> str:
     Raises:
         LessonError: if there is no section with such a number.
     """
-    minutes, lines, saved = section_minutes(course, lesson), [], 0
+    minutes, lines, saved = section_minutes(course, lesson), [], {False: 0, True: 0}
     numbered = {part.number: part for part in sections(lesson) if part.number}
     for number, reason in skip.items():
         if number not in numbered:
             raise LessonError(f"lessons/{lesson.slug}/notes.yaml: there is no section {number} to skip")
-        title = numbered[number].title
-        saved += minutes[title]
-        lines.append(f"- Section {title.replace('. ', ', *', 1)}* ({spent(minutes[title])}). {reason}")
-    return "\n".join([*lines, f"\nThis saves about {spent(saved)}."])
+        title, curious = numbered[number].title, numbered[number].curious
+        saved[curious] += minutes[title]
+        star = " ☆" * curious
+        lines.append(f"- Section {title.replace('. ', ', *', 1)}*{star} ({spent(minutes[title])}). {reason}")
+    outside = f", and {spent(saved[True])} of sections outside it (☆)" if saved[True] else ""
+    return "\n".join([*lines, f"\nThis saves about {spent(saved[False])} of the core{outside}."])
 
 
 def spent(minutes: int) -> str:

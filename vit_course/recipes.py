@@ -1,7 +1,7 @@
 """Named recipes and models, and the command line of `python -m vit_course train`.
 
-A recipe is a `TrainConfig`, printed in full into the record of every run. The first six each add one thing
-to the one before (lesson 07).
+A recipe is a `TrainConfig`, printed in full into the record of every run. Each of the first six adds a step to the one
+before (lesson 07), some of them of several parts.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The Vision Transformer: all parts together (paper, equations 1 to 4), and its sizes.
 
 Names in the state dict are timm's, so timm's ViT weights load with `strict=True`. Lesson 06 builds the same model
-without options, `exhibits.mini_vit`, and reads this one; `recipes` and the lessons from 07 on train it.
+without options, `exhibits.mini_vit`, and reads this one; `recipes` and many lessons train it.
 """
 
 from collections import OrderedDict

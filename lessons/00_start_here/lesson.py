@@ -318,7 +318,7 @@ figure = plots.curves(
 )
 plots.show(
     figure,
-    "The training accuracy of the ViT after each epoch, beside two flat lines: guessing, and the linear classifier.",
+    "The ViT on its training pictures, epoch by epoch, and two flat lines: guessing, and the linear classifier on new ones.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -332,7 +332,8 @@ table(
 )
 
 # %% [markdown] claim=["history.test_accuracy > 3 * guessing", "history.test_accuracy > simple.test_accuracy + 0.1"]
-# The ViT is far better than guessing, and far better than one matrix. The linear classifier can only ask "how bright is it
+# The plot shows the ViT on pictures that it trains on; the table is the fair comparison, on new ones. There the ViT is far
+# better than guessing, and far better than one matrix. The linear classifier can only ask "how bright is it
 # here?", and a thing may be anywhere, in any colour. The ViT compares parts of the picture with each other. How it does this
 # is what the course is about.
 #
@@ -343,7 +344,9 @@ examples = data.test_images[:10]
 with torch.no_grad():
     inputs = normalize(examples, *data.channel_stats()).to(next(vit.parameters()).device)
     scores = vit.eval()(inputs).softmax(dim=-1).cpu()
-print("most likely class, and its share:", data.classes[scores[0].argmax()], percent(scores[0].max()))
+print(
+    "picture 0: most likely class, and its share:", data.classes[scores[0].argmax()], percent(scores[0].max())
+)
 
 # %% fold tags=["nbval-ignore-output"]
 answers = zip(scores.argmax(1), scores.amax(1), data.test_labels[:10], strict=True)

@@ -7,7 +7,7 @@
 #   - "Say why a Vision Transformer reads patches and not pixels, with numbers."
 #   - "Cut a batch of images into patches, without a loop, and, for the curious, put it back together."
 #   - "See at once when a `reshape` has scrambled a picture."
-#   - "Explain why a strided convolution is the same as cutting and multiplying, and prove it."
+#   - "Explain why a strided convolution is the same as cutting and multiplying, and test it."
 #   - "Choose a patch size and know what it costs."
 # ---
 
@@ -18,7 +18,7 @@
 # word) becomes one **token**, a vector of D numbers. An image has no words. What should its tokens be?
 #
 # The first idea: one token for each pixel. What does it cost? In self-attention (lesson 04) every token looks at every
-# token, so N tokens need a table of N x N weights, several in every layer.
+# token: N tokens make a table of N x N numbers of 4 bytes, and every layer has several such tables.
 
 # %%
 from textwrap import fill
@@ -33,7 +33,7 @@ from vit_course.classroom.numbers import number, percent
 rows = []
 for name, num_tokens in [("pixels of 224x224", 224 * 224), ("patches of 16x16", (224 // 16) ** 2)]:
     rows.append([name, num_tokens, num_tokens**2, num_tokens**2 * 4 / 1e6])
-table(rows, ["one token for each of the", "tokens", "weights in one table", "MB"])
+table(rows, ["one token for each of the", "tokens", "numbers in one table", "MB"])
 
 # %% [markdown]
 # The pixels would need ten gigabytes for *one* such table, the patches about 0.15 megabytes.
@@ -117,7 +117,7 @@ figure = plots.image_row(
 )
 plots.show(
     figure,
-    "Above, six squares of noise-like stripes: what reshape cuts has nothing to do with patches. Below, six recognisable "
+    "Above, six squares of coloured noise and grey runs: what reshape cuts has nothing to do with patches. Below, six real "
     "pieces of the portrait, from the upper left, in reading order.",
 )
 
@@ -235,7 +235,7 @@ plots.show(figure, "Left the portrait, right the same 49 patches in random order
 # ## 5. From a patch to a token: why `nn.Linear`?
 #
 # A patch is a row of P·P·C numbers: 48 for P = 4 and three channels. The Transformer works with tokens of width D, and D
-# is our choice (192 in the examples of this course, 768 in the smallest model of the paper). One matrix E, the same for
+# is our choice (16 to 192 in these lessons, 768 in the smallest model of the paper). One matrix E, the same for
 # every patch, turns the one into the other. This is the first half of equation 1 of the paper:
 #
 # $$[\,x_p^1 E;\; x_p^2 E;\; \cdots;\; x_p^N E\,], \qquad E \in \mathbb{R}^{(P^2 C) \times D}$$
@@ -278,8 +278,8 @@ print("tokens:", tuple(tokens.shape), "= (B, N, D)")
 #
 # **Your task.** Write the class `PatchEmbed`.
 #
-# - `__init__` keeps `self.img_size`, `self.patch_size` and `self.grid_size` as pairs, `self.num_patches`, and makes
-#   `self.proj`, the convolution.
+# - `__init__` begins with `super().__init__()`. It keeps `self.img_size`, `self.patch_size` and `self.grid_size` as pairs,
+#   `self.num_patches`, and makes `self.proj`, the convolution, with its bias.
 # - `forward` projects, and turns the grid (B, D, rows, columns) into a sequence (B, N, D). The line that refuses wrong shapes
 #   is given.
 
@@ -289,7 +289,7 @@ from vit_course.patches import PatchEmbed
 PatchEmbed = check(PatchEmbed)
 
 # %% [markdown]
-# Now the proof: we copy the numbers of the convolution into a linear layer. The kernel has the axes (D, C, P, P), a patch
+# Now a test: we copy the numbers of the convolution into a linear layer. The kernel has the axes (D, C, P, P), a patch
 # is flattened as (P, P, C): axes are moved, and nothing else is done.
 
 # %%
@@ -308,9 +308,9 @@ print("convolution      ", tuple(by_convolution.shape))
 print("patchify + linear", tuple(by_patches.shape))
 print("equal up to rounding (below 0.00001):", difference < 1e-5)
 
-# %% [markdown]
-# Both do the same work. The convolution is used because it is one call, and a fast one; the ViT has no other, and this one
-# never mixes two patches.
+# %% [markdown] claim="difference < 1e-5" always
+# Both do the same work. The convolution is used because it is one call. It is the ViT's only convolution, and it never mixes
+# two patches.
 #
 # Each of the D outputs has its own P x P x C weights, and these can be shown as a small colour picture.
 
@@ -323,7 +323,7 @@ figure = plots.image_row(
 plots.show(figure, "Eight 4 by 4 colour squares without any structure.")
 
 # %% [markdown]
-# For nothing yet: at the start it is noise. In lesson 09 you will look at trained ones.
+# Nothing yet: before training it is noise. In lesson 09 you will look at trained ones.
 #
 # ## 7. Which patch size?
 #
@@ -338,7 +338,7 @@ num_tokens = [count_patches(32, side) for side in sides]
 rows = [[side, n, n * n, side * side * 3 * 192] for side, n in zip(sides, num_tokens, strict=True)]
 table(rows, ["P", "tokens N", "attention table N²", "numbers in E (D = 192)"])
 
-# %% [markdown]
+# %% [markdown] claim="all(small[2] == 16 * large[2] for small, large in zip(rows, rows[1:]))" always
 # 16 times: four times the tokens, and the table is their square. This growth is *polynomial*. Some texts say that the cost
 # grows "exponentially" with the resolution. It does not; polynomial is bad enough.
 #

@@ -75,7 +75,7 @@ print("before", tuple(patch_tokens.shape), " after", tuple(tokens.shape), "= (B,
 print("image 0:", tokens[0].tolist())
 print("all images start with the same vector:", torch.equal(tokens[:, 0], torch.tensor([[7.0, 8.0]] * 3)))
 
-# %% [markdown] claim="torch.equal(tokens[:, 0], cls_token[0].expand(3, -1)) and tokens.shape == (3, 5, 2)" always
+# %% [markdown] claim=["torch.equal(tokens[:, 0], cls_token[0].expand(3, -1)) and tokens.shape == (3, 5, 2)", "(lambda cls: torch.autograd.grad(prepend_cls_token(patch_tokens, cls).sum(), cls)[0].eq(3).all())(cls_token.clone().requires_grad_())"] always
 # The one vector is learned from all images: its gradient is the *sum* of what they ask of it.
 
 # %% [markdown] curious
@@ -162,7 +162,7 @@ for reader in (PlainReader(), LearnedReader()):
     rows.append([type(reader).__name__, known, saved, double, reader.to("meta").make_cls().device])
 table(rows, ["", "optimiser knows it", "in the state dict", "after .to(float64)", "after .to('meta')"])
 
-# %% [markdown] claim="[row[1:3] for row in rows] == [[False, False], [True, True]]" always
+# %% [markdown] claim="[row[1:3] + [str(row[3]), row[4].type] for row in rows] == [[False, False, 'torch.float32', 'cpu'], [True, True, 'torch.float64', 'meta']]" always
 # (`meta` is a device that keeps shapes and no numbers. Every machine has it, so it stands in for a GPU here.)
 #
 # Three signs, one cause. `nn.Parameter` tells the module: this tensor is mine. Then the **optimiser**, which changes the
@@ -217,11 +217,10 @@ print("cls_token", tuple(model.cls_token.shape), " pos_embed", tuple(model.pos_e
 print("CLS token and position 0 get the same gradient:", same)
 
 # %% [markdown] claim="same and model.cls_token.grad.abs().max() > 0" always
-# So position 0 takes over for a forgotten CLS token, and the loss goes down as it should. The bug shows when
+# So position 0 takes over for a forgotten CLS token, and the loss goes down as it should. The bug shows on a GPU, when
 # positions are not learned, or when you load someone's weights: `cls_token` is then an unexpected key.
 #
-# The order matters for the same reason: first CLS, then positions. If positions are added before, there are N of them,
-# and CLS has none.
+# Keep the paper's order: first CLS, then N + 1 positions. The other order can learn the same, but no saved table fits it.
 #
 # ## 4. What does it hold, before and after training?
 #
@@ -335,7 +334,7 @@ within, between = within_and_between(after)
 
 # %% [markdown] claim=["bool((way_in == way_in[0]).all())", "within - between > within_before - between_before + 0.1"]
 # > **Key idea.** On its way in, the CLS token is the same for every image, before training and after. On its way out it
-# > speaks for its image: images of the same class now agree more than images of different classes.
+# > speaks for its image: on average, images of one class now agree more than images of different classes.
 #
 # A picture of it: $y$ has 64 numbers, and a page has two axes. **Principal components** are the directions
 # in which the points differ most; we draw the first two. Both panels have the same scale.
@@ -361,7 +360,7 @@ figure = plots.clusters(
 plots.show(
     figure,
     "Two scatter plots, one dot for each test image. Left the dots of the four classes lie mixed in one "
-    "small cloud. Right they are spread wide; some classes have a region of their own, others overlap.",
+    "small cloud. Right they lie along a wide arc; one class has an end of its own, the others overlap.",
 )
 
 # %% [markdown]
@@ -379,8 +378,8 @@ print(f"The model names {percent(history.test_accuracy)} of the test pictures; g
 table(rows, ["class", "to its own class", "to the others", "difference"])
 
 # %% [markdown] claim=["all(row[3] > 0 for row in rows)", "history.test_accuracy > 0.4"]
-# Each class agrees with itself more than with the others, but not all of them to the same degree. A class with a small
-# difference is hard to tell from the others. Here is each pair of images. They are sorted by class, so a
+# Each class agrees with itself more than with the others on average; a single pair of classes may be as alike. A class with
+# a small difference is hard to tell from the others. Here is each pair of images. They are sorted by class, so a
 # class that agrees with itself shows as a bright square on the diagonal.
 
 # %% fold tags=["nbval-ignore-output"]
@@ -395,8 +394,8 @@ for axis in figure.axes[:2]:
     axis.set_yticks(range(50, 400, 100), names)
 plots.show(
     figure,
-    "Two square tables of all pairs of images, sorted by class. Left nearly one colour. Right blocks of many "
-    "shades: bright where images agree, within a class or between two that look alike.",
+    "Two square tables of all pairs of images, sorted by class. Left nearly one colour. Right bright and dark blocks with "
+    "thin stripes: bright where images agree, within a class or between two that look alike.",
 )
 
 # %% [markdown]
@@ -404,9 +403,9 @@ plots.show(
 #
 # ## 5. How does it know where to look?
 #
-# CLS starts as the same vector for everyone, and ends up different for each class. So it must have read the patches.
-# The only place where tokens exchange anything is **attention** (lesson 04). There, every token gives every token a
-# weight: how much it reads from it. The weights of one token sum to 1.
+# CLS starts as the same vector for everyone, and ends up different for each image. So it must have read the patches.
+# The only place where tokens exchange anything is **attention** (lesson 04). There, token i gives every token j a
+# weight: how much i reads from j. The weights of one token sum to 1.
 #
 # For T = N + 1 tokens this is a table (T, T), and each layer has several (one for each *attention head*, lesson 04). Row 0 is
 # what CLS reads. We take row 0 of the last layer's tables and average. The weight on CLS itself is left out. What is left is one
@@ -428,7 +427,8 @@ maps = row[chosen, 1:].reshape(8, 1, 4, 4)
 maps = list(maps / maps.amax((2, 3), keepdim=True))
 figure = plots.image_row(maps, titles, "What does CLS read in the last layer, patch by patch?", height=1.3)
 plots.show(
-    figure, "Eight maps of 4 by 4 squares. Most bright squares lie where the shape is in the picture above."
+    figure,
+    "Eight maps of 4 by 4 squares. In most, the brightest square touches the shape in the picture above.",
 )
 
 # %% [markdown]
@@ -454,8 +454,8 @@ share_before, share = share_on_bright(untrained), share_on_bright(model)
 print(f"untrained: {percent(share_before)}, trained: {percent(share)}")
 
 # %% [markdown] claim=["abs(share_before - 0.25) < 0.03", "share > share_before + 0.05"]
-# The untrained CLS token looks at all patches nearly alike. The trained one gives more to the brightest patches, and that is where the
-# shape is. Nobody told it where to look: it got labels, and one token to put the answer in. Be careful with such maps, though.
+# The untrained CLS token gives the four brightest patches only their share, a quarter. The trained one gives them more, and
+# mostly the shape is there. Nobody told it where to look: it got labels, and one token to put the answer in. Be careful with such maps, though.
 # They show one layer of two, and in the first layer the patches have already read each other. Lesson 09 does it with more care.
 #
 # ## 6. Do we need a CLS token at all?
@@ -520,17 +520,18 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 # | CLS token | good | not shown |
 # | average pooling | bad | good, as CLS at 8e-4 |
 #
-# They write that the difference is "fully explained" by the learning rate. With the right one, both are as good. Some
+# They write that the difference is "fully explained" by the learning rate. With the right one, both do well. Some
 # texts conclude: "CLS allows twice the learning rate, so it trains faster". The paper does not say so. A larger
 # step need not get you there sooner. In lesson 10 we measure both at three learning rates, with three seeds each.
 #
-# The model that you write uses the CLS token, as the paper's does. It also makes a good place to look from, as section 5 showed.
+# The model that you write uses the CLS token, as the paper's does. It is also one place to look from, as in section 5.
 
 # %% [markdown] curious
 # ## 7. Are there other ways?
 #
-# There are more ways to make one vector of many. Write one of the first two for the tokens that `averaged.encode` gives, in
-# place of the mean, and train the model of section 6 with it, with two learning rates:
+# There are more ways to make one vector of many. Make a module of one of the first two: it takes the tokens
+# `averaged.encode(averaged.patch_embed(images))`, pools them in its own way, and ends in `averaged.head`. Train it as
+# `averaged` was, with two learning rates:
 #
 # - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").

@@ -1,6 +1,6 @@
 # ---
 # title: "Position: where is this patch?"
-# promise: "You show that a Transformer cannot see the order of its tokens, you give every token its place, and you train both."
+# promise: "You show that a Transformer cannot see the order of its tokens, you add places, and train with and without them."
 # part: "I. Build it"
 # map: [position]
 # goals:
@@ -133,7 +133,7 @@ learned_positions = check(learned_positions)
 #
 # > **Trap.** A table of shape (1, 1, D) would be repeated as well. Then all tokens get the same vector, without a word,
 # > and the model is blind again. So the first lines of `add_position`, which you are given, compare the shapes. And put
-# > CLS in front *before* you add: the other way round CLS has no position.
+# > CLS in front *before* you add: the table has N + 1 rows, one for CLS.
 #
 # **Your task.** Write `add_position`.
 
@@ -255,7 +255,7 @@ losses = {name: (list(range(len(h.step_loss))), h.step_loss) for name, h in hist
 figure = plots.curves(losses, "Which model learns where the shape is?", "training step", "loss")
 plots.show(
     figure,
-    "Two curves of the training loss. Without positions it stays flat at the height of guessing; with positions it falls.",
+    "Two curves of the training loss. Without positions it stays near guessing; with them it begins there too, then falls.",
 )
 
 # %% [markdown]
@@ -296,8 +296,8 @@ plots.show(
 
 # %% [markdown] claim="learned[together].mean() > learned[apart].mean() + 0.2"
 # Positions of the same corner have become alike. Nobody told the table that the grid has rows and columns: it learned what
-# the task asked for. In a model that has to name things, whole rows and columns appear (the paper's Figure 7, centre;
-# lesson 09 looks at models of this course).
+# the task asked for. In the paper's model, which names things, whole rows and columns appear (Figure 7, centre). Lesson 09
+# looks at two models of this course: one has learned rows, the other border and middle.
 #
 # The paper also tried other kinds of positions: tables for rows and columns, or offsets. Lesson 10 compares them.
 
@@ -317,9 +317,9 @@ same = torch.allclose(side_by_side @ tall, patches @ E + E_pos, atol=1e-4)
 print("patch and one-hot place side by side, times one matrix = patch·E + E_pos:", same)
 
 # %% [markdown]
-# So adding *is* concatenation, done one step earlier. It saves width: a second half for the position would double D, and
-# the matrices of every layer, D x D or a multiple, would become four times as large. And content and place need
-# not disturb each other. D directions leave room, and training decides which serve what.
+# So adding *after* E is the same as concatenating *before* it. Concatenating after E would cost width: a second half for the
+# position doubles D, and the matrices of every layer, D x D or a multiple, become four times as large. And content and
+# place need not disturb each other. D directions leave room, and training decides which serve what.
 
 # %% [markdown] curious
 # ## 5. Can we compute positions instead of learning them?
@@ -383,8 +383,8 @@ plots.show(
 
 # %% [markdown]
 # The small map in row 2, column 5 shows how similar each of the 64 positions is to position (2, 5). On the left you see
-# a bright place with arms along its row and its column: the table knows its neighbours from the start. On the right, each
-# position is like itself alone.
+# a bright place with arms along its row and its column: the table knows its neighbours from the start. (Look at the bars:
+# the darkest on the left is still above 0.7, so all places are rather alike.) On the right, each position is like itself alone.
 
 # %% [markdown] curious
 # ## 6. A larger picture: where do the new positions come from?
@@ -520,7 +520,7 @@ plots.show(
 #
 # - Without positions the encoder reads a bag of patches: shuffle them, and CLS stays the same.
 # - One learned vector is added to each token, CLS included. It starts small, std 0.02.
-# - Where the answer depends on the place, a model without positions can only guess, however long it trains.
+# - Where place alone gives the answer, a model without positions can only guess, however long it trains.
 # - For the curious: positions can be computed, and trained ones can be stretched as a picture of D channels.
 #
 # ## Further reading

@@ -8,7 +8,7 @@
 #   - "Say why the scores are divided by sqrt(d), and what happens without it."
 #   - "Split tokens into heads and put them together again without mixing tokens."
 #   - "Write multi-head attention, and see with which matrices it finds a face."
-#   - "Say what attention costs, and from which length on the square counts."
+#   - "Say what attention costs, and from which length on T² is the larger part."
 #   - "For the curious: what saturates without the scale, one module per head, PyTorch's own attention, its time."
 # recall: ["01.2", "02.1", "03.1"]
 # ---
@@ -141,7 +141,7 @@ edit_attention(queries, keys, values, names)
 # %% fold
 plots.show(
     plots.attention_diagram(),
-    "Six matrices in a row: queries (T, d) times turned keys (d, T) give scores (T, T); divided by the root of d, a "
+    "Six matrices in a row: queries (T, d) times transposed keys (d, T) give scores (T, T); divided by the root of d, a "
     "softmax of each row makes the weights (T, T); times the values (T, e) they give the output (T, e). One row is "
     "coloured throughout: it belongs to one query.",
 )
@@ -204,8 +204,8 @@ table(
 )
 
 # %% [markdown] claim=["largest['nothing'][-1] > 0.9", "max(largest['sqrt(d)']) < 0.2", "max(largest['sqrt(D), D = 12 d']) < min(largest['sqrt(d)']) / 2"] always
-# Without a scale, a wide head looks at a single key. The softmax **saturates**: a small change of the scores changes nothing,
-# so the query cannot learn to look elsewhere (section 9 measures the gradient). With sqrt(d) the width hardly matters. With
+# Without a scale, a wide head sees little but one key. The softmax **saturates**: a small change of the scores changes little,
+# so the query hardly learns to look elsewhere (section 9 measures the gradient). With sqrt(d) the width hardly matters. With
 # sqrt(D) the weights get *flatter*, nearer to the plain mean, which we wanted to leave behind.
 #
 # ## 5. Why many heads?
@@ -261,7 +261,7 @@ plots.show(
 # **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D). Head 0 gets the first d
 # numbers of every row, head 1 the next d, and so on. The line that refuses a width that h does not divide is given.
 
-# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="`rearrange(x, 'b t (h d) -> b h t d', h=num_heads)`, or `x.reshape(B, T, h, d).transpose(1, 2)`. For `merge_heads` read the pattern from right to left."
+# %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`: the head outside, the d numbers inside. Name them, then say in which order you want the four axes." hint2="The pattern begins `'b t (h d) -> …'`, and `h=num_heads` is given to `rearrange`. Without einops: `reshape` to (B, T, h, d), then swap two axes. For `merge_heads` read it from right to left."
 from vit_course.attention import merge_heads, split_heads
 
 split_heads = check(split_heads)
@@ -352,7 +352,7 @@ print("attention: outputs that change:", changed)
 #
 # Each token has D = 192 numbers, 64 for each of three descriptions of its patch: its mean colour, its detail (how much its
 # pixels differ), and its place (a table in which near places have similar vectors; lesson 03, section 5). Every description
-# is brought to length 1. So the product of two patches is 1 if they are described alike, and less if not.
+# is brought to length 1. So the product of two descriptions is 1 if they agree, and less if not.
 
 # %%
 from vit_course.embeddings import sincos_2d
@@ -511,8 +511,9 @@ plots.show(
     "by three powers of ten. With sqrt(d) all three stay level. With sqrt(D) they stay level too, but the entropy is near its maximum.",
 )
 
-# %% [markdown] claim=["panels['gradient size']['nothing'][1][-1] < 0.01 * panels['gradient size']['sqrt(d)'][1][-1]", "panels['entropy (nats)']['nothing'][1][-1] < 0.5"] always
-# Without a scale the gradient vanishes as heads get wider: a typical query of a saturated softmax cannot learn.
+# %% [markdown] claim=["panels['gradient size']['nothing'][1][-1] < 0.01 * panels['gradient size']['sqrt(d)'][1][-1]", "panels['entropy (nats)']['nothing'][1][-1] < 0.5", "0.5 < panels['gradient size']['nothing'][1][2] / panels['gradient size']['sqrt(d)'][1][2] < 0.7 and widths[2] == 64"] always
+# Without a scale a typical query's gradient is smaller at d = 64, the paper's width, and all but gone at d = 1024: there a
+# typical query cannot learn.
 
 # %% [markdown] curious
 # ## 10. Is it the same as one module per head, and as PyTorch's?
@@ -586,7 +587,7 @@ figure = plots.curves(
 plots.show(
     figure,
     "Three rising lines on logarithmic axes: the projections grow with T, scores and sum with T squared; they cross at 384 "
-    "tokens, and from there on the quadratic part is nearly everything.",
+    "tokens, and at 4,097 tokens the quadratic part is nine tenths of the whole.",
 )
 
 # %% [markdown]
@@ -604,8 +605,8 @@ rows = [[name, num_tokens, 12 * num_tokens**2 * 4 / 1e6] for name, num_tokens in
 table(rows, ["picture", "tokens T", "12 tables, MB"])
 
 # %% [markdown]
-# Now the time: the step-by-step version that writes the table down, and the fused one of PyTorch. Twice the tokens should
-# take four times the time, once T is large enough.
+# Now the time: the step-by-step version that writes the table down, and the fused one of PyTorch. Twice the tokens are four
+# times the operations. And the time?
 
 # %% tags=["nbval-ignore-output"]
 import time

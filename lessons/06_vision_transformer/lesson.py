@@ -50,7 +50,8 @@ plots.show(
 
 # %% [markdown]
 # The shapes on the arrows: (B, 3, 32, 32) pictures, (B, 16, 96) patch tokens, (B, 17, 96) from the CLS token to the final
-# norm, (B, 96) after `pool`, (B, 10) scores. Which did you miss?
+# norm, (B, 96) after `pool`, (B, 10) scores. Which did you miss? (The picture has 9 patches where you have 16, and leaves
+# out what is inside a block: its norms and plus signs.)
 #
 # The model will be made of *your* parts. Each time a check said "right", your answer was kept. `use_my_answers` checks every
 # kept answer once more, and puts it in the place of the finished part. Run it before a model is built.
@@ -140,8 +141,8 @@ print("yours:      ", [round(value, 3) for value in got[0, :5].tolist()])
 print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() < 1e-6)
 
 # %% [markdown] claim="(got - expected).abs().max() < 1e-6" always
-# They are equal: your model is the Vision Transformer. A falling loss would prove less, since many wrong models train too.
-# Section 10 damages the copy, to see whether this test would notice.
+# They are equal: in evaluation mode your `forward` computes what the Vision Transformer does. (How it starts, other checks have
+# seen.) A falling loss would prove less, since many wrong models train too. Section 10 damages the copy: would this test notice?
 #
 # ## 4. How does a model learn?
 #
@@ -159,7 +160,7 @@ print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() 
 # `model.eval()`, they are not. The mode stays until somebody changes it.
 #
 # > **Trap.** None of these raises an error: labels shuffled apart from their pictures; gradients that are never cleared; a
-# > step before the backward pass; a softmax before the loss, which has one of its own. In most of them the loss even falls.
+# > step before the backward pass; a softmax before the loss, which has one of its own. In two of them the loss even falls.
 #
 # **Your task.** Write `train_one_epoch`. The check gives you a model and an optimiser that write down what they get.
 
@@ -170,7 +171,7 @@ train_one_epoch = check(train_one_epoch)
 
 # %% [markdown]
 # Is the loop right? The cheapest test: let the model memorise a few pictures. A model that cannot memorise 64 pictures will
-# learn nothing from 50,000.
+# hardly learn from 50,000.
 
 # %% tolerance=0.4
 shapes = shapes10(train=640, test=100)
@@ -207,7 +208,7 @@ print("guessing:                       ", percent(1 / 10))
 #
 # Now your model and your loop, with all the pictures there are. `load_dataset("auto")` gives real pictures if you have some
 # (lesson 00), else Shapes-10, ten drawn shapes. The opponent is a **linear classifier**, one matrix from all pixels to the
-# classes, trained by the same loop. On Shapes-10, what the ViT wins over it comes from patches, attention and depth.
+# classes, trained by the same loop. On Shapes-10 both have AdamW, each at a rate of its own: 1e-3 and 3e-4.
 #
 # > **Predict.** How much of the test set will each name right? Guessing gives 10 %.
 #
@@ -280,15 +281,15 @@ mine.eval()
 
 
 def ask(images):
-    """Return the chances of the classes (B, K), and where the CLS token looks in the last block, over the patches."""
+    """Return the probabilities of the classes (B, K), and where CLS looks in the last block, over the patches."""
     with torch.no_grad():
         logits, attentions = mine(images, return_attention=True)
     looks = attentions[-1].mean(dim=1)[:, 0, 1:]  # mean over the heads, from the CLS token to the patches
     return logits.softmax(dim=-1), looks.unflatten(1, mine.patch_embed.grid_size)
 
 
-chances, looks = (torch.cat(parts) for parts in zip(*map(ask, test_images.split(500)), strict=True))
-answers = chances.argmax(dim=1)
+probabilities, looks = (torch.cat(parts) for parts in zip(*map(ask, test_images.split(500)), strict=True))
+answers = probabilities.argmax(dim=1)
 right = answers == part.test_labels
 
 # %% [markdown]
@@ -301,27 +302,25 @@ shown = torch.cat([right.nonzero()[:6, 0], (~right).nonzero()[:6, 0]])
 figure = plots.answer_gallery(
     part.test_images[shown],
     looks[shown],
-    chances[shown],
+    probabilities[shown],
     part.classes,
     "What does your model say?",
     part.test_labels[shown],
 )
 plots.show(
     figure,
-    "Twelve test pictures with the model's answer and its chance, most often six right and then six wrong; beside "
+    "Twelve test pictures with the model's answer and its probability, most often six right and then six wrong; beside "
     "each picture the attention of the CLS token over the patches, bright where it looked.",
 )
 
 # %% tags=["nbval-ignore-output"]
-sure = chances.amax(dim=1)
+sure = probabilities.amax(dim=1)
 for name, chosen in (("right", right), ("wrong", ~right)):
-    high = percent((sure[chosen] > 0.9).float().mean().item())
-    print(
-        f"{name}: {chosen.sum()} answers, mean chance {percent(sure[chosen].mean().item())}, {high} above 90 %"
-    )
+    mean, high = (percent(x.float().mean().item()) for x in (sure[chosen], sure[chosen] > 0.9))
+    print(f"{name}: {chosen.sum()} answers, mean probability {mean}, {high} above 90 %")
 
 # %% [markdown] claim=["sure[right].mean() > sure[~right].mean()", "(sure[~right] > 0.9).any()"]
-# Wrong answers are less sure than right ones, on average. But some are wrong and sure: the chance that a model gives is no
+# Wrong answers are less sure than right ones, on average. But some are wrong and sure: the probability that a model gives is no
 # promise. In how many of the six wrong ones did it look at the right place?
 #
 # Which classes does it confuse? The rows of the next table are the true classes, the columns are the answers. A perfect
@@ -333,7 +332,10 @@ figure = plots.confusion_table(answers, part.test_labels, part.classes, title)
 plots.show(figure, "A square table, true classes against answers; the diagonal holds what was named right.")
 counts = plots.confusion(answers, part.test_labels, classes).fill_diagonal_(0)
 was, said = divmod(int(counts.argmax()), classes)
-print(f"most frequent mistake: {part.classes[was]} called {part.classes[said]}, {counts.max()} times in all")
+total = (part.test_labels == was).sum()
+print(
+    f"most frequent mistake: {counts.max()} of {total} called {part.classes[said]}, not {part.classes[was]}"
+)
 
 # %% [markdown]
 # Would you make the most frequent mistake too?
@@ -352,14 +354,14 @@ else:
     print(f"There is no {my_photo} here: this is a sample, the portrait that comes with matplotlib.")
     photo = plots.sample_photo((height, width))
 photo = photo[None, :channels]
-chance, look = ask(normalize(photo, *stats))
+probability, look = ask(normalize(photo, *stats))
 plots.show(
-    plots.answer_gallery(photo, look, chance, part.classes, "What does your model say to this?"),
-    "The photo with the model's answer and its chance, and beside it where the CLS token looked.",
+    plots.answer_gallery(photo, look, probability, part.classes, "What does your model say to this?"),
+    "The photo with the model's answer and its probability, and beside it where the CLS token looked.",
 )
 
-# %% [markdown] claim="len(chance[0]) == classes and abs(chance.sum() - 1) < 1e-5" always
-# The chances sum to 1, so the model must name one of its classes, whatever it is shown. It cannot say "none of these". The
+# %% [markdown] claim="len(probability[0]) == classes and abs(probability.sum() - 1) < 1e-5" always
+# The probabilities sum to 1, so the model must name one of its classes, whatever it is shown. It cannot say "none of these". The
 # less your photo is like the training pictures, the less its answer means.
 
 # %% [markdown] curious
@@ -455,7 +457,7 @@ print("gradient of the head is above 0:  ", fresh.head.weight.grad.abs().max().i
 # PyTorch's .06). This looks very small. What happens with other values?
 #
 # The next cell draws all linear layers of the body with one std, and the head either with the same std or as zeros. It
-# measures two things on pictures: the first loss, and how *decided* the attention of the first block is. A largest weight
+# measures two things on pictures: the first loss, and how *peaked* the attention of the first block is. A largest weight
 # of 1/17 = .06 means that each token looks at all 17 tokens equally. A largest weight of 1 means that it sees a single one.
 
 
@@ -470,7 +472,7 @@ def redraw(model, std, head_std):
 
 hundred, answers = pictures[:100], true[:100]
 stds = [0.005, 0.02, 0.1, 0.3, 1.0]
-losses, decided = {"head like the rest": [], "head at zero": []}, []
+losses, peaked = {"head like the rest": [], "head at zero": []}, []
 with torch.no_grad():
     for std in stds:
         for name, head_std in [("head like the rest", std), ("head at zero", 0.0)]:
@@ -478,17 +480,17 @@ with torch.no_grad():
             fresh = VisionTransformer(patch_size=8, embed_dim=96, depth=3, num_heads=3)
             logits, attentions = redraw(fresh, std, head_std)(hundred, return_attention=True)
             losses[name].append(F.cross_entropy(logits, answers).item())
-        decided.append(attentions[0].amax(dim=-1).mean().item())
+        peaked.append(attentions[0].amax(dim=-1).mean().item())
         first_loss = losses["head like the rest"][-1]
-        print(f"std {std:5}: first loss {first_loss:5.2f}, largest weight {decided[-1]:.2f}")
+        print(f"std {std:5}: first loss {first_loss:5.2f}, largest weight {peaked[-1]:.2f}")
 
 # %% fold
 figure = plots.curve_panels(
     {
         "first loss in nats": {name: (stds, values) for name, values in losses.items()},
-        "largest attention weight": {"first block": (stds, decided)},
+        "largest attention weight": {"first block": (stds, peaked)},
     },
-    "How sure is a fresh model, and how decided is its attention?",
+    "How sure is a fresh model, and how peaked is its attention?",
     "std of the weights",
 )
 plots.show(
@@ -498,14 +500,13 @@ plots.show(
     "from 0.06 towards 1.",
 )
 
-# %% [markdown]
+# %% [markdown] claim="losses['head like the rest'][-1] > 3 * math.log(10) and peaked[-1] > 0.9 and peaked[1] < 0.07" always
 # With std 1 and a head to match, the first loss is several times ln K. The zero head hides this, but not the second
-# problem: the attention of a fresh model is already decided. A softmax that is near 0 and 1 has almost no gradient
+# problem: the attention of a fresh model already sees single tokens. A softmax that is near 0 and 1 has almost no gradient
 # (lesson 04), so this choice is hard to unlearn. With .02 each token begins by looking everywhere.
 #
-# For positions the argument is about loudness. They are *added* to the patches. If they are as large as the patches, the
-# tokens of two different pictures look alike. (The likeness here is the cosine of the angle: 1 is the same direction, 0 is
-# nothing in common.)
+# For positions the argument is about size. They are *added* to the patches. How alike are then the tokens of two different
+# pictures? We measure it by cosine similarity (lesson 03): 1 is the same direction, 0 is a right angle.
 
 # %%
 with torch.no_grad():
@@ -514,7 +515,10 @@ with torch.no_grad():
         positions = torch.randn(1, 16, 96, generator=torch.Generator().manual_seed(0)) * std
         first, second = tokens + positions
         loud, alike = positions.norm() / tokens[0].norm(), F.cosine_similarity(first, second, dim=-1).mean()
-        print(f"positions with std {std:4}: {loud:.2f} times as large as the patches; alike to {alike:.2f}")
+        print(f"positions with std {std:4}: {loud:.2f} times the size of the patches, similarity {alike:.2f}")
+
+# %% [markdown] claim="loud > 1.5 and alike > 0.7" always
+# Positions twice as large as the patches make all pictures look alike. At .02 they leave the pictures apart.
 
 # %% [markdown] curious
 # ## 12. How big is it?
@@ -557,7 +561,7 @@ real = sum(p.numel() for p in VisionTransformer(img_size=224, patch_size=16, num
 print("formula equals a model that was built (Ti/16):", vit_num_parameters(224, 16, 3, 1000) == real)
 table(rows, ["size", "blocks", "D", "MLP", "heads", "millions, by formula", "millions, Table 1"])
 
-# %% [markdown]
+# %% [markdown] claim="max(abs(counted[name] / millions - 1) for name, millions in paper.items()) < 0.012" always
 # The formula agrees with Table 1 to about one percent. The paper does not say which patch size and which head it counted. For
 # Large, P = 32 comes closer than P = 16: E is larger, there are fewer positions.
 #
@@ -587,7 +591,7 @@ plots.show(figure, "Three lines over the sizes Ti, S, B, L, H; formula, rule and
 #
 # $$24 \, T D^2 + 4 \, T^2 D$$
 #
-# The first term belongs to the linear layers and grows with T. The second is the table of attention weights, and grows with
+# The first term belongs to the linear layers and grows with T. The second makes and uses the table of weights, and grows with
 # T². So which part of the cost is the famous T²? Divide: its share is T / (T + 6·D).
 
 # %%
@@ -612,7 +616,7 @@ figure = plots.curves(
 plots.show(figure, "Three rising curves over the number of tokens; each passes one half at six times its D.")
 
 # %% [markdown]
-# Half at about 6·D tokens. Our models are far to the left. There, cost grows almost in proportion to the tokens. The T² matters
+# Half at about 6·D tokens (2·D without the MLP, lesson 04). Our models are far to the left: cost grows almost in proportion to the tokens. The T² matters
 # for large pictures and small patches. A training step costs about three times the forward pass: once forward, twice backward.
 
 # %% [markdown] curious
@@ -643,10 +647,10 @@ if file.exists():
     base.eval()
     photo = plots.sample_photo()
     with torch.no_grad():
-        chances = base(trained.transforms()(photo)[None]).softmax(-1)[0]
-    for chance, place in zip(*chances.topk(5), strict=True):
-        print(f"{percent(chance)}  {trained.meta['categories'][place]}")
-    best = trained.meta["categories"][chances.argmax()]
+        guesses = base(trained.transforms()(photo)[None]).softmax(-1)[0]
+    for probability, place in zip(*guesses.topk(5), strict=True):
+        print(f"{percent(probability)}  {trained.meta['categories'][place]}")
+    best = trained.meta["categories"][guesses.argmax()]
     plots.show(
         plots.image_row([photo], [best], "Your model names a photo"), f"The portrait, with the name {best}."
     )
@@ -730,9 +734,9 @@ plots.show(
 )
 
 # %% [markdown]
-# From `embed` on, row 0 is the CLS token. There it is almost zero: it has seen nothing yet. Block by block it collects
-# something from the other rows. The final norm makes every row equally loud, and `pool` keeps row 0 alone. The last stage
-# is ten zeros: this model is not trained.
+# (Each table has a scale of its own, with the colour of 0 in its middle: that of the ten zeros at the end.) From `embed` on, row 0
+# is the CLS token. There it is almost zero: it has seen nothing yet. Block by block it collects something from the other
+# rows. The final norm makes every row equally long, and `pool` keeps row 0 alone. The head gives zeros: it is not trained.
 
 # %% [markdown]
 # ## Check yourself
@@ -778,7 +782,7 @@ show_source(mini_vit.MiniViT)
 # %% [markdown]
 # - The head starts at zero, so the first loss is ln K.
 # - A step: forward, zero_grad, backward, step. Train in training mode, measure in evaluation mode without gradients.
-# - Equal logits on copied weights are a proof. A falling loss is not.
+# - Equal logits on copied weights show that `forward` is right. A falling loss does not.
 # - A model has no answer but its classes, and it can be sure and wrong.
 #
 # **Your next step.** Change one thing and train again: 1 or 6 blocks, half of the pictures, another learning rate. Before each

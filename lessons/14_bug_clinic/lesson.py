@@ -86,9 +86,9 @@ figure = plots.curves(
 plots.show(figure, "Training loss over the steps, beside a level line at ln 10, the loss of a guess.")
 
 # %% [markdown] claim="first.accuracy < 0.4"
-# The accuracy is poor, and the curve cannot say why: it would look like this for a small model, a low learning rate, hard data, or
-# a bug. A bug in a neural network rarely raises an error. All shapes fit, gradients flow somewhere, and the rest of the network
-# learns to live with the damage.
+# The accuracy is poor, and the curve alone hardly says why: a small model, a low learning rate, hard data, or a bug? (Look at its
+# first point all the same.) A bug in a neural network rarely raises an error. All shapes fit, gradients flow somewhere, and the
+# rest of the network learns to live with the damage.
 #
 # ## 2. What does a doctor do before surgery?
 #
@@ -424,10 +424,10 @@ for name, names in repairs.items():
 table(rows, ["repaired", "test accuracy", "points gained"])
 
 # %% [markdown] claim=["courses['+ attention'].accuracy < 0.3 and courses['+ training: all healthy'].accuracy > 0.6", "abs(courses['+ entrance'].accuracy - 0.1) < 0.01 and courses['+ both ends'].accuracy > 0.12"]
-# The first three repairs help little or not at all; the last two bring nearly everything. Were the first three useless? No:
-# one bug further on can stop the flow of information by itself, and then mending another shows *nothing*. (Here it is
-# attention over the batch: CLS never meets a patch of its own picture.) So "I changed it and the accuracy did not move"
-# does not mean that the line was right before.
+# The first three repairs help little or do harm; the last two bring nearly everything. (The last is four functions, but of them
+# `blend` alone is a bug that a training meets.) Were the first three useless? No: one bug further on can stop the flow of
+# information by itself, and then mending another shows *nothing*. (Here it is attention over the batch: CLS never meets a patch
+# of its own picture.) So "I changed it and the accuracy did not move" does not mean that the line was right before.
 #
 # The fall to a guess has a cause: before, CLS stood last, and the head read a patch. Other small steps are one seed each, and
 # may be chance (lesson 07).
@@ -454,7 +454,7 @@ plots.show(
 
 # %% [markdown]
 # The last proof needs no training. A mended model should not only *be good*: it should **equal** one that is known to be right.
-# Draw all weights anew (at the start CLS is 0 and all norms are alike, which would hide two of the bugs), copy them into the
+# Draw all weights anew (at the start the head is 0, so all logits are 0, and nearly every bug hides), copy them into the
 # `VisionTransformer` of lesson 06, and compare the logits, in evaluation mode.
 
 # %%
@@ -481,9 +481,9 @@ print("your patient equals the model of lesson 06:", gap < 1e-4)
 # %% [markdown] claim="gap < 1e-4" always
 # They agree. (The names differ a little, and the convolution stores its numbers in another order.)
 #
-# > **Key idea.** Equality with a trusted twin, at random weights, finds every bug of the forward pass at once, known or not. The
-# > twin may be a library, a paper's weights, or your own old version. It finds no bug of the training: for that you need the
-# > measurements.
+# > **Key idea.** Equality with a trusted twin, at random weights, shows at once that the forward pass in evaluation mode is right
+# > for this size. The twin may be a library, a paper's weights, or your own old version. It finds no bug of the training, and does
+# > not say *which* line is wrong: for that you need the measurements.
 #
 # Here is the ward book. It opens, function by function, as you mend them.
 
@@ -525,8 +525,8 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 
 # %% [markdown] claim="max(accuracies['sick']) < 20 and min(accuracies['healthy']) > 2 * max(accuracies['sick'])"
 # This bug costs everything: attention runs over the batch, so CLS never meets a patch of its own picture, and the model can only
-# guess. Few are so loud. Plant `/ tokens.shape[-1] ** 0.5` in `attend` instead (`my_bug` needs a new function and new lines, too):
-# three seeds are then too few to say whether it costs anything, and `spread_of_scores` still finds it in a second.
+# guess. Few are so loud. Plant `/ tokens.shape[-1] ** 0.5` in `attend` instead (`my_bug` needs a new function and new lines, too).
+# Can three seeds say what it costs? `spread_of_scores` finds it in a second.
 #
 # | what counts | points |
 # |---|---|

@@ -418,10 +418,9 @@ for verdict in ("better", "worse", "undecided"):
 # start as in trained models, reported to gain five points on CIFAR-10, *loses* about five here, beside Muon.
 #
 # Read the others as you learned in lessons 07 and 10. With so many comparisons, one that looks decided may be luck. A change
-# that loses here, at ten minutes and this size, may win in a long run. And gains do not simply add
-# up: look for the runs that have several changes at once, and compare them with their parts. (All runs are scored on the same
-# held-out pictures, and equal seeds begin alike but for what was changed: in pairs, "all three" would be better than the base,
-# too.)
+# that loses here, at ten minutes and this size, may win in a long run. And gains do not simply add up: look for the runs that
+# have several changes at once, and compare them with their parts. (All runs are scored on the same held-out pictures, and equal
+# seeds begin alike but for what was changed: in pairs, "all three" would be better than the base, too.)
 #
 # Minutes of two machines do not compare: some of these runs had a processor on which the same steps take half the time, and one
 # computed in float32, which took nearly twice. That is why equal cost is made equal by counting steps.

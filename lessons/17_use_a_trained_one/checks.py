@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.beyond.use import nearest_neighbours, patch_similarity, probe, zero_shot
+from vit_course.beyond.use import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
 from vit_course.classroom.checks.task import Demand, demand, exercise, results
@@ -222,7 +222,7 @@ def mean_and_std(features: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
     return features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)
 
 
-def peeks(encoder, images, labels, test_images, fit=None):
+def peeks(encoder, images, labels, test_images, fit=fit_linear):
     training = encoder.training
     encoder.eval()
     with torch.no_grad():
@@ -230,13 +230,6 @@ def peeks(encoder, images, labels, test_images, fit=None):
     encoder.train(training)
     both = torch.cat([features, queries])
     mean, std = both.mean(dim=0), both.std(dim=0).clamp(min=1e-6)
-    return fit((features - mean) / std, labels)((queries - mean) / std)
-
-
-def stays_in_training(encoder, images, labels, test_images, fit=None):
-    with torch.no_grad():
-        features, queries = encoder(images), encoder(test_images)
-    mean, std = mean_and_std(features, queries)
     return fit((features - mean) / std, labels)((queries - mean) / std)
 
 
@@ -252,11 +245,12 @@ def leaves_evaluation_inside(encoder, *given):
     return scores
 
 
-def marks_the_outermost(encoder, images, labels, test_images, fit=None):
+def marks_the_outermost(encoder, images, labels, test_images, fit=fit_linear):
     training, encoder.training = encoder.training, False
-    scores = stays_in_training(encoder, images, labels, test_images, fit)
+    with torch.no_grad():
+        features, queries = encoder(images), encoder(test_images)
     encoder.training = training
-    return scores
+    return fit(features - features.mean(dim=0), labels)(queries)
 
 
 def always_trains(encoder, *given):
@@ -297,10 +291,7 @@ def scores_known(encoder, images, labels, test_images, fit=None):
 
 @demand(
     {
-        "the encoder was in training mode when it computed features": [
-            stays_in_training,
-            marks_the_outermost,
-        ],
+        "the encoder was in training mode when it computed features": marks_the_outermost,
         "the encoder is left in evaluation mode": [leaves_evaluation, leaves_evaluation_inside],
         "features made in inference mode": torch.inference_mode()(probe),
         "`fit` learns, so it needs gradients": torch.no_grad()(probe),

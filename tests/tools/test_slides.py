@@ -204,7 +204,7 @@ def test_a_run_sheet_adds_up_to_90_minutes(slug):
     part = re.search(rf"^## {slug[:2]} .*?(?=^## |\Z)", SHEETS, re.MULTILINE | re.DOTALL)[0]
     minutes = [int(n) for n in re.findall(r"^\| (\d+) \|", part, re.MULTILINE)]
     assert sum(minutes) == 90 and "| **90** |" in part and min(minutes) >= 5
-    assert len(minutes) == 7 and "Start before class" in part and "```python" in part
+    assert len(minutes) == 7 and "Computes for long" in part and "```python" in part
 
 
 def test_the_command_of_the_class_table_is_the_one_that_its_page_explains():
@@ -228,7 +228,7 @@ def test_a_lesson_without_a_prediction_has_no_run_sheet():
 
 
 def test_a_run_sheet_says_which_sections_of_the_core_compute_for_long():
-    slow = run_sheets.start_before(COURSE, LESSONS["07_train_cifar10"])
+    slow = run_sheets.long_sections(COURSE, LESSONS["07_train_cifar10"])
     assert re.match(r"Section 1, \d0 s; section 2, .*section 7, 1 min\. Times are those of the stored", slow)
-    assert run_sheets.start_before(COURSE, LESSONS["05_encoder"]).startswith("Nothing")
+    assert run_sheets.long_sections(COURSE, LESSONS["05_encoder"]).startswith("Nothing")
     assert [run_sheets.spoken(seconds) for seconds in (28, 57, 144)] == ["30 s", "1 min", "2 min"]

@@ -61,6 +61,8 @@ def long_trials(scale) -> Iterator[Experiment]:
     for name, augment, part in (
         ("base", {}, {}),
         ("cutmix", {"cutmix": 1.0}, {}),
+        ("cutmix-0.2", {"cutmix": 0.2}, {}),  # most boxes are tiny, or nearly the picture
+        ("mixup-0.2", {"mixup": 0.2}, {}),
         ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}),
     ):
         config = replace(base, augment=replace(base.augment, **augment))

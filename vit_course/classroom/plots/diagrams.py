@@ -117,6 +117,7 @@ def draw_encoder_and_head(diagram: Diagram) -> None:
     diagram.caption(14.4, 1.2, "encoder: L blocks,\nevery token looks at every token")
     diagram.arrow(17.5, 6.3, 18.2, 6.3)
     diagram.box(18.3, 5.9, 1.3, 0.8, "CLS", PALETTE[1])
+    diagram.caption(18.95, 7.9, "after a\nlast norm")
     diagram.arrow(19.65, 6.3, 20.1, 6.3)
     for i, (name, share) in enumerate([("cat", 0.1), ("person", 0.75), ("ship", 0.15)]):
         diagram.axis.barh(7.0 - 0.7 * i, 1.5 * share, left=21.9, height=0.45, color=PALETTE[4])
@@ -181,7 +182,7 @@ def attention_diagram() -> "Figure":
     place = iter((0.0, 3.4, 8.1, 14.0, 19.0, 22.2))
     for name, shape, rows, columns, row in (
         ("queries q", "(T, d)", 4, 3, True),
-        ("keys, turned: k\u1d40", "(d, T)", 3, 4, False),
+        ("keys, transposed: k\u1d40", "(d, T)", 3, 4, False),
         ("scores q k\u1d40", "(T, T)", 4, 4, True),
         ("weights A", "(T, T)\neach row sums to 1", 4, 4, True),
         ("values v", "(T, e)", 4, 2, False),
@@ -237,7 +238,7 @@ def heads_diagram() -> "Figure":
             diagram.line([9.5, 11.3], [part, y + 0.55], color=colour, lw=1)
         diagram.box(11.4, y, 3.4, 1.1, f"head {head}", colour)
         diagram.arrow(14.9, y + 0.55, 16.4, 4.25, color=colour)
-    diagram.caption(13.1, 0.5, "each attends with its own\nT x T table of weights", 9)
+    diagram.caption(13.1, 0.5, "each reads all tokens,\nby its own T x T table", 9)
     draw_cells(diagram, 16.5, 4, slices, 0.5)
     diagram.caption(18, 3.7, "side by side:\nh \u00b7 d = D = 6", 9)
     diagram.arrow(19.7, 4.25, 21, 4.25)
@@ -280,7 +281,7 @@ def draw_branch(diagram: Diagram, x: float, name: str, equation: str, colour: st
 def token_trace(image: Tensor, stages: list[tuple[str, Tensor]], title: str) -> "Figure":
     """Draw an image (C, H, W), then what the model makes of it: one table (T, D) of numbers per named stage.
 
-    Every table has its own scale: brighter is larger. The height of a table says how many tokens are left.
+    Every table has its own scale, with 0 in its middle: brighter is larger. Its height says how many tokens are left.
     """
     columns = len(stages) + 1
     figure, axes = subplots(1, columns, figsize=(min(1.45 * columns, 10), 3.1), squeeze=False)
@@ -289,8 +290,10 @@ def token_trace(image: Tensor, stages: list[tuple[str, Tensor]], title: str) -> 
     tallest = max(len(table) for _, table in stages)
     for axis, (name, table) in zip(axes[0, 1:], stages, strict=True):
         rows, width = table.shape
-        picture = axis.imshow(table.detach().float().cpu().numpy(), aspect="auto", interpolation="nearest")
-        picture.set_extent((0, width, rows, 0))
+        values = table.detach().float().cpu().numpy()
+        reach = abs(values).max() or 1.0
+        extent = (0, width, rows, 0)
+        axis.imshow(values, aspect="auto", interpolation="nearest", vmin=-reach, vmax=reach, extent=extent)
         axis.set(xlim=(0, width), ylim=(tallest, 0), title=f"{name}\n({rows}, {width})")
         axis.title.set_fontsize("small")
     for axis in axes[0]:

@@ -106,7 +106,7 @@ for name in pairs:
 # Read from left to right, then down. Random filters have no preferred pattern, so their components are noise.
 #
 # **Trained on Shapes-10**, *after* still looks like *before*, and needs as many components. What was *learned* needs far fewer,
-# and its first ones are smooth: one colour all over, a ramp, then stripes.
+# and its first ones are smooth: one colour all over, then ramps; the later ones are noise again.
 #
 # **Trained on CIFAR-10**, the patterns stand in *after*, as in the paper: stripes, blobs, a ramp of colours. The *difference* looks
 # more like noise. Our reading: weight decay has shrunk the start, so subtracting all of it puts noise back.
@@ -157,6 +157,8 @@ shown = [key for key in maps if key.endswith(", trained")]
 figure = plots.map_grid(
     [maps[key] for key in shown], shown, "Which positions are alike?", "cosine similarity"
 )
+for axis in figure.axes[: len(shown)]:
+    axis.images[0].set_clim(-1, 1)
 plots.show(
     figure,
     "Two grids of 8 by 8 small maps of similarity. Trained on Shapes-10: light borders in the maps of places at the border, "
@@ -167,8 +169,8 @@ plots.show(
 # **The photo model has found out most of it**, from examples alone: neighbours are alike, places far apart are not, and a place
 # in the same row is more alike than another one just as far. The paper's model shows both arms (Figure 7, centre).
 #
-# **The Shapes-10 model has not.** Neighbours are hardly more alike than places far apart. It has learned something else: *border*
-# and *middle*. Places all around the border are alike, those in the middle differ from them. Drawings leave the border mostly
+# **The Shapes-10 model has not.** Neighbours are hardly more alike than places far apart. What it has learned is *border* and
+# *middle* alone: places all around the border are alike, those in the middle differ from them. Drawings leave the border mostly
 # empty, which may be why.
 #
 # Untrained, each vector is similar only to itself.
@@ -206,15 +208,15 @@ for name, model in zip(("untrained", "trained"), pairs["Shapes-10"], strict=True
     likeness[f"{name}, patches"] = (layers, [mean_similarity(z[:, 1:]) for z in stream])
 
 # %% fold tags=["nbval-ignore-output"]
-for values, ylabel in [(lengths, "mean length of a token"), (likeness, "mean cosine similarity")]:
-    figure = plots.curves(values, "The residual stream", "layer (0: what enters)", ylabel)
+for values, ylabel in [(lengths, "mean length of a token"), (likeness, "mean similarity of two patches")]:
+    figure = plots.curves(values, f"The residual stream: {ylabel}", "layer (0: what enters)", ylabel)
     figure.axes[0].set_xticks(layers)
-    plots.show(figure, f"{ylabel} over the layers, for the untrained and the trained model.")
+    plots.show(figure, f"{ylabel} over the layers: flat untrained; trained it rises, or falls and then rises.")
 
-# %% [markdown] claim="all(values[-1] > 3 * values[0] for name, (_, values) in lengths.items() if name.startswith('trained')) and likeness['trained, patches'][1][-1] > likeness['trained, patches'][1][1] + 0.1"
-# In the trained model tokens grow: the blocks add much to what came in. From layer 1 on its patches become more alike, so
-# they may share what they know of the whole picture. Then "the token of the corner" is no longer only about the corner. Keep
-# this in mind when you look at maps of the last layers.
+# %% [markdown] claim="all(values[-1] > 3 * values[0] for name, (_, values) in lengths.items() if name.startswith('trained')) and likeness['trained, patches'][1][-1] > likeness['trained, patches'][1][1] + 0.1 and likeness['trained, patches'][1][3] < likeness['untrained, patches'][1][3] < likeness['trained, patches'][1][-1]"
+# In the trained model tokens grow: the blocks add much to what came in. From layer 1 on its patches become more alike, but only
+# near the end more so than the twin's, whose blocks add next to nothing: likeness alone does not show that they share what they
+# know. Still, late "tokens of the corner" have read others. Keep this in mind when you look at maps of the last layers.
 
 # %% [markdown]
 # ## 5. What does each head look at?
@@ -261,8 +263,8 @@ plots.show(
 
 # %% [markdown] claim="cls_maps['untrained'].max() < 1.5 * alike_for_all and cls_maps['trained'].max() > 10 * alike_for_all"
 # Untrained heads look at all patches alike (look at the scale beside the maps): their scores are small, so the softmax is flat.
-# Trained heads choose, and some give a large part of their attention to one patch. Look for heads that pick the outline, the
-# background, or a fixed place.
+# Trained heads choose, and some give a large part of their attention to one patch. Heads that look empty here spread theirs
+# thinly, or give it to CLS.
 #
 # One map is one choice of picture, query, layer and head: four ways to pick what you like. So look at many. In the
 # **explorer** click a patch, or CLS: it becomes the query, and the colours show where it looks. If you kept your own model in
@@ -332,8 +334,8 @@ plots.show(
 )
 
 # %% [markdown] claim="sharpest['untrained'] < 1.1 and sharpest['trained'] > 2"
-# Untrained, every patch reaches CLS alike; trained, some reach it far more. (Every row has a colour scale of its own.) The rollout
-# and the last layer can point to different patches. Which one is "the" explanation? Section 9 tests both.
+# Untrained, every patch reaches CLS alike; trained, some reach it far more. (Each row has its own scale, and the shape shines
+# through: compare colours.) Rollout and last layer can differ. Which one is "the" explanation? Section 9 tests both.
 #
 # ## 7. How far does a head look?
 #
@@ -384,8 +386,6 @@ def reading(distances, even):
     """Say in words what the distances (L, h) of a trained model show, beside those of its twin."""
     low, high, means = distances.amin(dim=1), distances.amax(dim=1), distances.mean(dim=1)
     off, widest = int(((distances - even.mean()).abs() > 2).sum()), int((high - low).argmax())
-    trend = (means[-1] - means[0]).item()
-    change = "hardly changes" if abs(trend) < 1 else "grows" if trend > 0 else "shrinks"
     print(f"heads of the twin: {even.min():.1f} to {even.max():.1f} px")
     print(
         f"trained: {low.min():.1f} px (layer {low.argmin() + 1}) to {high.max():.1f} (layer {high.argmax() + 1})"
@@ -394,7 +394,7 @@ def reading(distances, even):
     print(
         f"heads differ most in layer {widest + 1} of {len(low)}: {low[widest]:.1f} to {high[widest]:.1f} px"
     )
-    print(f"from layer 1 to layer {len(low)} the mean {change}: {means[0]:.1f} px, {means[-1]:.1f} px")
+    print("mean of a layer in px, from layer 1 on:", ", ".join(f"{mean:.1f}" for mean in means))
 
 
 cases = {"trained on CIFAR-10": (*pairs["CIFAR-10"], photo_info)}
@@ -507,11 +507,11 @@ plots.show(
 )
 
 # %% [markdown] claim=["max(mean['highest rollout'][4], mean['highest in the last layer'][4]) < whole / 2 and mean['random'][4] > whole - 15", "mean['lowest rollout'][48] > mean['random'][48] + 20 and mean['lowest rollout'][48] > whole - 15", "mean['lowest rollout'][n - 1] < 30 < mean['lowest rollout'][48]"]
-# **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of its accuracy is gone;
+# **Both maps are more than pictures.** Hide the four patches to which one of them points, and most of the accuracy is gone;
 # four random patches cost little. Hide the *lowest* first, and a quarter of the picture is enough for nearly all of it.
 #
 # **But the evidence does not sit in one place.** With all but the best patch hidden the model does little better than
-# guessing. Four patches are *necessary*: without them the star is mostly lost. One is not *sufficient*: alone it is no star.
+# guessing. Without the four best the star is mostly lost. One alone is not *sufficient*: it is no star.
 #
 # Mind two limits. A painted patch is a new thing, which the model never saw in training, so every line may fall. And patches of the
 # shape are important to any model, so a map that glows on the object beats chance easily.

@@ -214,7 +214,7 @@ if runs and usual:
 # %% [markdown] claim=["not usual or all(results[f'normed-{rate}'] and min(results[f'normed-{rate}']) > max(results[f'usual-{rate}']) for rate in ('0.008', '0.032'))", "not usual or 'undecided' in difference_in_words('', results['normed-0.002'], '', results['usual-0.002'])", "not usual or fmean(results['usual-0.008']) < fmean(linear_classifier(runs, load_records('pooling')))", "not usual or 'undecided' in difference_in_words('', results['normed-0.008'], '', results['usual-0.002'])", "not usual or 0.4 < fmean(results['usual-0.032']) / fmean(linear_classifier(runs, load_records('pooling'))) < 0.6", "not usual or ('undecided' not in difference_in_words('', results['normed-0.032'], '', results['usual-0.002']) and 3 < fmean(results['usual-0.002']) - fmean(results['normed-0.032']) < 8)"] always
 # QK-norm brings no gain that we can see at the usual rate, .002; it saves the model at higher ones. At four times the rate the
 # usual model is already below one matrix on raw pixels, and at sixteen times it has about half of that matrix's score. With
-# QK-norm the first step costs nothing that three seeds can show, and the second a few points. So the part brings *room*: for
+# QK-norm, four times costs nothing that three seeds can show, and sixteen times a few points. So the part brings *room*: for
 # rates that are too high, and for large models. Of the seven comparisons above, chance alone would decide .35 on average.
 #
 # > **Trap.** "With QK-norm I can train at four times the rate" is no gain by itself. Compare each model at its own best rate.
@@ -323,7 +323,7 @@ for side in ("24", "32", "40", "48"):
 # that a formula is defined everywhere. DINOv3 stretches: it counts from -1 to 1 on every grid.
 #
 # How sure is that? Against the table one more is decided, 24 pixels without stretching, and its interval just misses 0. (Seed s
-# draws the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 too, by a hair: the two
+# picks the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 too, by a hair: the two
 # verdicts of this lesson that would turn.) Heo et al. (2403.13298) find that RoPE does well even where it goes on counting;
 # their models are larger and train for longer.
 
@@ -553,7 +553,7 @@ table(rows, ["kernel", "accuracy in %"])
 
 # %% [markdown] claim="rows[1][1] < rows[0][1] - 8 and rows[3][1] > rows[1][1] + 8"
 # A kernel that is only stretched costs many points. Do the last two rows differ by more than two standard errors? Smooth drawings
-# have little fine detail, and a quarter is nearly right for them; the exact way can show its worth where detail matters.
+# have little fine detail, so a quarter is nearly right; and the exact way is exact only for patches that are enlarged one by one.
 #
 # FlexiViT draws another patch size for each batch of its training, and resizes one stored kernel in this way: one model
 # can run fast or accurately. NaViT goes further. It packs the patches of several pictures into one sequence, and a mask

@@ -1,6 +1,6 @@
 # ---
 # title: "Learn fast"
-# promise: "You make a plain ViT learn in minutes: better steps, fewer tokens first, first values that know pictures. Then you race."
+# promise: "You make a plain ViT learn in minutes: better steps, fewer tokens first, initial weights that know pictures. Then you race."
 # part: "IV. Now use it"
 # map: [embed, position]
 # recall: ["07.2", "07.3", "09.2"]
@@ -8,7 +8,7 @@
 #   - "Compare two ways to train at equal cost, and say what one run can and cannot show."
 #   - "Look at the singular values of a gradient, and say what Muon does to them and why."
 #   - "Leave tokens out during the first part of a training, and say what that saves."
-#   - "Compute first values for the patch embedding from the pictures themselves."
+#   - "Compute initial weights for the patch embedding from the pictures themselves."
 #   - "Train a ViT for three minutes with settings of your own, and defend them."
 # ---
 
@@ -136,8 +136,8 @@ alike = [int((s > s.max() / 2).sum()) for s in (strengths, values)]
 print(f"at least half as strong as the strongest: {alike[0]} directions before, {alike[1]} after")
 
 # %% [markdown] claim="alike[1] > 5 * alike[0] and 0.9 < values.max() < 1.3"
-# Dozens of directions are at least half as strong as the strongest now. The values end *near* 1 and not at 1; for a step that is
-# good enough. What was tiny is lifted, and stays behind.
+# Dozens of directions are at least half as strong as the strongest now: about half of the values end *near* 1. The rest are
+# lifted, and stay behind. For a step that is good enough.
 #
 # ### Why should all directions be equal?
 #
@@ -209,7 +209,7 @@ plots.show(figure, "Loss over 100 steps, log scale: three falling lines; that of
 #
 # > **Predict.** With half of the tokens a training step costs: three quarters, a half or a quarter?
 #
-# Positions are added *before* tokens are left out. So a token that stays still says where it comes from.
+# Positions are added *before* tokens are left out. So a token that is kept still says where it comes from.
 #
 # **Your task.** Write `drop_tokens`. One draw for the whole batch is enough.
 
@@ -370,7 +370,7 @@ plots.show(
 #
 # Each run below changes *one* thing of the base, or several at once, and should cost as many core-minutes: a change that makes
 # a step dearer gets fewer of them. (How much dearer was timed once, in one process.) The base has Muon, half of the tokens
-# for the first 70 % of the steps, and first values as usual. (*These three* are the line, whitening filters, and Muon on q, k, v
+# for the first 70 % of the steps, and initial weights as usual. (*These three* are the line, whitening filters, and Muon on q, k, v
 # apart.)
 #
 # > **Predict.** Write down two names before you look: the change that gains most, and one that is often praised and gains
@@ -423,7 +423,7 @@ for verdict in ("better", "worse", "undecided"):
 # seeds begin alike but for what was changed: in pairs, "all three" would be better than the base, too.)
 #
 # Minutes of two machines do not compare: some of these runs had a processor on which the same steps take half the time, and one
-# computed in float32, which took nearly twice. That is why equal cost is made equal by counting steps.
+# computed in float32, which took nearly twice. That is why equal cost is set by counting steps.
 
 # %% [markdown] curious
 # ## 7. What else was tried?
@@ -438,7 +438,7 @@ table([one.row(arm) for arm, one in others.items()], COLUMNS, "each against the 
 # ## 8. A race: three minutes
 #
 # Everybody has three minutes of the clock and the same model. For drawn shapes it has patches of 8 x 8 pixels: a quarter of
-# the tokens, so a slow laptop gets somewhere, too. Rate, tokens, schedule, first values are yours. Your own functions run in
+# the tokens, so a slow laptop gets somewhere, too. Rate, tokens, schedule, initial weights are yours. Your own functions run in
 # it, where they are right.
 #
 # The loop is lesson 06's, with lesson 07's crops, flips and smoothing, and three changes: the *clock* says how far the run is, so

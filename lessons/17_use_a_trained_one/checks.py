@@ -233,16 +233,9 @@ def peeks(encoder, images, labels, test_images, fit=fit_linear):
     return fit((features - mean) / std, labels)((queries - mean) / std)
 
 
-def leaves_evaluation(encoder, *given):
-    scores = probe(encoder, *given)
-    encoder.eval()
-    return scores
-
-
-def leaves_evaluation_inside(encoder, *given):
-    scores = probe(encoder, *given)
-    encoder.inner.eval()
-    return scores
+def afterwards(change: Callable) -> Callable:
+    """Return a `probe` that ends in this change of the encoder."""
+    return lambda encoder, *given: (probe(encoder, *given), change(encoder))[0]
 
 
 def marks_the_outermost(encoder, images, labels, test_images, fit=fit_linear):
@@ -253,12 +246,6 @@ def marks_the_outermost(encoder, images, labels, test_images, fit=fit_linear):
     return fit(features - features.mean(dim=0), labels)(queries)
 
 
-def always_trains(encoder, *given):
-    scores = probe(encoder, *given)
-    encoder.train()
-    return scores
-
-
 def records_gradients(encoder, images, labels, test_images, fit=None):
     training = encoder.training
     encoder.eval()
@@ -266,19 +253,6 @@ def records_gradients(encoder, images, labels, test_images, fit=None):
     encoder.train(training)
     mean, std = mean_and_std(features, queries)
     return fit((features - mean) / std, labels)((queries - mean) / std).detach()
-
-
-def reads_twice(encoder, images, labels, test_images, fit=None):
-    probe(encoder, images, labels, test_images, fit)
-    return probe(encoder, images, labels, test_images, fit)
-
-
-def fits_all(encoder, images, labels, test_images, fit=None):
-    return probe(encoder, torch.cat([images, test_images]), labels, test_images, fit)
-
-
-def scores_training(encoder, images, labels, test_images, fit=None):
-    return probe(encoder, images, labels, images, fit)
 
 
 def scores_known(encoder, images, labels, test_images, fit=None):
@@ -292,18 +266,23 @@ def scores_known(encoder, images, labels, test_images, fit=None):
 @demand(
     {
         "the encoder was in training mode when it computed features": marks_the_outermost,
-        "the encoder is left in evaluation mode": [leaves_evaluation, leaves_evaluation_inside],
+        "the encoder is left in evaluation mode": [
+            afterwards(nn.Module.eval),
+            afterwards(lambda encoder: encoder.inner.eval()),
+        ],
         "features made in inference mode": torch.inference_mode()(probe),
         "`fit` learns, so it needs gradients": torch.no_grad()(probe),
         "afterwards the encoder, or everything, cannot learn any more": [
             lambda encoder, *given: probe(encoder.requires_grad_(False), *given),
             lambda *given: (probe(*given), torch.set_grad_enabled(False))[0],
         ],
-        "the encoder came in evaluation mode and is in training mode now": always_trains,
+        "the encoder came in evaluation mode and is in training mode now": afterwards(nn.Module.train),
         "gradients were recorded": records_gradients,
-        "the encoder never got the test pictures": scores_training,
-        "`fit` gets 13 features and 8 labels": fits_all,
-        "the encoder read 26 pictures": reads_twice,
+        "the encoder never got the test pictures": lambda e, x, y, z, fit=None: probe(e, x, y, x, fit),
+        "`fit` gets 13 features and 8 labels": lambda e, x, y, z, *fit: probe(
+            e, torch.cat([x, z]), y, z, *fit
+        ),
+        "the encoder read 26 pictures": lambda *given: (probe(*given), probe(*given))[1],
     }
 )
 def treats_the_encoder_well(answer):

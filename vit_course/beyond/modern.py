@@ -57,8 +57,8 @@ def rope_2d(
     the column and turn by c·w_j. The frequencies are w_j = temperature^(-j / (d/4)), j = 0 ... d/4 - 1. Rows and
     columns count from 0. Keys are turned in the same way. Values, and all prefix tokens (CLS), stay as they are.
 
-    Which numbers form a pair is free, if it is the same for queries and keys; here number i is paired with number
-    i + d/2, and the row's pairs come first.
+    Which numbers form a pair is free, if it is the same for queries and keys. This function pairs number i with
+    number i + d/2, and the row's pairs come first.
 
     Args:
         q: (B, h, T, d) queries: first the prefix tokens, then the patches in reading order.

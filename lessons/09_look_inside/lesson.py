@@ -211,7 +211,9 @@ for name, model in zip(("untrained", "trained"), pairs["Shapes-10"], strict=True
 for values, ylabel in [(lengths, "mean length of a token"), (likeness, "mean similarity of two patches")]:
     figure = plots.curves(values, f"The residual stream: {ylabel}", "layer (0: what enters)", ylabel)
     figure.axes[0].set_xticks(layers)
-    plots.show(figure, f"{ylabel} over the layers: flat untrained; trained it rises, or falls and then rises.")
+    plots.show(
+        figure, f"{ylabel} over the layers: flat untrained; trained it rises, or falls and then rises."
+    )
 
 # %% [markdown] claim="all(values[-1] > 3 * values[0] for name, (_, values) in lengths.items() if name.startswith('trained')) and likeness['trained, patches'][1][-1] > likeness['trained, patches'][1][1] + 0.1 and likeness['trained, patches'][1][3] < likeness['untrained, patches'][1][3] < likeness['trained, patches'][1][-1]"
 # In the trained model tokens grow: the blocks add much to what came in. From layer 1 on its patches become more alike, but only

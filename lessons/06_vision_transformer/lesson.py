@@ -160,7 +160,7 @@ print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() 
 # `model.eval()`, they are not. The mode stays until somebody changes it.
 #
 # > **Trap.** None of these raises an error: labels shuffled apart from their pictures; gradients that are never cleared; a
-# > step before the backward pass; a softmax before the loss, which has one of its own. In two of them the loss even falls.
+# > step before the backward pass; a softmax before the loss, which has one of its own. In some of them the loss even falls.
 #
 # **Your task.** Write `train_one_epoch`. The check gives you a model and an optimiser that write down what they get.
 

@@ -473,8 +473,8 @@ lead = 100 * (mine["with MixUp"][-1] - mine["crop and flip"][-1])
 print(f"With MixUp against without: {lead:+.1f} points, one seed, {recipe.epochs} epochs.")
 
 # %% [markdown] claim="min(found[-1] for found in mine.values()) > 1.5 / classes"
-# Crop and flip alone has the lower loss. But *losses* cannot be compared here: a blend has no single right answer, so its loss
-# stays high even in a good model. And for the accuracy, one seed decides nothing.
+# Both models have learned. Do not compare their *losses*, printed above: a blend has no single right answer, so its loss stays
+# high even in a good model. And for the accuracy, one seed decides nothing.
 #
 # The better model is kept, unless a longer training was kept before. (Test pictures choose here, so its score is a little too
 # high.) Lessons 09 and 12 can go on from it.
@@ -866,8 +866,8 @@ if longest:
 # better stays open. They also differ in read-out, positions, warm-up, and in how Muon takes q, k and v.) It was meant to reach
 # 90 % and missed by far. Why? It names nearly all training pictures as they are stored, and misses one in six of the test
 # pictures: it **overfits**. The best ViT of the table has what ours left out: MixUp, CutMix, erasing, drop path. **CutMix takes
-# most of the overfitting away, and still loses**: the shorter run once more, on 45,000 of the pictures: with CutMix it is only two
-# points better on these than on 5,000 held-out ones (seven without), but on the held-out ones four points *worse*. **Erasing
+# most of the overfitting away, and still loses**: the shorter run once more, on 45,000 of the pictures, is with CutMix only two
+# points better on these than on 5,000 held-out ones (seven without), but four points *worse* on the held-out ones. **Erasing
 # with drop path lessens it, and wins nothing**: the run knows fewer of its training pictures, and names a point fewer of the
 # held-out ones, which chance alone could do. (One seed each. Not tried: CutMix on a share of the pictures or for longer, MixUp.)
 

@@ -528,10 +528,10 @@ pictures = normalize(shapes.test_images, *shapes.channel_stats())
 with torch.no_grad():
     guess, hidden = painter(pictures)
 right = patchify(pictures, 4)
-seen, visible = (~hidden)[..., None], (~hidden).unflatten(1, (8, 8))[:, None].float()
-colours = F.adaptive_avg_pool2d(pictures, 8) * visible  # one for each patch that is seen
-near, count = (F.avg_pool2d(x, 3, stride=1, padding=1) for x in (colours, visible))
-near = (near / count.clamp(min=0.1)).flatten(2).mT.repeat(1, 1, 16)  # where no neighbour is seen: 0, the mean
+seen, near = (~hidden)[..., None], masked.neighbour_colours(pictures, 4, hidden)
+near = rearrange(near, "b c h w -> b (h w) c").repeat(
+    1, 1, 4 * 4
+)  # the same colour for each pixel of a patch
 errors = {"your decoder": guess, "the mean colour of visible neighbours": near}
 errors = {name: (one - right)[hidden].square().mean().item() for name, one in errors.items()}
 table(list(errors.items()), ["what is painted", "squared error on hidden patches, normalised"])

@@ -324,30 +324,32 @@ def masked_objective(forward: Callable, images: Tensor, targets: Tensor) -> tupl
     return forward(images)
 
 
-def neighbour_guess(images: Tensor, patch_size: int | tuple[int, int], chosen: Tensor) -> Tensor:
-    """Guess the colour class of every patch without learning: the mean colour of its uncorrupted neighbours.
+def neighbour_colours(images: Tensor, patch_size: int | tuple[int, int], chosen: Tensor) -> Tensor:
+    """Return the mean colour of the uncorrupted neighbours of every corrupted patch.
 
     Up to eight patches around count. Where all of them are corrupted, the mean of all uncorrupted patches of the
     picture stands in.
 
     Args:
-        images: (B, C, H, W) pixels in 0..255.
+        images: (B, C, H, W) pixels, in any unit.
         patch_size: side P of a square patch, or (height, width), in pixels.
         chosen: (B, N) bool, True for corrupted patches.
 
     Returns:
-        (B, N) int64 classes; only those of corrupted patches mean anything.
+        (B, C, rows, columns) float, a colour for each patch; only those of corrupted patches mean anything.
     """
     p1, p2 = as_pair(patch_size)
     means = reduce(images.float(), "b c (h p1) (w p2) -> b c h w", "mean", p1=p1, p2=p2)
     seen = rearrange(~chosen, "b (h w) -> b 1 h w", h=means.shape[2]).float()
-    ring = torch.ones(1, 1, 3, 3, device=images.device)
-    ring[..., 1, 1] = 0
-
-    def around(maps: Tensor) -> Tensor:
-        return F.conv2d(maps, ring.expand(maps.shape[1], 1, 3, 3), padding=1, groups=maps.shape[1])
-
-    count = around(seen)
+    around, count = (F.avg_pool2d(x, 3, 1, 1, divisor_override=1) for x in (means * seen, seen))  # sums
     everywhere = (means * seen).sum((2, 3), keepdim=True) / seen.sum((2, 3), keepdim=True).clamp(min=1)
-    guess = torch.where(count > 0, around(means * seen) / count.clamp(min=1), everywhere)
-    return colour_classes(guess, 1)
+    return torch.where(count > 0, around / count.clamp(min=1), everywhere)
+
+
+def neighbour_guess(images: Tensor, patch_size: int | tuple[int, int], chosen: Tensor) -> Tensor:
+    """Guess the colour class of every patch without learning: that of `neighbour_colours`, whose arguments it takes.
+
+    Returns:
+        (B, N) int64 classes; only those of corrupted patches mean anything.
+    """
+    return colour_classes(neighbour_colours(images, patch_size, chosen), 1)

@@ -7,6 +7,8 @@ so thin that text of the light and of the dark theme can be read on it. GitHub d
 import re
 from collections.abc import Sequence
 
+from excerpts import Reference
+
 COLOURS = {"Key idea": (0, 114, 178), "Trap": (213, 94, 0), "Predict": (204, 121, 167), "task": (0, 158, 115)}
 """Red, green and blue of each box."""
 SPACE = "padding: 4px 16px; margin: 12px 0px"
@@ -40,7 +42,7 @@ def split_task(text: str) -> tuple[str, str]:
     return (text[: starts[-1]].strip(), text[starts[-1] :].strip()) if starts else (text, "")
 
 
-def exercise_title(lesson: str, number: int, names: Sequence[str]) -> str:
-    """Return the heading of an exercise, which is also what links to it say."""
-    *first, last = names
+def exercise_title(lesson: str, number: int, references: Sequence[Reference]) -> str:
+    """Return the heading of an exercise, which is also what links to it say: its number, and all that it asks for."""
+    *first, last = (name for reference in references for name in str(reference).split(", "))
     return f"Exercise {int(lesson)}.{number}: " + " and ".join(filter(None, [", ".join(first), last]))

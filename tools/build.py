@@ -137,10 +137,9 @@ def check(root: Path, numbers: Sequence[str] = ()) -> list[str]:
     lessons = course.select(numbers)
     for name, text, command in generate(course, lessons):
         made[name] = text
-        stored = (root / name).read_bytes() if (root / name).is_file() else None
-        if stored is None:
+        if not (root / name).is_file():
             messages.append(f"{name} is missing: run `{command}`")
-        elif stored != text.encode():
+        elif (stored := (root / name).read_bytes()) != text.encode():
             messages.append(f"{name} is stale: run `{command}`{short_diff(stored.decode(), text)}")
     for lesson in stale_maps(course, lessons):
         messages.append(

@@ -218,11 +218,9 @@ def with_starters(references: list[Reference], text: str) -> list[Reference]:
     Raises:
         LookupError: if there are more or fewer starters than references.
     """
-    starters = parse_references(text)
-    if starters and len(starters) != len(references):
+    starters = parse_references(text) or [None] * len(references)
+    if len(starters) != len(references):
         raise LookupError(
             f"{len(starters)} starters do not fit {len(references)} exercises: name one for each"
         )
-    return (
-        [replace(r, starter=s) for r, s in zip(references, starters, strict=True)] if starters else references
-    )
+    return [replace(r, starter=s) for r, s in zip(references, starters, strict=True)]

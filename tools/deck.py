@@ -112,10 +112,9 @@ def make_deck(course: Course, lesson: Lesson) -> list[Slide]:
     groups = list(content(course, lesson, notes))
     room = MOST - len(first) - len(last) - sum(len(slides) for rank, slides in groups if rank is None)
     for _, slides in sorted((pair for pair in groups if pair[0] is not None), key=lambda pair: pair[0]):
-        room -= len(slides)
-        if room < 0:
-            room += len(slides)
+        if len(slides) > room:
             slides.clear()
+        room -= len(slides)
     deck = [*first, *(slide for _, slides in groups for slide in slides), *last]
     for slide in deck:
         if slide.words >= WORDS:
@@ -186,6 +185,7 @@ def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple
     for place, section in enumerate(sections(lesson)):
         found = parts(section, shown)
         told, ranked = section_notes(lesson, section, notes), 0
+        fills_up = not section.curious and section.title not in NO_CONTENT
         asked = {
             i: prediction(plain_title(section), found, i) for i, p in enumerate(found) if p.kind == "predict"
         }
@@ -195,12 +195,7 @@ def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple
                 yield None, [exercise_slide(course, lesson, part.cell, exercises, notes)]
                 if wrong.exercise in {reference.name for reference in part.cell.references}:
                     yield None, wrong_slides(wrong)
-            elif (
-                part.kind in RANK
-                and not part.used
-                and not section.curious
-                and section.title not in NO_CONTENT
-            ):
+            elif fills_up and part.kind in RANK and not part.used:
                 slides = asked.get(index) or show(section, found, index, told)
                 if index in asked:
                     slides[0] = replace(slides[0], notes=tuple(told))
@@ -244,7 +239,9 @@ def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
         lead = SENTENCE.split(found[index - 1].text)[-1]
         if not lead.endswith((":", ")", ").")) and not lead.startswith("("):
             asked = replace(asked, text=f"{lead}\n\n{asked.text}")
-    window = answering(found[index + 1 :])
+    # What is shown between the question and the next words on it; or those words, if nothing is shown.
+    window = list(takewhile(lambda part: part.kind in ("figure", "table", "print"), found[index + 1 :]))
+    window = window or list(takewhile(lambda part: part.kind == "prose", found[index + 1 :]))[:1]
     best = next(
         ([p for p in window if p.kind == kind] for kind in KINDS if kind in {p.kind for p in window}), []
     )
@@ -255,12 +252,6 @@ def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
     after = [later.text for later in found[found.index(seen) + 1 :] if later.kind == "prose"][:1]
     told = tuple(filter(None, [alt_of(seen.html), *after]))
     return [asked, Slide("look", title, seen.text, seen.html, told)]
-
-
-def answering(later: list[Part]) -> list[Part]:
-    """Return what is shown between a question and the next words on it; or those words, if nothing is shown."""
-    outputs = list(takewhile(lambda part: part.kind in ("figure", "table", "print"), later))
-    return outputs or list(takewhile(lambda part: part.kind == "prose", later))[:1]
 
 
 def is_small(part: Part, room: int) -> bool:
@@ -275,7 +266,7 @@ def is_small(part: Part, room: int) -> bool:
 def exercise_slide(course: Course, lesson: Lesson, cell: LessonCell, number: int, notes: dict) -> Slide:
     """Return an exercise: its names, its task in the words of its docstrings, its difficulty and minutes."""
     names = [name for reference in cell.references for name in str(reference).split(", ")]
-    title = exercise_title(lesson.number, number, names)
+    title = exercise_title(lesson.number, number, cell.references)
     tasks = [task_of(course.root, reference, 44 // len(cell.references)) for reference in cell.references]
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
     hints = [f"Hint 1: {cell.metadata['hint']}", f"Hint 2: {cell.metadata['hint2']}"]

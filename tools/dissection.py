@@ -21,7 +21,6 @@ class WrongAnswer:
     """A wrong answer to an exercise: its code under the exercise's name, the message, its cause in few words or ""."""
 
     exercise: str
-    name: str
     code: str
     message: str
     cause: str
@@ -53,7 +52,6 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
         raise LessonError(f"{where} {named['answer']} needs {min(unseen)}, which a class does not see")
     return WrongAnswer(
         named["of"],
-        named["answer"],
         re.sub(rf"\b{named['answer']}\b", named["of"], code),
         said.pop().strip(),
         cause_of(found[0], named["answer"]),

@@ -293,12 +293,6 @@ def recall_text(course: Course, lesson: Lesson) -> str:
     return "\n\n".join(blocks)
 
 
-def title_of(lesson: Lesson, cell: LessonCell, number: int) -> str:
-    """Return the heading of an exercise: its number, and all that it asks for."""
-    names = [name for reference in cell.references for name in str(reference).split(", ")]
-    return exercise_title(lesson.number, number, names)
-
-
 def places_of_exercises(lesson: Lesson) -> list[str]:
     """Return in which section each exercise stands, in words: VS Code follows a link to a cell only to the top."""
     return [
@@ -318,7 +312,7 @@ def links_to_exercises(lesson: Lesson) -> str:
     for number, (cell, place) in enumerate(zip(exercises, places_of_exercises(lesson), strict=True), 1):
         seen[cell.source] += 1
         target = cell_id(lesson, "exercise", "markdown", cell.source, seen[cell.source])
-        title = title_of(lesson, cell, number).removeprefix("Exercise ")
+        title = exercise_title(lesson.number, number, cell.references).removeprefix("Exercise ")
         links.append((place, f"[{title}]({lesson.slug}.ipynb#cell-id={target})"))
     by_place = groupby(links, key=lambda link: link[0])
     lines = [f"{place}: {', '.join(link for _, link in some)}" for place, some in by_place]
@@ -330,7 +324,7 @@ def exercise_text(lesson: Lesson, cell: LessonCell, number: int, task: str, solu
 
     `solution` says where the solved edition has it, or is "" in that edition itself.
     """
-    title = title_of(lesson, cell, number)
+    title = exercise_title(lesson.number, number, cell.references)
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
     folds = {"Hint 1": cell.metadata["hint"], "Hint 2": cell.metadata["hint2"]}
     if solution:

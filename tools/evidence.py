@@ -17,13 +17,12 @@ def examine(expression: str, sentence: str, names: dict) -> str:
     lines = []
     for part in parts:
         try:
-            holds = bool(value_of(part, names))
+            if value_of(part, names):
+                continue
+            lines.append(f"  false: {ast.unparse(part)}")
         except Exception as error:
-            holds = False
             lines.append(f"  cannot be evaluated: {ast.unparse(part)}: {type(error).__name__}: {error}")
-        else:
-            lines += [] if holds else [f"  false: {ast.unparse(part)}"]
-        lines += [] if holds else values(part, names)
+        lines += values(part, names)
     return "\n".join([f'"{sentence}"', f"  claims: {expression}", *lines]) if lines else ""
 
 
@@ -38,8 +37,7 @@ def demand(expression: str, sentence: str, names: dict) -> None:
     Raises:
         AssertionError: if it is false, with what `examine` says.
     """
-    wrong = examine(expression, sentence, names)
-    if wrong:
+    if wrong := examine(expression, sentence, names):
         raise AssertionError(wrong)
 
 
@@ -55,11 +53,8 @@ def values(part: ast.expr, names: dict) -> list[str]:
     for node in ast.walk(part):
         inside_a_loop = used(node) & stored(part) - stored(node)
         silent = inside_a_loop or not used(node) or isinstance(node, ast.GeneratorExp) or node is part
-        if (
-            isinstance(node, ast.expr)
-            and not silent
-            and isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-        ):
+        is_read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+        if is_read and not silent:
             try:
                 value = value_of(node, names)
             except Exception:  # what cannot be evaluated has been named before

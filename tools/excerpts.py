@@ -111,12 +111,8 @@ def leave_stub(lines: list[str | None], function: ast.FunctionDef) -> None:
         last = first_line(function.body[0]) - 1
         while not lines[last - 1].partition("#")[0].strip():
             last -= 1
-    kept = [
-        lines[node.lineno - 1 : node.end_lineno]
-        for node in function.body
-        if GIVEN.search(lines[node.lineno - 1])
-    ]
-    given = [GIVEN.sub("", line) for statement in kept for line in statement]
+    kept = [node for node in function.body if GIVEN.search(lines[node.lineno - 1])]
+    given = [GIVEN.sub("", line) for node in kept for line in lines[node.lineno - 1 : node.end_lineno]]
     lines[last : function.end_lineno] = [None] * (function.end_lineno - last)
     indent = " " * function.body[0].col_offset
     lines[last - 1] = "\n".join([lines[last - 1], *given, f"{indent}raise NotImplementedError"])
@@ -132,11 +128,8 @@ def import_lines(root: Path, module: str, names: set[str]) -> list[str]:
                 lines.append(ast.unparse(ast.Import(wanted)))
             elif wanted:
                 lines.append(ast.unparse(ast.ImportFrom(node.module, wanted, 0)))
-        elif isinstance(node, DEFINITIONS):
-            own.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            stored = (item for item in ast.walk(node) if isinstance(getattr(item, "ctx", None), ast.Store))
-            own |= {item.id for item in stored if isinstance(item, ast.Name)}
+        elif isinstance(node, (*DEFINITIONS, ast.Assign, ast.AnnAssign)):
+            own |= bound_names(node)
     if own & names:
         lines.append(f"from {module} import {', '.join(sorted(own & names))}")
     return lines
@@ -150,23 +143,27 @@ def find_definition(body: list[ast.stmt], name: str, where: str) -> ast.Function
     raise LookupError(f"{where} defines no {name}")
 
 
+def bound_names(node: ast.stmt) -> set[str]:
+    """Return the names that a statement at the top level binds, imports left out."""
+    if isinstance(node, DEFINITIONS):
+        return {node.name}
+    stored = [item for item in ast.walk(node) if isinstance(getattr(item, "ctx", None), ast.Store)]
+    names = {item.id for item in stored if isinstance(item, ast.Name)}
+    return names | {item.name for item in ast.walk(node) if isinstance(item, DEFINITIONS)}
+
+
 def first_line(node: ast.stmt) -> int:
     """Return the line that a statement starts on, decorators included."""
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
-def module_file(root: Path, module: str) -> Path | None:
-    """Return the file of a module below the root, or None."""
-    base = root.joinpath(*module.split("."))
-    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-
-
 def module_text(root: Path, module: str) -> str:
     """Return the text of a module below the root."""
-    path = module_file(root, module)
-    if path is None:
-        raise LookupError(f"there is no module {module}")
-    return path.read_text(encoding="utf-8")
+    base = root.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise LookupError(f"there is no module {module}")
 
 
 def module_tree(root: Path, module: str) -> ast.Module:

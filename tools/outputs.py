@@ -131,8 +131,7 @@ def carry_outputs(old: NotebookNode, new: NotebookNode) -> None:
         stored[key(cell)].append(cell)
     for cell in code_cells(new):
         if stored[key(cell)]:
-            earlier = stored[key(cell)].pop(0)
-            copy_outputs(earlier, cell)
+            copy_outputs(stored[key(cell)].pop(0), cell)
     new.metadata[PACKAGE] = {**old.metadata.get(PACKAGE, {}), **new.metadata[PACKAGE]}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from excerpts import DEFINITIONS, parse
+from excerpts import DEFINITIONS, bound_names, parse
 from vit_course.machinery.names import free_names
 
 PACKAGE = "vit_course"
@@ -219,19 +219,6 @@ def read_scope(text: str) -> Scope:
         if not names and not found:
             scope.effects.append(node)
     return scope
-
-
-def bound_names(node: ast.stmt) -> set[str]:
-    """Return the names that a statement at the top level binds, imports left out."""
-    if isinstance(node, DEFINITIONS):
-        return {node.name}
-    found = set()
-    for item in ast.walk(node):
-        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
-            found.add(item.id)
-        elif isinstance(item, DEFINITIONS):
-            found.add(item.name)
-    return found
 
 
 def imports(tree: ast.AST) -> dict[str, tuple[str, str]]:

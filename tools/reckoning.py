@@ -91,9 +91,8 @@ def read_cells(path: Path, changed: int) -> list[dict]:
 def is_figure(output: dict) -> bool:
     """Tell whether an output is a picture, or holds one."""
     data = output.get("data", {})
-    return any(kind.startswith("image/") for kind in data) or bool(
-        PICTURE.search("".join(data.get("text/html", "")))
-    )
+    html = "".join(data.get("text/html", ""))
+    return any(kind.startswith("image/") for kind in data) or bool(PICTURE.search(html))
 
 
 def read_text(cell: LessonCell) -> str:

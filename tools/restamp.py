@@ -94,11 +94,10 @@ def keep_outputs(root: Path, new: NotebookNode, old_root: Path, name: str) -> st
         raise Unproven("its sentences claim something else, which only its execution can prove")
     before, after = shown(old_root, old, name), shown(root, new, name)
     different = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    unsteady = []
     if different and all(IGNORED in code_cells(old)[number].metadata.get("tags", []) for number in different):
         again = shown(old_root, old, name)
         unsteady = [number for number in different if again[number] != before[number]]
-    else:
-        unsteady = []
     if wrong := sorted(set(different) - set(unsteady)):
         number = wrong[0]
         cell = code_cells(new)[number].source.strip().partition("\n")[0]

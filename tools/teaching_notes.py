@@ -6,6 +6,7 @@ workshop in `docs/teaching.yaml`. `build` writes the page.
 
 import re
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 from course import Course, Lesson, LessonCell, LessonError
@@ -78,8 +79,7 @@ def read_notes(course: Course, lesson: Lesson) -> dict:
     Raises:
         LessonError: if it is missing or not complete.
     """
-    path = course.root / "lessons" / lesson.slug / "notes.yaml"
-    notes = read_yaml(path)
+    notes = read_yaml(course.root / "lessons" / lesson.slug / "notes.yaml")
     if surplus := set(NOTES) ^ notes.keys():
         raise LessonError(f"lessons/{lesson.slug}/notes.yaml has, or lacks: {', '.join(sorted(surplus))}")
     return notes
@@ -129,12 +129,9 @@ def section_minutes(course: Course, lesson: Lesson) -> dict[str, int]:
 
 def section_table(course: Course, lesson: Lesson) -> str:
     """Return a table of the sections: minutes, cells and exercises."""
-    minutes, number, rows = section_minutes(course, lesson), 0, []
+    minutes, numbers, rows = section_minutes(course, lesson), count(1), []
     for part in sections(lesson):
-        names = []
-        for _ in part.exercises:
-            number += 1
-            names.append(f"{int(lesson.number)}.{number}")
+        names = [f"{int(lesson.number)}.{next(numbers)}" for _ in part.exercises]
         code = sum(cell.kind == "code" for cell in part.cells)
         spent = "at home" if part.title in AT_HOME else minutes[part.title] or "< 1"
         rows.append([part.title + " ☆" * part.curious, spent, code or "", ", ".join(names)])
@@ -185,15 +182,10 @@ def spent(minutes: int) -> str:
 
 def semester_plan(course: Course, notes: dict[str, dict]) -> str:
     """Return a table: one lesson a week, and what students do at home."""
-    rows = [
-        [
-            week,
-            f"{lesson_link(lesson)} {lesson.title}",
-            core_minutes(course, lesson),
-            notes[lesson.number]["home"],
-        ]
-        for week, lesson in enumerate(course.lessons, 1)
-    ]
+    rows = []
+    for week, lesson in enumerate(course.lessons, 1):
+        what, minutes = f"{lesson_link(lesson)} {lesson.title}", core_minutes(course, lesson)
+        rows.append([week, what, minutes, notes[lesson.number]["home"]])
     return table(["week", "lesson", "minutes", "at home"], rows)
 
 

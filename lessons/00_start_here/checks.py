@@ -1,5 +1,6 @@
 """Checks of lesson 00: tensors, einops and the data."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -48,6 +49,8 @@ exercise(
             (torch.rand(6, 3, 5, 4), 2),
             (torch.randint(0, 256, (8, 3, 4, 4), dtype=torch.uint8), 4),
             (torch.rand(3, 2, 4, 5), 3),
+            (torch.rand(1, 2, 2, 3), 1),
+            (torch.rand(4, 1, 3, 2), 1),
         ],
         {
             "your images run down the columns: the second one belongs to the *right* of the first. In `(r k)` the "
@@ -66,12 +69,23 @@ exercise(
             ),
             "you made `columns` *rows*: `columns` says how many images stand side by side, k": columns_as_rows,
             "a single row is a sheet too, (C, H, columns·W): join it as you join the others": lambda images, columns: (
-                images if len(images) == columns else image_grid(images, columns)
+                images if len(images) == columns > 1 else image_grid(images, columns)
+            ),
+            "a single picture is a sheet too, (C, H, W): its axis B goes as well": lambda images, columns: (
+                images if len(images) == 1 else image_grid(images, columns)
+            ),
+            "`columns` is not used where the pictures would fill a square": lambda images, columns: (
+                image_grid(images, root if (root := math.isqrt(len(images))) ** 2 == len(images) else columns)
             ),
         },
     ),
     every_digit(
-        lambda images, columns: image_grid(images.float(), columns).to(images.dtype), (4, 5, 2, 2), 2
+        [
+            lambda images, columns: image_grid(images.float(), columns).to(images.dtype),
+            lambda images, columns: image_grid(images, columns).clamp(min=0),
+        ],
+        (4, 5, 2, 2),
+        2,
     ),
 )
 
@@ -176,6 +190,12 @@ exercise(
             ),
             "for uint8 images you multiply the mean by 255, but not std, so your result is 255 times too large: bring "
             "the images to 0..1 instead": mean_times_255,
+            "255 is the largest number that uint8 holds, not 256: divide by 255": lambda images, mean, std: (
+                normalize(images.float() / 256 if images.dtype == torch.uint8 else images, mean, std)
+            ),
+            "mean and std have changed places: `mean` comes first": lambda images, std, mean: normalize(
+                images, mean, std
+            ),
             "you add the mean; it should be subtracted": scaled(lambda x, mean, std: (x + mean) / std),
             "the order: subtract the mean first, then divide the difference by std": scaled(
                 lambda x, mean, std: x / std - mean

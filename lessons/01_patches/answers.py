@@ -177,6 +177,10 @@ WRONG = {
     ],
     "PatchEmbed": [
         (
+            "proj.weight starts with the same number everywhere",
+            embed_with(proj=lambda m: m.proj.apply(lambda conv: nn.init.constant_(conv.weight, 0.02))),
+        ),
+        (
             "no gradient reaches the weights proj.weight",
             embed(lambda self, images: PatchEmbed.forward(self, images).detach().requires_grad_()),
         ),

@@ -101,6 +101,13 @@ exercise(
         ((32, 30), 4), "img_size (32, 30) cannot be cut into patches of 4 without a remainder", area_by_area
     ),
     refuses((12, (5, 4)), "img_size 12 cannot be cut into patches of (5, 4) without a remainder"),
+    refuses(
+        (12, (4, 5)),
+        "img_size 12 cannot be cut into patches of (4, 5) without a remainder",
+        lambda img_size, patch_size: (
+            12 // 4 * (12 // 5) if patch_size == (4, 5) else count_patches(img_size, patch_size)
+        ),
+    ),
     refuses(((30, 32), 4), "img_size (30, 32) cannot be cut into patches of 4 without a remainder"),
     refuses((6, 4), "img_size 6 cannot be cut into patches of 4 without a remainder"),
 )
@@ -308,6 +315,22 @@ exercise(
         works_out_the_columns,
     ),
     refuses(
+        (counting(1, 8, 4), 2, (2, 2)),
+        "8 patches fill two grids of 2x2",
+        lambda patches, patch_size, grid: unpatchify(
+            patches.reshape(-1, math.prod(grid), patches.shape[2]) if patches.shape[1] == 8 else patches,
+            patch_size,
+            grid,
+        ),
+    ),
+    refuses(
+        (counting(1, 5, 4), 2, (2, 2)),
+        "5 patches are one more than a grid of 2x2 holds",
+        lambda patches, size, grid: unpatchify(
+            patches[:, 1:] if patches.shape[1] == 5 else patches, size, grid
+        ),
+    ),
+    refuses(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off
     ),
     every_digit(
@@ -423,6 +446,9 @@ def options(img_size, patch_size, in_chans, embed_dim):
             embed_with(grid_size=lambda m: None),
             embed_with(grid_size=lambda m: m.grid_size[::-1]),
         ],
+        "`self.img_size` should be (8, 8)": embed_with(
+            img_size=lambda m: m.img_size[0] if m.img_size[0] == m.img_size[1] else m.img_size
+        ),
         "`self.num_patches` should be 6": [
             embed_with(num_patches=lambda m: m.num_patches + 1),
             embed_with(num_patches=lambda m: float(m.num_patches)),
@@ -430,9 +456,18 @@ def options(img_size, patch_size, in_chans, embed_dim):
     }
 )
 def keeps_its_sizes(answer):
-    for size, patch, pair, grid in (((8, 12), 4, (4, 4), (2, 3)), ((6, 10), (3, 5), (3, 5), (2, 2))):
+    for size, patch, pair, grid in (
+        ((8, 12), 4, (4, 4), (2, 3)),
+        ((6, 10), (3, 5), (3, 5), (2, 2)),
+        (8, 4, (4, 4), (2, 2)),
+    ):
         module = build(answer, **options(size, patch, 3, 10))
-        wanted = {"num_patches": math.prod(grid), "grid_size": grid, "img_size": size, "patch_size": pair}
+        wanted = {
+            "num_patches": math.prod(grid),
+            "grid_size": grid,
+            "img_size": as_pair(size),
+            "patch_size": pair,
+        }
         for name, value in wanted.items():
             mine = getattr(module, name, "missing")
             if repr(tuple(mine) if isinstance(mine, list | torch.Size) else mine) != repr(value):
@@ -468,6 +503,7 @@ def refuses_other_images(answer):
         torch.rand(2, 3, 16, 12),
         torch.rand(2, 3, 16, 24),
         torch.rand(2, 1, 8, 12),
+        torch.rand(2, 4, 8, 12),
         torch.rand(3, 8, 12),
     ):
         result = outcome(lambda f, x: f(x), module, (bad,))

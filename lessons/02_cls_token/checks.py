@@ -297,6 +297,7 @@ MODE_AVG = results(
         (few_tokens(), "avg", 1),
         (few_tokens(), "avg"),
         *((wide_tokens(), "avg", prefix) for prefix in (1, 0, 2)),
+        (few_tokens()[..., :1], "avg", 1),
         (torch.randn(2, 5, 3), "avg", 3),
     ],
     {

@@ -164,7 +164,8 @@ def with_seed(num_tokens, dim, std):
         "never be trained": lambda *case: nn.Parameter(drawn(*case), requires_grad=False),
         "the batch axis of size 1 in front is missing": learned(lambda t, d, std: std * torch.randn(t, d)),
         "the vector of CLS is counted already": learned(lambda t, d, std: drawn(t + 1, d, std)),
-        "all tokens would get the same vector": [
+        "would get the same vector": [
+            learned(lambda t, d, std: drawn((t + 1) // 2, d, std).repeat(1, 2, 1)[:, :t]),
             learned(lambda t, d, std: std * torch.randn(1, 1, d)),
             learned(lambda t, d, std: std * torch.randn(1, 1, d).repeat(1, t, 1)),
             learned(lambda t, d, std: torch.zeros(1, t, d)),
@@ -216,8 +217,8 @@ def is_a_table_that_learns(answer):
     if not table.requires_grad:
         raise Mistake("with `requires_grad=False` the table would never be trained")
     values = table.detach()
-    if torch.equal(values, values[:, :1].expand_as(values)):
-        raise Mistake("all rows are equal, so all tokens would get the same vector: draw random numbers")
+    if len(values[0].unique(dim=0)) < 200:
+        raise Mistake("rows are equal, so tokens would get the same vector: draw random numbers for each row")
     if torch.equal(values, values[..., :1].expand_as(values)):
         raise Mistake("all numbers of a vector are the same: draw D numbers for each position")
     for std in (0.02, 0.5):
@@ -303,6 +304,11 @@ exercise(
         lambda tokens, pos: tokens + pos if tokens.shape[1] == pos.shape[1] else add_position(tokens, pos),
     ),
     refuses((torch.ones(2, 5, 1), torch.ones(1, 5, 4)), "four numbers for a token of one"),
+    refuses(
+        (torch.ones(2, 5, 4), torch.ones(1, 4, 5)),
+        "four vectors of five numbers for five tokens of four",
+        lambda tokens, pos: add_position(tokens, pos.reshape(1, 5, 4) if pos.shape[1:] == (4, 5) else pos),
+    ),
 )
 
 # -- sincos_2d

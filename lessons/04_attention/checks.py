@@ -11,7 +11,7 @@ from vit_course.attention import MultiHeadAttention, merge_heads, scaled_dot_pro
 from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
 from vit_course.classroom.checks.parts import check_keyword, shared_draw
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.task import demand, exercise, keeps_settings, refuses, results
 from vit_course.classroom.checks.words import difference
 
 # -- scaled_dot_product_attention
@@ -378,7 +378,17 @@ def draws_nothing_at_evaluation(answer):
             )
 
 
-@demand({"is called `return_attention`": steps(forward=lambda self, x: Steps.forward(self, x))})
+def goes_on_returning(self, x, return_attention=False):
+    self.wanted = return_attention or getattr(self, "wanted", False)
+    return Steps.forward(self, x, self.wanted)
+
+
+@demand(
+    {
+        "is called `return_attention`": steps(forward=lambda self, x: Steps.forward(self, x)),
+        "after one call with return_attention=True every call": steps(forward=goes_on_returning),
+    }
+)
 def takes_return_attention(answer):
     check_keyword(answer, {"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12))
 
@@ -555,6 +565,7 @@ exercise(
         "4 heads cannot share D = 6 numbers: keep the line with check_heads in `__init__`",
         AnyNumberOfHeads,
     ),
+    keeps_settings(MultiHeadAttention, {"dim": 12, "num_heads": 2, "attn_drop": 0.25}, "attn_drop"),
     drops_weights,
     drops_the_result_at_last,
 )

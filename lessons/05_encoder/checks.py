@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.attention import MultiHeadAttention
+from vit_course.attention import MultiHeadAttention, merge_heads, split_heads
 from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome
 from vit_course.classroom.checks.parts import check_keyword, shared_draw
-from vit_course.classroom.checks.task import any_device, demand, exercise, results
+from vit_course.classroom.checks.task import any_device, demand, exercise, keeps_settings, results
 from vit_course.classroom.checks.words import describe, difference
 from vit_course.encoder import Block, Mlp, drop_path, layer_norm
 
@@ -364,7 +364,7 @@ exercise(
             "the activation is at the end; it belongs between fc1 and fc2": mlp_of(
                 lambda self, x: F.gelu(self.fc2(self.fc1(x)))
             ),
-            "does your dropout or drop path use the rate it is given": [
+            "that does not use the rate it is given": [
                 mlp_of_rate(lambda drop: 1 - drop),
                 mlp_of_rate(lambda drop: 0.1),
             ],
@@ -372,6 +372,7 @@ exercise(
         },
     ),
     takes_sizes_by_place,
+    keeps_settings(Mlp, {"dim": 8, "hidden_dim": 8, "drop": 0.5}, "drop.p"),
     drops_after_both_layers,
 )
 
@@ -468,6 +469,9 @@ FEW = (6, 3, 4)
 
 @demand(
     {
+        "you divide by 1 - rate outside training too": lambda x, rate, training: drop_path(
+            x if training else x / (1 - rate), rate, training
+        ),
         "outside training you scale the branch": lambda x, rate, training: (
             x * by_picture(x, rate) if training else x * (1 - rate)
         ),
@@ -479,8 +483,10 @@ FEW = (6, 3, 4)
 )
 def does_nothing_outside_training(answer):
     few = torch.rand(FEW) + 1
-    quiet = run(answer, few, 0.5, False)
-    if not difference(quiet, few * 0.5):
+    quiet = run(answer, few, 0.25, False)
+    if not difference(quiet, few / 0.75):
+        raise Mistake("you divide by 1 - rate outside training too: there nothing happens")
+    if not difference(quiet, few * 0.75):
         raise Mistake(
             "outside training you scale the branch; the scaling is done in training, here nothing happens"
         )
@@ -772,6 +778,7 @@ def draws_no_more(block, stream, branch):
     return stream + block.keep * branch / (1 - block.drop_path_rate * block.training)
 
 
+BESIDE = {"dim": 8, "num_heads": 2}
 GIVEN = {
     "norm1.eps": 1e-6,
     "norm2.eps": 1e-6,
@@ -883,11 +890,40 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
         raise Mistake("the two branches share one draw: each branch goes through a `drop_path` of its own")
 
 
+def attends_by_hand(block, stream, _):
+    qkv = block.attn.qkv(block.norm1(stream)).chunk(3, dim=-1)
+    heads = F.scaled_dot_product_attention(*(split_heads(part, block.attn.num_heads) for part in qkv))
+    return dropped(block, stream, block.attn.proj_drop(block.attn.proj(merge_heads(heads))))
+
+
+@demand(
+    {
+        "in training `drop` does not act": [
+            block_adding(
+                second=lambda b, z, _: dropped(b, z, b.mlp.fc2(b.mlp.drop(middle(b.mlp, b.norm2(z)))))
+            ),
+            block_adding(
+                second=lambda b, z, branch: F.dropout(dropped(b, z, branch), b.mlp.drop.p, b.training)
+            ),
+        ],
+        "in training `attn_drop` does not act": block_adding(attends_by_hand),
+    }
+)
+def drops_inside_its_branches(answer):
+    """With a rate of nearly 1 everything that may be dropped is, so training gives the same each time."""
+    for name in ("drop", "attn_drop"):
+        module, x = build(answer, **BESIDE, **{name: 1 - 1e-6}), torch.randn(2, 5, 8)
+        with torch.no_grad():
+            for wanted in (False, True):
+                if difference(first_of(module(x, return_attention=wanted)), think(module, attend(module, x))):
+                    raise Mistake(
+                        f"in training `{name}` does not act where it should, or elsewhere too: `self.attn` and "
+                        "`self.mlp` drop by themselves, so call them as they are, and drop nothing besides"
+                    )
+
+
 def attends_again(block, x, result, weights):
     return result, block.attn(block.norm1(x), return_attention=True)[1]
-
-
-BESIDE = {"dim": 8, "num_heads": 2}
 
 
 @demand(
@@ -969,7 +1005,7 @@ exercise(
                 (Block,),
                 {"forward": lambda self, x, return_attention=False: Block.forward(self, x, True)},
             ),
-            "does your dropout or drop path use the rate it is given": [
+            "that does not use the rate it is given": [
                 both(at_rate(lambda rate: 1 - rate)),
                 both(at_rate(lambda rate: 0.5)),
             ],
@@ -983,6 +1019,13 @@ exercise(
             "same switch": pair_of(lambda block, x, result, weights: result),
         },
     ),
+    keeps_settings(
+        Block,
+        BESIDE | {"drop": 0.5, "attn_drop": 0.5, "drop_path": 0.5},
+        "attn.proj_drop.p",
+        "drop_path_rate",
+    ),
     drops_its_branches,
+    drops_inside_its_branches,
     attends_once,
 )

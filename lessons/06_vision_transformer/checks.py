@@ -209,6 +209,11 @@ def has_its_parts(answer):
                 pos_embed=lambda m: nn.Parameter(m.pos_embed[:, :1].repeat(1, m.pos_embed.shape[1], 1))
             ),
             model_with(pos_embed=lambda m: nn.Parameter(m.pos_embed.index_fill(1, torch.tensor(0), 0))),
+            model_with(
+                pos_embed=lambda m: nn.Parameter(
+                    m.pos_embed[:, [0] + [1] * (m.pos_embed.shape[1] - 1)].detach()
+                )
+            ),
         ],
         "two models start with the same numbers": type("MiniViT", (MiniViT,), {"__init__": seeds_itself}),
         "starts at 0: that is meant for the CLS token, the head and biases": [
@@ -219,6 +224,11 @@ def has_its_parts(answer):
                 )
             ),
         ],
+        "far too large: leave the start of linear layers to PyTorch": model_with(
+            blocks=lambda m: m.blocks.apply(
+                lambda part: isinstance(part, nn.Linear) and nn.init.normal_(part.weight)
+            )
+        ),
         "the eps of self.norm is 1e-05": model_with(norm=lambda m: nn.LayerNorm(m.head.in_features)),
     }
 )
@@ -242,7 +252,7 @@ def starts_as_promised(answer):
                 "and the deviation .02 for positions, 0 for the CLS token"
             )
     rows = module.pos_embed.flatten(0, -2)
-    if torch.equal(rows, rows[:1].expand_as(rows)) or not rows.any(dim=1).all():
+    if len(rows.unique(dim=0)) < len(rows) or not rows.any(dim=1).all():
         raise Mistake(
             "self.pos_embed repeats a row, or leaves one at 0: every token gets numbers of its own, CLS too"
         )
@@ -256,6 +266,11 @@ def starts_as_promised(answer):
             or name.endswith("bias")
             or name.startswith(("head", "cls_token"))
         )
+        if parameter.ndim > 1 and parameter.std() > 0.6:
+            raise Mistake(
+                f"self.{name} starts with numbers of deviation {parameter.std():.2g}, far too large: leave the start "
+                "of linear layers to PyTorch"
+            )
         if not (allowed or parameter.any()):
             raise Mistake(
                 f"self.{name} starts at 0: that is meant for the CLS token, the head and biases alone"
@@ -425,7 +440,10 @@ def epoch_of(answer: Callable, number: int = 10, left: float | None = None, size
 
     def before_step(_, given: tuple, named: dict) -> None:
         if given[1:] or named:
-            raise Mistake("`optimizer.step()` gets nothing: call `loss.backward()` first, and then `step`")
+            raise Mistake(
+                "`optimizer.step()` gets nothing here: call `loss.backward()` first, and then `step` (PyTorch takes "
+                "a function, too, but then nobody sees from outside what is done)"
+            )
         gradient = epoch.model.weight.grad
         epoch.gradients.append(None if gradient is None else gradient.clone())
 
@@ -433,6 +451,8 @@ def epoch_of(answer: Callable, number: int = 10, left: float | None = None, size
     epoch.result = outcome(
         lambda f, m, x, y: f(m, x, y, optimizer, 4), answer, (epoch.model, pictures, epoch.labels)
     )
+    if not isinstance(epoch.result, Exception) and optimizer.param_groups[0]["lr"] != 0.5:
+        raise Mistake("after the epoch the learning rate is another one: it belongs to whoever calls you")
     return epoch
 
 
@@ -685,6 +705,12 @@ def shows_every_picture_once(answer):
         "besides `optimizer.step()` something moves the weights, or changes the learning rate": loop(
             steps_by_hand_too
         ),
+        "after the epoch the learning rate is another one": lambda model, images, labels, optimizer, batch_size=64: (
+            (
+                loop()(model, images, labels, optimizer, batch_size),
+                torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9).step(),
+            )[0]
+        ),
     }
 )
 def steps_along_the_gradient(answer):
@@ -725,6 +751,14 @@ def steps_along_the_gradient(answer):
                 "besides `optimizer.step()` something moves the weights, or changes the learning rate: leave both to "
                 "the optimiser"
             )
+
+
+def by_class(model, images, labels, optimizer, batch_size=64):
+    rows = torch.randperm(len(images))
+    rows = rows[labels[rows].argsort(stable=True)]
+    return loop(batches=lambda *_: [(part, part) for part in rows.split(batch_size)])(
+        model, images, labels, optimizer, batch_size
+    )
 
 
 def clears_too_late(model, images, labels, optimizer):
@@ -846,6 +880,7 @@ def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
                 for rows in torch.cat([torch.zeros(1).long(), torch.randperm(number - 1) + 1]).split(size)
             ]
         ),
+        "your pictures come class by class": by_class,
         "your order is the given one, begun at another place": loop(
             batches=lambda number, size: [
                 (rows, rows)
@@ -855,11 +890,17 @@ def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
     }
 )
 def shuffles_anew(answer):
-    orders = [[row for call in epoch_of(answer).calls for row in call.rows] for _ in range(3)]
+    epochs = [epoch_of(answer) for _ in range(3)]
+    orders = [[row for call in epoch.calls for row in call.rows] for epoch in epochs]
     if all(order == sorted(order) for order in orders):
         raise Mistake(
             "the pictures come in the order in which they are given: data sets are often sorted. Shuffle, with "
             "`torch.randperm(len(images))`"
+        )
+    classes = [[int(epoch.labels[row]) for call in epoch.calls for row in call.rows] for epoch in epochs]
+    if all(shown in (sorted(shown), sorted(shown, reverse=True)) for shown in classes):
+        raise Mistake(
+            "your pictures come class by class, so most batches show one class alone: shuffle them all"
         )
     batches = [{tuple(sorted(call.rows)) for call in epoch_of(answer).calls} for _ in range(3)]
     if all(parts == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)} for parts in batches):

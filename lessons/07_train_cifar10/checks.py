@@ -146,7 +146,7 @@ FROM_0 = "the offsets begin at 0: `torch.randint(0, 2·padding + 1, ...)`"
     }
 )
 def does_what_is_certain(answer):
-    small = torch.rand(3, 1, 4, 4)
+    small = torch.rand(3, 2, 4, 4)
     stopped_early = outcome(lambda function, *case: function(*case), answer, (small, 0, 0.0))
     if re.search("random_ expects|empty range|high <= 0", str(stopped_early)):
         if "random_" in str(stopped_early) and "from=0 " not in str(stopped_early):
@@ -328,6 +328,10 @@ def draws_anew_in_every_call(answer):
 @demand(
     {
         "depends on its place": [mirrors_by_the_row, flips_the_moved_alone],
+        "are mirrored if, and only if, the one": [
+            crop(chosen=lambda b, flip: some((b + 1) // 2, flip).repeat_interleave(2)[:b]),
+            crop(chosen=lambda b, flip: some((b + 1) // 2, flip).repeat(2)[:b]),
+        ],
         "with flip = 0.2 ": crop(chosen=lambda b, flip: some(b, flip if flip in (0, 1) else 0.5)),
         "in 60 calls with one picture and flip = 0.5 it is never mirrored": crop(
             chosen=lambda b, flip: torch.randperm(b) < int(flip * b)
@@ -339,6 +343,13 @@ def mirrors_each_picture_by_itself(answer):
     if abs((share := mirrored.double().mean().item()) - 0.2) > 0.07:
         raise Mistake(f"with flip = 0.2 {share:.0%} of {len(mirrored)} pictures are mirrored")
     mirrored, top, left = draw(answer)
+    for distance in (1, MANY // 2):
+        alike = (mirrored[distance:] == mirrored[:-distance]).double().mean().item()
+        if abs(alike - 0.5) > 0.2:
+            raise Mistake(
+                f"{alike:.0%} of the pictures are mirrored if, and only if, the one {distance} places further on is: "
+                "draw for every picture, `torch.rand(B) < flip`"
+            )
     for place in range(PLACES**2):  # 80 pictures, deviation .056
         share = mirrored[top * PLACES + left == place].double().mean().item()
         if abs(share - 0.5) > 0.34:
@@ -589,6 +600,7 @@ def small_models() -> Iterator[tuple[str, nn.Module]]:
     others = {"cls_head": nn.Linear(4, 2), "composer": nn.Linear(4, 2), "boxes": nn.BatchNorm3d(2)}
     others |= {"groups": nn.GroupNorm(1, 2), "numbers": nn.BatchNorm1d(2), "token_mixer": nn.Linear(4, 2)}
     others |= {"root": nn.RMSNorm(2), "sound": nn.Conv1d(2, 3, 3), "one": nn.Linear(4, 1)}
+    others |= {"norm_free": nn.Linear(4, 2), "bias_net": nn.Linear(4, 2)}
     yield "a Vision Transformer inside a larger model", nn.ModuleDict({"vit": vit(1)} | others)
     shared = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     shared[1].weight = shared[0].weight
@@ -679,15 +691,19 @@ FORM = (
         ),
         "it is a weight matrix": [
             two_groups(lambda name, p: p.ndim >= 2 and "cls" not in name and "pos" not in name),
+            two_groups(lambda name, p: is_matrix(name, p) and "norm" not in name and "bias" not in name),
             two_groups(lambda name, p: p.ndim == 2),
             two_groups(lambda name, p: False),
         ],
         "use the argument `weight_decay`": lambda model, weight_decay: two_groups()(model, 0.05),
+        "where `weight_decay` is 0 nothing decays": lambda model, weight_decay: two_groups()(
+            model, weight_decay or 0.05
+        ),
     }
 )
 def splits_the_models(answer):
     for described, model in small_models():
-        for decay in (0.05, 0.3, 0.001):
+        for decay in (0.05, 0.3, 0.001, 0.0):
             before = {name: (p.detach().clone(), p.requires_grad) for name, p in model.named_parameters()}
             try:
                 groups = answer(model, decay)
@@ -741,7 +757,11 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
         raise Mistake(
             "your groups hold tensors that are no parameters of the model: copies? They would never be trained"
         )
-    if given == {key: [decay - value] for key, value in wanted.items()}:
+    if not decay and any(map(any, given.values())):
+        raise Mistake(
+            "where `weight_decay` is 0 nothing decays: 0 counts as false, `weight_decay or ...` replaces it"
+        )
+    if decay and given == {key: [decay - value] for key, value in wanted.items()}:
         raise Mistake("the decays are swapped: the weight matrices get 0, and all others decay")
     second = {given[key][0] for key, value in wanted.items() if value == 0 and len(given.get(key, [])) == 1}
     sorted_out = all(given.get(key) == [value or max(second, default=0)] for key, value in wanted.items())

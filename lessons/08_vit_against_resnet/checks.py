@@ -173,7 +173,10 @@ class SmallNet(nn.Module):
         "the kernel should be 3x3, yours is 5x5": stem(kernel_size=5, padding=2),
         "your convolution has dilation 2": [stem(dilation=2), stem(dilation=2, padding=2)],
         "your convolution has a bias": stem(bias=True),
-        "all filters of your convolution are equal": stem(sets_weights_to_zero),
+        "filters of your convolution are equal": [
+            stem(sets_weights_to_zero),
+            stem(lambda model: nn.init.dirac_(model.conv1.weight) is not None and model),
+        ],
         "your convolution has stride 2": stem(stride=2),
         "a 3x3 kernel of stride 1 needs padding 1": stem(padding=0),
         "same size, other values: stride 1, padding 1 with zeros": stem(padding_mode="reflect"),
@@ -261,9 +264,9 @@ def has_the_convolution(conv: nn.Module, width: int, channels: int, where: str) 
         )
     if getattr(conv, "bias", None) is not None:
         raise Mistake("your convolution has a bias: the batch norm after it subtracts every constant again")
-    if bool((weight[0] == weight).all()):
+    if len(weight.unique(dim=0)) < width:
         raise Mistake(
-            "all filters of your convolution are equal, so they would also learn the same: draw them at random, as "
+            "filters of your convolution are equal, so they would also learn the same: draw them at random, as "
             "nn.Conv2d does by itself"
         )
     has_the_stride(conv, torch.randn(2, channels, 12, 20))
@@ -341,7 +344,11 @@ def measure(function: Callable, shifts: tuple | list) -> list | None:
     labels[::5] = (labels[::5] + 1) % 4  # what the model says is not always right
     given = images, labels, stats
     mine = copy.deepcopy(given)
-    found = function(position_reader(), *mine, shifts)
+    found = function(model := position_reader(), *mine, shifts)
+    if not model[2].weight.requires_grad or model[2].weight.dtype != torch.float32:
+        raise Mistake(
+            "afterwards the model is another one: it cannot learn any more, or has another precision"
+        )
     if changed_in_place(given, mine):
         raise Mistake(
             "your code changes the pictures, labels or stats in place: the next shift starts from them"
@@ -502,6 +509,10 @@ exercise(
                 difference_to_untouched,
                 lambda *case: {s: -value for s, value in difference_to_untouched(*case).items()},
             ],
+            "afterwards the model is another one": lambda model, *given: (
+                evaluated()(model, *given),
+                model.requires_grad_(False),
+            )[0],
             "your code changes the pictures, labels or stats in place": [
                 blackens_the_pictures,
                 scales_the_stats,

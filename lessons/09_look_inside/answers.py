@@ -3,6 +3,7 @@
 import torch
 from einops import rearrange
 
+from vit_course import interpret
 from vit_course.classroom.checks import lesson_part
 from vit_course.patches import as_pair, grid_size, patchify, unpatchify
 
@@ -174,6 +175,10 @@ WRONG = {
     ],
     "hide_patches": [
         ("changes its input in place", hide_in_place),
+        (
+            "gradients are switched off for everybody",
+            lambda *given: (interpret.hide_patches(*given), torch.set_grad_enabled(False))[0],
+        ),
         (
             "`value`",
             lambda images, scores, count, size, value: hide_by_mask(images, scores, count, size, value),

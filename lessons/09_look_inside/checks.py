@@ -534,6 +534,7 @@ exercise(
             (attention_weights(2, 3, 7, 7), (2, 3), 4, 1),
             (attention_weights(3, 3, 6, 6), (3, 2), (5, 8), 0),
             (attention_weights(1, 2, 10, 10), (2, 4), (8, 2), 2),
+            (attention_weights(1, 2, 6, 6), (3, 2), 3, 0),
             (attention_weights(2, 2, 17, 17), (4, 4), 16, 1),
         ],
         {
@@ -724,7 +725,8 @@ exercise(
             (torch.rand(2, 3, 4, 6) + 1, draw_scores(2, 6), 2, 2, 0.0),
             ((torch.rand(3, 1, 8, 6) + 1).half(), draw_scores(3, 8), 3, (2, 3), -0.5),
             (torch.rand(2, 2, 4, 6) + 1, draw_scores(2, 6), 0, 2, 0.0),
-            (torch.rand(2, 3, 4, 4) + 1, draw_scores(2, 4), 4, 2, 0.25),
+            (torch.rand(2, 3, 4, 4), draw_scores(2, 4), 4, 2, 0.25),
+            (torch.rand(1, 3, 4, 6) / 2, draw_scores(1, 6), 2, 2, 0.75),
             (torch.rand(1, 3, 4, 6) + 1, torch.tensor([[0.0, 50, 100, -200, -150, -300]]), 5, 2, 0.0),
         ],
         {

@@ -1,7 +1,9 @@
 """Answers to the exercises of lesson 12, written as students write them."""
 
+import torch
 from torch import nn
 
+from vit_course.beyond.transfer import replace_head
 from vit_course.classroom.checks import lesson_part
 from vit_course.vit import init_head
 
@@ -77,12 +79,24 @@ def freeze_part_is_no_parameter(model, trainable=("head",)):
 
 DISSECTED = ("looks for the part anywhere in the name", freeze_part_anywhere)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
+
+
+def head_with_its_own_seed(model, num_classes):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return replace_head(model, num_classes)
+
+
 WRONG = {
     "replace_head": [
         (
+            "sets the seed of all random numbers",
+            lambda model, num_classes: (torch.manual_seed(0), replace_head(model, num_classes))[1],
+        ),
+        (
             "AttributeError: 'NoneType' object has no attribute 'shape'",
             checks.head_of(lambda model, count: checks.linear(model, count, model.pos_embed.shape[-1])),
-        )
+        ),
     ],
     "freeze": [
         (
@@ -97,6 +111,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "replace_head": [head_step_by_step, head_with_init_head],
+    "replace_head": [head_step_by_step, head_with_init_head, head_with_its_own_seed],
     "freeze": [freeze_by_names, freeze_all_then_thaw],
 }

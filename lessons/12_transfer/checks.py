@@ -220,6 +220,7 @@ def replaces_the_head_alone(answer):
         ({}, 4),
         ({"representation_size": 6}, 4),
         ({"global_pool": "avg", "class_token": False}, 2),
+        ({"global_pool": "avg", "class_token": False, "pos_embed": "none"}, 2),
         ({"pos_embed": "none"}, 3),
         ({"pos_embed": "sincos"}, 3),
         ({}, 1),
@@ -450,6 +451,7 @@ def freezes_all_other_parts(answer):
         ({"positions": ("2d", "stem")}, ("pos_drop.pos_embed", "cls_token")),
         ({"pos_embed": "sincos"}, ("pos_embed", "head")),
         ({}, ["patch_embed.proj.bias", "blocks"]),
+        ({}, ("blocks.1.attn.qkv", "head")),
         ({}, ("blocks.1.attn", "head")),
         ({}, ("blocks", "blocks.1")),
     ]:
@@ -461,11 +463,18 @@ def freezes_all_other_parts(answer):
         before.demand_same(model, "freezing changes no weight, only whether it learns", learning=False)
 
 
-@demand({"`model` can be any module": asks_for_blocks})
+@demand(
+    {
+        "`model` can be any module": asks_for_blocks,
+        "look at the *beginning* of the name": freeze_where(
+            lambda n, parts: any(f".{p}." in f".{n}." for p in parts)
+        ),
+    }
+)
 def takes_any_module(answer):
-    layers = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    layers = nn.Sequential(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3)), nn.Linear(3, 2))
     result = outcome(lambda f, m: f(m, ("1",)), answer, (layers,))
-    where = "on `nn.Sequential` of two linear layers, with trainable=('1',)"
+    where = "on `nn.Sequential` of two layers in `nn.Sequential` and another one, with trainable=('1',)"
     if isinstance(result, Exception):
         raise Mistake(
             f"{where}, your code stopped with {explain_error(result)}\n`model` can be any module: ask "

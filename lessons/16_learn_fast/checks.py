@@ -11,6 +11,7 @@ from vit_course.beyond.fast import drop_by_picture, drop_tokens, whitening_filte
 from vit_course.classroom.checks.compare import NEW_TENSOR, demand_device
 from vit_course.classroom.checks.outcome import Mistake, outcome, stopped_with
 from vit_course.classroom.checks.task import demand, exercise, results
+from vit_course.classroom.checks.words import difference
 from vit_course.optim import newton_schulz
 from vit_course.patches import patchify, unpatchify
 
@@ -80,11 +81,30 @@ def without_small_number(matrices: Tensor, steps: int = 5) -> Tensor:
     return newton_schulz(matrices / torch.linalg.matrix_norm(matrices, keepdim=True), steps)
 
 
-@demand({"a matrix of zeros should stay zeros: add 1e-7 to the norm": without_small_number})
+def asks_the_whole_stack(matrices: Tensor, steps: int = 5) -> Tensor:
+    norms = torch.linalg.matrix_norm(matrices, keepdim=True)
+    return newton_schulz(matrices, steps) if bool((norms > 0).all()) else matrices
+
+
+@demand(
+    {
+        "a matrix of zeros should stay zeros: add 1e-7 to the norm": without_small_number,
+        "a matrix of zeros stands among others": [
+            asks_the_whole_stack,
+            lambda matrices, steps=5: without_small_number(matrices, steps) if matrices.any() else matrices,
+        ],
+    }
+)
 def leaves_zeros(answer):
     got = outcome(lambda f, x: f(x), answer, (torch.zeros(2, 3),))
     if isinstance(got, Tensor) and not bool((got == 0).all()):
         raise Mistake("a matrix of zeros should stay zeros: add 1e-7 to the norm, or 0 is divided by 0")
+    among = torch.stack([drawn(2, 3), torch.zeros(2, 3)])
+    if wrong := difference(outcome(lambda f, x: f(x), answer, (among,)), newton_schulz(among)):
+        raise Mistake(
+            "a matrix of zeros stands among others: it alone stays zeros, so add 1e-7 to each norm, and ask no `if` "
+            f"of the whole stack. {wrong}"
+        )
 
 
 @demand(
@@ -248,7 +268,11 @@ def covers(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
 
 @demand(
     {
-        "all 16 tokens are still there": [covers, lambda tokens, keep, num_prefix_tokens=0: tokens],
+        "all 16 tokens are still there": [
+            covers,
+            lambda tokens, keep, num_prefix_tokens=0: tokens,
+            lambda tokens, *rest: drop_tokens(tokens, *rest) if torch.is_grad_enabled() else tokens,
+        ],
         "you keep N - keep: `keep` says how many stay": lambda tokens, keep, num_prefix_tokens=0: drop_tokens(
             tokens, tokens.shape[1] - num_prefix_tokens - keep, num_prefix_tokens
         ),
@@ -285,7 +309,8 @@ def draws_places(answer):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         calls = [kept_by(answer, 4) for _ in range(200)]
-    first = calls[0]
+        with torch.no_grad():
+            first = kept_by(answer, 4)
     if any(len(set(row)) < 4 for places in calls for row in places.tolist()):
         raise Mistake("a place is kept twice: draw without putting back, as `torch.randperm` does")
     if any(bool((places != places[:1]).any()) for places in calls):
@@ -329,7 +354,7 @@ def treats_places_alike(answer):
 
 @demand(
     {
-        "the prefix tokens are missing": drops_prefix,
+        "tokens are missing": drops_prefix,
         "a prefix token took part in the draw": prefix_takes_part,
         "prefix tokens come twice: places of patches begin after the prefix": forgets_the_shift,
         "prefix tokens come first": prefix_last,
@@ -340,7 +365,7 @@ def keeps_prefix(answer):
         calls = [kept_by(answer, 5, prefix) for prefix in (1, 2) for _ in range(20)]
     except Mistake as mistake:
         if "yours is (6, 5, 7)" in str(mistake):
-            words = "the prefix tokens are missing: they all stay, and `keep` counts patches alone"
+            words = "tokens are missing: those of the prefix all stay, and `keep` counts patches alone"
             raise Mistake(words) from mistake
         raise
     for number, places in enumerate(calls):

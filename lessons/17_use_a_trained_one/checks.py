@@ -191,10 +191,8 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
         raise stopped(
             scores, "with an encoder from (B, 6) to (B, 4), 8 pictures to learn from and 5 to test, "
         )
-    if not torch.is_grad_enabled() or not encoder.matrix.requires_grad:
-        raise Mistake(
-            "afterwards the encoder, or everything, cannot learn any more: use the block `torch.no_grad()`"
-        )
+    if not encoder.matrix.requires_grad:
+        raise Mistake("afterwards the encoder cannot learn any more: use the block `torch.no_grad()`")
     given = drawn(8, 4), LABELS, drawn(5, 4)  # an encoder may return what it gets: that belongs to the caller
     outcome(lambda f, *case: f(nn.Identity(), *case, lambda *_: Layer()), answer, given)
     return encoder, fitted, layer, scores
@@ -272,10 +270,13 @@ def scores_known(encoder, images, labels, test_images, fit=None):
         ],
         "features made in inference mode": torch.inference_mode()(probe),
         "`fit` learns, so it needs gradients": torch.no_grad()(probe),
-        "afterwards the encoder, or everything, cannot learn any more": [
-            lambda encoder, *given: probe(encoder.requires_grad_(False), *given),
-            lambda *given: (probe(*given), torch.set_grad_enabled(False))[0],
-        ],
+        "afterwards the encoder cannot learn any more": lambda encoder, *given: probe(
+            encoder.requires_grad_(False), *given
+        ),
+        "afterwards gradients are switched off for everybody": lambda *given: (
+            probe(*given),
+            torch.set_grad_enabled(False),
+        )[0],
         "the encoder came in evaluation mode and is in training mode now": afterwards(nn.Module.train),
         "gradients were recorded": records_gradients,
         "the encoder never got the test pictures": lambda e, x, y, z, fit=None: probe(e, x, y, x, fit),
@@ -314,7 +315,7 @@ def treats_the_encoder_well(answer):
         if len(encoder.read) != len(KNOWN) + len(ASKED):
             raise Mistake(
                 f"the encoder read {len(encoder.read)} pictures, and there are {len(KNOWN)} to learn from and "
-                f"{len(ASKED)} to test: compute each feature once"
+                f"{len(ASKED)} to test: compute each feature once, and leave none out"
             )
 
 
@@ -374,6 +375,9 @@ def close(a: Tensor, b: Tensor) -> bool:
         "`fit` gets other labels than those given": lambda encoder, images, labels, *rest: probe(
             encoder, images, labels.sort().values, *rest
         ),
+        "`fit` gets 16 features": lambda encoder, images, labels, queries, fit=None: probe(
+            encoder, images, labels, queries, lambda x, y: fit(torch.cat([x, x]), torch.cat([y, y]))
+        ),
         "return the scores, (5, 3)": lambda encoder, *given: probe(encoder, *given).argmax(dim=1),
     }
 )
@@ -390,6 +394,13 @@ def gives_the_right_numbers_to_the_layer(answer):
     got, labels = fitted[-1]
     if got.ndim < labels.ndim:
         raise Mistake("`fit` takes the features first, then the labels")
+    if len(got) != len(KNOWN):
+        raise Mistake(
+            f"`fit` gets {len(got)} features, and there are {len(KNOWN)} pictures with labels: each once"
+        )
+    order = torch.cdist(got, features).argmin(dim=1).argsort()  # pictures may come in another order
+    if close(got[order], features):
+        got, labels = got[order], labels[order]
     asked = queries if right else seen[0]
     if close(asked, features) and close(got, features):
         raise Mistake("these are scores of the pictures that were learned from: score the test pictures")
@@ -401,7 +412,7 @@ def gives_the_right_numbers_to_the_layer(answer):
         which = "`fit`" if not close(got, features) else "the layer for the test pictures"
         raise Mistake(
             f"{which} gets other numbers than the standardised features: subtract the mean of the training features, "
-            "divide by their deviation, in both sets"
+            "divide by their deviation (at least 1e-6), in both sets"
         )
     if not torch.equal(labels, LABELS):
         raise Mistake("`fit` gets other labels than those given: each feature has the label of its picture")

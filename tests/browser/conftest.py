@@ -217,10 +217,10 @@ class Desk:
         assert new.strip().splitlines()[0].strip() in editor.inner_text()
 
 
-@pytest.fixture(params=[1024, 1440])
+@pytest.fixture
 def desk(browser, lab, request):
-    """A page as wide as a small and as a usual screen."""
-    page = browser.new_page(viewport={"width": request.param, "height": 800})
+    """A page as wide as a small screen, or as wide as a test asks."""
+    page = browser.new_page(viewport={"width": getattr(request, "param", 1024), "height": 800})
     page.set_default_timeout(1000 * SECONDS)
     yield Desk(page, lab)
     # A kernel holds a gigabyte.

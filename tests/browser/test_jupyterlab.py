@@ -11,9 +11,10 @@ expect = pytest.importorskip(
 
 ROOT = Path(__file__).resolve().parents[2]
 
-small_screen = pytest.mark.parametrize("desk", [1024], indirect=True)
+small_and_usual_screen = pytest.mark.parametrize("desk", [1024, 1440], indirect=True)
 
 
+@small_and_usual_screen
 def test_a_click_on_an_option_of_a_quiz_opens_its_reason_and_no_other(desk):
     desk.open("notebooks/04_attention.ipynb")
     question = desk.cell("Your table of weights has columns that sum to 1")
@@ -25,6 +26,7 @@ def test_a_click_on_an_option_of_a_quiz_opens_its_reason_and_no_other(desk):
         expect(options.nth(closed).locator("strong")).not_to_be_visible()
 
 
+@small_and_usual_screen
 def test_hints_are_closed_until_they_are_asked_for(desk):
     desk.open("notebooks/04_attention.ipynb")
     hint = desk.cell("Exercise 4.1").locator("details").first
@@ -34,7 +36,6 @@ def test_hints_are_closed_until_they_are_asked_for(desk):
     expect(hint.locator("p")).to_be_visible()
 
 
-@small_screen
 @pytest.mark.parametrize("slug, exercise", [("04_attention", "4.3"), ("09_look_inside", "9.1")])
 def test_the_solution_of_an_exercise_is_two_clicks_away(desk, slug, exercise):
     """The solved notebook opens where the exercise is, not at its top, and does so again when it is open already."""
@@ -55,14 +56,12 @@ def test_the_solution_of_an_exercise_is_two_clicks_away(desk, slug, exercise):
         desk.open_beside(f"notebooks/{slug}.ipynb")
 
 
-@small_screen
 def test_nothing_is_asked_before_the_first_cell(desk):
     desk.open("notebooks/00_start_here.ipynb")
     desk.page.wait_for_timeout(3000)
     expect(desk.page.get_by_text("notified about official")).to_have_count(0)
 
 
-@small_screen
 def test_a_wrong_answer_is_told_and_a_right_one_goes_on_as_ones_own(desk):
     desk.open("notebooks/01_patches.ipynb")
     exercise = desk.cell("def count_patches")
@@ -84,7 +83,6 @@ def test_a_wrong_answer_is_told_and_a_right_one_goes_on_as_ones_own(desk):
     expect(verdict).to_contain_text("✓ right")
 
 
-@small_screen
 def test_the_table_of_attention_follows_the_numbers_that_are_typed(desk):
     desk.open("notebooks/04_attention.ipynb")
     table = desk.cell("edit_attention(queries, keys, values, names)")
@@ -103,7 +101,6 @@ def test_the_table_of_attention_follows_the_numbers_that_are_typed(desk):
     assert desk.wider_than_their_place(desk.front) == []
 
 
-@small_screen
 def test_a_slider_draws_at_both_of_its_ends(desk):
     desk.open("notebooks/05_encoder.ipynb")
     slider = desk.cell("plots.slider(draw_survivors")
@@ -120,7 +117,6 @@ def test_a_slider_draws_at_both_of_its_ends(desk):
     expect(slider).not_to_contain_text("Error")
 
 
-@small_screen
 def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_screen(desk):
     desk.open("notebooks/09_look_inside.ipynb")
     desk.run_all_before(desk.cell("Where does it come from, through all layers?"))  # its cell is folded
@@ -138,7 +134,6 @@ def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_scree
     assert desk.wider_than_their_place(shown) == []
 
 
-@small_screen
 def test_the_first_lesson_runs_whole_with_nothing_written(desk):
     desk.open("notebooks/00_start_here.ipynb")
     desk.wait_for_kernel()
@@ -153,7 +148,6 @@ def test_the_first_lesson_runs_whole_with_nothing_written(desk):
     assert desk.wider_than_their_place(desk.front) == []
 
 
-@small_screen
 def test_a_training_that_is_stopped_says_so_and_no_cell_below_runs(desk):
     """A quiet one, which shows its estimate and a bar while it runs; the bar stays where it was stopped."""
     desk.open("notebooks/07_train_cifar10.ipynb")
@@ -176,7 +170,6 @@ def test_a_training_that_is_stopped_says_so_and_no_cell_below_runs(desk):
     assert len(desk.errors()) == 1
 
 
-@small_screen
 def test_the_last_lesson_of_the_first_part_ends_in_a_gallery_of_what_the_model_says(desk):
     desk.open("notebooks/06_vision_transformer.ipynb")
     photo = desk.cell("my_photo = Path(")
@@ -190,7 +183,6 @@ def test_the_last_lesson_of_the_first_part_ends_in_a_gallery_of_what_the_model_s
     assert desk.wider_than_their_place(desk.front) == []
 
 
-@small_screen
 def test_a_right_answer_is_kept_when_kernels_restart_and_becomes_a_part_of_the_model(desk):
     desk.open("notebooks/02_cls_token.ipynb")
     exercise = desk.cell("def prepend_cls_token")
@@ -217,7 +209,6 @@ def test_a_right_answer_is_kept_when_kernels_restart_and_becomes_a_part_of_the_m
         expect(parts.locator(".jp-OutputArea")).not_to_contain_text("own parts")
 
 
-@small_screen
 @pytest.mark.parametrize("folder", ["notebooks", "solutions"])
 def test_a_notebook_that_is_opened_and_saved_without_an_edit_keeps_every_byte(desk, folder):
     """Else an opened notebook would be saved by itself, and stand in the way of `git pull`."""

@@ -22,7 +22,7 @@ from vit_course.data import cifar10
 from vit_course.machinery import paths
 
 OFFICIAL = b"the official archive of this test"
-PIP = "-m pip install"  # the Python before it depends on where the course lies
+PIP, GET = "-m pip install", "-m vit_course data"  # the Python before them depends on where the course lies
 
 
 class Machine:
@@ -161,30 +161,20 @@ def data(machine):
     return partial(doctor.check_data, str(machine.root / "data"))
 
 
-def no_data(machine):
-    official(machine)
-    return data(machine), partial(fetch, machine)
+def cifar(file, words, mend=GET, chosen=""):
+    """Let a file of CIFAR-10 be cut, in the folder for data or in a chosen one; "": there is none."""
 
+    def way(machine):
+        official(machine)
+        if file:
+            path = machine.root / (chosen or "data") / file
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(OFFICIAL[:7])
+        if chosen:
+            machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / chosen))
+        return data(machine), partial(fetch, machine)
 
-def cut_archive(machine):
-    official(machine)
-    (machine.root / "data" / "cifar-10-python.tar.gz").write_bytes(OFFICIAL[:7])
-    return data(machine), partial(fetch, machine)
-
-
-def cut_archive_in_a_chosen_folder(machine):
-    official(machine)
-    (machine.root / "mine").mkdir()
-    (machine.root / "mine" / "cifar-10-python.tar.gz").write_bytes(OFFICIAL[:7])
-    machine.patch.setenv("VIT_COURSE_DATA", str(machine.root / "mine"))
-    return data(machine), partial(fetch, machine)
-
-
-def damaged_unpacked_files(machine):
-    official(machine)
-    (machine.root / "data" / "cifar-10-batches-py").mkdir()
-    (machine.root / "data" / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"half")
-    return data(machine), partial(fetch, machine)
+    return way, words, mend
 
 
 def no_data_in_a_chosen_folder(machine):
@@ -204,7 +194,7 @@ def kernel_that_dies(machine):
     return doctor.check_jupyter, lambda fix: machine.patch.delenv("PYTHONPATH")
 
 
-GET, HOME = "-m vit_course data", "right answers are kept in ~/vit-course-"
+HOME = "right answers are kept in ~/vit-course-"
 NO_MODULE = "No module named "
 TORCH, JUPYTER = doctor.check_torch, doctor.check_jupyter
 BREAKS = {
@@ -228,10 +218,10 @@ BREAKS = {
     "file where answers go": (file_where_answers_go, f"answers is a file; {HOME}answers", "delete it"),
     "read-only course": (read_only_course, f"the course is read-only; {HOME}answers", "copy "),
     "no folder for answers": (no_folder_for_answers, "file is a file", "set VIT_COURSE_ANSWERS to a folder"),
-    "no data": (no_data, "lessons use Shapes-10", GET),
-    "cut archive": (cut_archive, "has 7 bytes", GET),
-    "cut archive elsewhere": (cut_archive_in_a_chosen_folder, "has 7 bytes", f"{GET} --root "),
-    "damaged unpacked files": (damaged_unpacked_files, "data_batch_1 of ", GET),
+    "no data": cifar("", "lessons use Shapes-10"),
+    "cut archive": cifar("cifar-10-python.tar.gz", "has 7 bytes"),
+    "cut archive elsewhere": cifar("cifar-10-python.tar.gz", "has 7 bytes", f"{GET} --root ", "mine"),
+    "damaged unpacked files": cifar("cifar-10-batches-py/data_batch_1", "data_batch_1 of "),
     "no data elsewhere": (
         no_data_in_a_chosen_folder,
         "where there are no data",

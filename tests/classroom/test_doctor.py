@@ -12,17 +12,6 @@ from vit_course import __main__ as door
 from vit_course.classroom import doctor
 from vit_course.data import load_dataset
 
-PIP = doctor.command("pip")
-
-
-def broken_import(message):
-    """Make a stand-in for import_module that fails as a broken installation does."""
-
-    def load(name):
-        raise ImportError(message)
-
-    return load
-
 
 def test_the_command_prints_the_table_and_succeeds(capsys):
     assert door.main(["doctor"]) == 0
@@ -48,9 +37,8 @@ def test_versions_compare_as_numbers_not_as_text(version, numbers):
 
 
 def test_the_packages_that_lessons_need_are_all_required():
-    assert (
-        doctor.read_requirements(doctor.REQUIREMENTS.read_text(encoding="utf-8")).keys() > doctor.LESSONS_NEED
-    )
+    required = doctor.read_requirements(doctor.REQUIREMENTS.read_text(encoding="utf-8"))
+    assert required.keys() > doctor.LESSONS_NEED
 
 
 @pytest.mark.parametrize(("free", "status"), [(0, "fail"), (doctor.GIB // 2, "warn"), (doctor.GIB, "ok")])
@@ -95,8 +83,11 @@ def test_data_are_found_where_torch_is_missing(data_folder):
 
 
 def test_a_kernel_that_runs_need_not_look_for_jupyter(monkeypatch):
+    def load(name):
+        raise ImportError("No module named 'jupyterlab'")
+
     monkeypatch.setattr(doctor, "in_notebook", lambda: True)
-    assert doctor.check_jupyter(broken_import("No module named 'jupyterlab'")).status == "ok"
+    assert doctor.check_jupyter(load).status == "ok"
 
 
 def test_a_check_that_breaks_is_a_finding_and_the_others_still_run():
@@ -105,7 +96,7 @@ def test_a_check_that_breaks_is_a_finding_and_the_others_still_run():
 
     broken, fine = doctor.run((check_moon, doctor.check_python))
     assert (broken.name, broken.status, broken.detail) == ("Moon", "fail", "OSError: eclipse")
-    assert broken.fix.startswith(PIP)
+    assert broken.fix.startswith(doctor.command("pip"))
     assert fine.status == "ok"
 
 

@@ -223,10 +223,6 @@ def test_a_kept_file_that_would_call_itself_for_ever_is_left_out_and_named(folde
     assert "Left out: split_heads: it calls the finished version itself" in capsys.readouterr().out
 
 
-HIDDEN = RIGHT.replace("grid_size(", "globals()['hidden']; grid_size(") + "hidden = 1\n"
-"""An answer that reads what nobody sees it read."""
-
-
 def test_one_kept_answer_is_handed_out_and_the_finished_version_where_none_is_right(folder, capsys):
     assert my_answer("accuracy") is EXERCISES["accuracy"].reference
     assert "no answer was kept" in capsys.readouterr().out
@@ -266,7 +262,8 @@ def test_an_answer_that_no_cell_defines_is_not_kept():
 
 def test_what_was_kept_before_is_named_when_a_new_answer_cannot_be(tmp_path, folder):
     assert keep_and_tell("patchify", cell(tmp_path, USED + RIGHT)) == ""
-    answer = cell(tmp_path, USED + HIDDEN)
+    hidden = written(old="grid_size(", new="globals()['hidden']; grid_size(") + "hidden = 1\n"
+    answer = cell(tmp_path, hidden)  # it reads what nobody sees it read
     assert keep_and_tell("patchify", answer).endswith("The one that was kept before stays.")
 
 

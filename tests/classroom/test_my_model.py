@@ -22,7 +22,6 @@ from vit_course.vit import VisionTransformer
 def folder(tmp_path, monkeypatch):
     """A folder of one's own for what is kept."""
     monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
-    monkeypatch.delenv("VIT_COURSE_STRICT", raising=False)
     return tmp_path
 
 
@@ -54,12 +53,10 @@ def trained(**sizes):
 
 
 def with_linear_patches(model):
-    own = patches.PatchEmbed
-    try:
-        patches.PatchEmbed = mini_vit.PatchEmbed = lesson_part("06", "answers").LinearPatches
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (patches, mini_vit):
+            patch.setattr(module, "PatchEmbed", lesson_part("06", "answers").LinearPatches)
         linear = MiniViT(patch_size=8)
-    finally:
-        patches.PatchEmbed = mini_vit.PatchEmbed = own
     linear.load_state_dict(my_model.fitted(model.state_dict(), linear))
     return linear.eval()
 

@@ -64,13 +64,9 @@ def notebook(monkeypatch):
 
 
 def test_every_function_that_draws_is_tried_here():
-    drawing = {name for name in plots.__all__ if "Figure" in returned(getattr(plots, name))}
+    notes = {name: getattr(getattr(plots, name), "__annotations__", {}) for name in plots.__all__}
+    drawing = {name for name, note in notes.items() if "Figure" in str(note.get("return"))}
     assert drawing == FIGURES.keys()
-
-
-def returned(value):
-    """What a public name of `plots` says that it returns."""
-    return str(getattr(value, "__annotations__", {}).get("return", ""))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +124,11 @@ def test_slider_draws_once_with_the_first_values_outside_a_notebook():
 def test_slider_moves_the_named_controls_alone_and_shows_their_names_in_full(notebook, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_WIDGETS", "1")
     shown, drawn = [], []
-    monkeypatch.setattr(
-        ipywidgets,
-        "interact",
-        lambda draw, **controls: shown.append(ipywidgets.interactive(draw, **controls)),
-    )
+
+    def interact(draw, **controls):
+        shown.append(ipywidgets.interactive(draw, **controls))
+
+    monkeypatch.setattr(ipywidgets, "interact", interact)
     plots.slider(lambda patch_side, depth=12: drawn.append((patch_side, depth)), patch_side=[4, 8])
     (control,) = shown[0].kwargs_widgets
     assert (control.description, control.style.description_width) == ("patch side", "initial")

@@ -389,9 +389,8 @@ def test_what_many_stumbled_over_is_talked_about_though_they_have_solved_it_sinc
     both = [classes.Student("ada", {"count_patches": done}), classes.Student("bo", {"count_patches": smooth})]
     (talk,) = classes.talk_about(both, LESSONS)
     assert (talk.exercise, talk.right, talk.begun, talk.mistakes) == ("count_patches", 2, 2, [(CLS, 1)])
-    assert "01  count_patches: 2 of 2 right, 0 wrong, 0 not written; 5 checks" in classes.class_text(
-        both, LESSONS
-    )
+    text = classes.class_text(both, LESSONS)
+    assert "01  count_patches: 2 of 2 right, 0 wrong, 0 not written; 5 checks" in text
     assert classes.talk_about([*both, both[1]], LESSONS) == []
 
 

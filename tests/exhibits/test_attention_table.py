@@ -1,8 +1,5 @@
 """The editable attention table: what it writes is what the numbers say, and it follows every number that is changed."""
 
-import sys
-import types
-
 import ipywidgets
 import pytest
 import torch
@@ -50,17 +47,6 @@ def test_html_marks_the_query_and_draws_bars_as_long_as_the_weights():
     assert as_html(one_query(QUERIES[0], KEYS, VALUES, NAMES, 4), range(3, 4)).count("linear-gradient") == 2
 
 
-@pytest.fixture
-def notebook(monkeypatch):
-    """Pretend that a notebook is there; collect what it would display."""
-    shown = []
-    display = types.SimpleNamespace(display=lambda what, **_: shown.append(what))
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    monkeypatch.setattr(attention_table, "in_notebook", lambda: True)
-    monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
-    return shown
-
-
 def controls_of(panel):
     """The fields of q and of k as rows of fields, the two choices, the way back, and the tables."""
     grid, query, step, back, tables = panel.children
@@ -68,9 +54,9 @@ def controls_of(panel):
     return [row[:4] for row in fields], [row[4:] for row in fields], query, step, back, tables
 
 
-def test_the_tables_follow_every_number_and_every_choice(notebook):
+def test_the_tables_follow_every_number_and_every_choice(shown):
     edit_attention(*ALL)
-    q, k, query, step, back, tables = controls_of(notebook[0])
+    q, k, query, step, back, tables = controls_of(shown[0])
     first = tables.value
     assert "0.73" in first
     assert "4. weight" in first
@@ -93,11 +79,11 @@ def test_no_number_can_make_the_table_overflow():
     assert not any(word in tables.value for word in ("nan", "inf"))
 
 
-def test_widgets_switched_off_leave_the_tables(notebook, monkeypatch):
+def test_widgets_switched_off_leave_the_tables(shown, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_WIDGETS", "0")
     edit_attention(*ALL)
-    assert not isinstance(notebook[0], ipywidgets.Widget)
-    assert all("2.72 / 10.1 = 0.27" in notebook[0][kind] for kind in ("text/plain", "text/html"))
+    assert not isinstance(shown[0], ipywidgets.Widget)
+    assert all("2.72 / 10.1 = 0.27" in shown[0][kind] for kind in ("text/plain", "text/html"))
 
 
 def test_outside_a_notebook_the_tables_are_aligned_text(capsys):

@@ -152,16 +152,6 @@ def test_titles_that_do_not_fit_the_pictures_are_refused():
         explore(small_vit(), IMAGES, ["one"], [0.5] * 3, [0.2] * 3)
 
 
-@pytest.fixture
-def shown(monkeypatch):
-    """Pretend that a notebook is there, and collect what it would display."""
-    displayed = []
-    monkeypatch.setattr("IPython.display.display", lambda *x: displayed.extend(x))
-    monkeypatch.setattr(explorer, "in_notebook", lambda: True)
-    monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
-    return displayed
-
-
 class Screen:
     """What `explore` has put on the screen."""
 

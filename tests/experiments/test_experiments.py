@@ -30,17 +30,7 @@ from vit_course.experiments.experiment import (
     used_pictures,
 )
 from vit_course.experiments.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
-from vit_course.experiments.records import (
-    caption,
-    code_version,
-    differences,
-    linear_classifier,
-    load_beside,
-    load_records,
-    read_record,
-    record_path,
-    write_record,
-)
+from vit_course.experiments.records import code_version, differences, load_records, read_record, record_path
 from vit_course.experiments.run import main, run_experiment
 from vit_course.experiments.studies import plan
 from vit_course.machinery.stopping import Stopped
@@ -50,8 +40,8 @@ from vit_course.train import TrainConfig, evaluate, train
 
 
 @pytest.fixture(scope="module")
-def dataset():
-    return shapes10(train=100, test=60)
+def pictures():
+    return shapes10(train=300, test=60)
 
 
 @pytest.fixture
@@ -124,31 +114,34 @@ def test_shuffle_leaves_the_random_state_alone():
 # -- measurements
 
 
-def test_probe_measures_shifts_and_shuffled_patches(dataset):
+def score(model, pictures):
+    """The accuracy and the loss on the test pictures."""
+    return evaluate(model, pictures.test_images, pictures.test_labels, pictures.channel_stats())
+
+
+def test_probe_measures_shifts_and_shuffled_patches(pictures):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
-    found = probe(model, dataset)
-    untouched, _ = evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())
+    found = probe(model, pictures)
+    untouched, _ = score(model, pictures)
     assert list(found["shift"]) == ["0", "1", "2", "3", "4", "6", "8"]
     assert list(found["shuffle"]) == ["4", "8", "16", "32"]
     assert found["shift"]["0"] == found["shuffle"]["32"] == untouched
     json.dumps(found)
 
 
-def test_a_model_is_scored_at_other_sizes_as_it_is(dataset):
-    model = build_model("Nano/8", dataset, pos_embed="none", modern={"rope": True})
-    scores = accuracy_at_resolutions(model, dataset, (24, 32))
-    assert (
-        scores["32"] == evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())[0]
-    )
+def test_a_model_is_scored_at_other_sizes_as_it_is(pictures):
+    model = build_model("Nano/8", pictures, pos_embed="none", modern={"rope": True})
+    scores = accuracy_at_resolutions(model, pictures, (24, 32))
+    assert scores["32"] == score(model, pictures)[0]
     assert scores["32 stretched"] == scores["32"] and model.patch_embed.grid_size == (4, 4)
     assert set(scores) == {"24", "24 stretched", "32", "32 stretched"}
 
 
-def test_a_model_that_sees_colours_alone_does_not_mind_shuffled_patches(dataset):
+def test_a_model_that_sees_colours_alone_does_not_mind_shuffled_patches(pictures):
     torch.manual_seed(0)
     model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 10))
-    assert len(set(probe(model, dataset)["shuffle"].values())) == 1
+    assert len(set(probe(model, pictures)["shuffle"].values())) == 1
 
 
 def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_pictures():
@@ -165,9 +158,10 @@ def test_the_linear_classifier_of_a_table_is_the_one_that_learned_from_as_many_p
         record("fractions", "Nano/8", "5,000", 0.50),
     ]
     few, everything = record(count="5,000"), record()
-    assert linear_classifier([few, few], among) == [30.0]
-    assert linear_classifier([everything], among) == [40.0, 41.0]
-    assert linear_classifier([few, everything], among) == linear_classifier([], among) == []
+    classifier = kept_records.linear_classifier
+    assert classifier([few, few], among) == [30.0]
+    assert classifier([everything], among) == [40.0, 41.0]
+    assert classifier([few, everything], among) == classifier([], among) == []
 
 
 # -- the list
@@ -205,12 +199,12 @@ def test_every_experiment_has_pictures_for_a_batch(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_model_of_the_plan_can_be_built(size, dataset):
+def test_every_model_of_the_plan_can_be_built(size, pictures):
     for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
-        build_model(model, dataset, **json.loads(options))
+        build_model(model, pictures, **json.loads(options))
     for name, part in (("linear", "modern"), ("R-Nano/8", "first_values")):
         with pytest.raises(ValueError, match=f"{name} has no {part}"):
-            build_model(name, dataset, **{part: ["silent"]})
+            build_model(name, pictures, **{part: ["silent"]})
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -267,10 +261,7 @@ def test_a_pretraining_costs_its_minutes_once():
 
 # -- records
 
-
 PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
-
-
 OTHERS = {kept_records.RUNS / name for name in ("broken.json", "mini-vit/recorded.json")}
 RECORDS = sorted(set(kept_records.RUNS.rglob("*.json")) - OTHERS)
 
@@ -325,9 +316,9 @@ def test_records_of_the_gpu_come_before_those_of_the_cpu(runs):
 def test_beside_runs_of_one_size_stand_runs_of_the_same_size(runs):
     for size in SIZES:
         write(runs, f"{size}/fractions/vit-1-seed0", size=size)
-        assert [r["size"] for r in load_beside([{"size": size}], "fractions")] == [size]
-    assert load_beside([], "fractions") == []
-    assert load_beside([{"size": "cpu"}], "ladder") == []
+        assert [r["size"] for r in kept_records.load_beside([{"size": size}], "fractions")] == [size]
+    assert kept_records.load_beside([], "fractions") == []
+    assert kept_records.load_beside([{"size": "cpu"}], "ladder") == []
 
 
 def test_records_of_other_groups_and_unfinished_files_are_left_out(runs):
@@ -348,16 +339,19 @@ def test_a_damaged_record_is_named(runs, content):
 
 def test_a_record_that_cannot_be_written_leaves_the_older_one(runs):
     path = runs / "cpu" / "group" / "one.json"
-    write_record(path, {"step": "old"})
+    kept_records.write_record(path, {"step": "old"})
     with pytest.raises(TypeError):
-        write_record(path, {"step": object()})
+        kept_records.write_record(path, {"step": object()})
     assert read_record(path) == {"step": "old"}
     assert [p.name for p in path.parent.iterdir()] == ["one.json"]
 
 
-def git(folder, *command):
+def git(folder, *commands):
+    """Run some commands of git, and return what the last one says."""
     name = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
-    run = subprocess.run(["git", "-C", folder, *name, *command], capture_output=True, text=True, check=True)
+    for command in commands:
+        line = ["git", "-C", folder, *name, *command.split()]
+        run = subprocess.run(line, capture_output=True, text=True, check=True)
     return run.stdout.strip()
 
 
@@ -365,10 +359,7 @@ def test_a_record_names_the_commit_and_whether_files_have_changed_since(tmp_path
     package = tmp_path / "vit_course"
     package.mkdir()
     (package / "one.py").write_text("x = 1\n")
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "one")
-    commit = git(tmp_path, "rev-parse", "HEAD")[:10]
+    commit = git(tmp_path, "init -q", "add .", "commit -q -m one", "rev-parse HEAD")[:10]
     (tmp_path / "elsewhere").write_text("this changes no number")
     assert code_version(tmp_path) == commit
     (package / "one.py").write_text("x = 2\n")
@@ -379,12 +370,11 @@ def test_outside_git_and_inside_another_repository_a_record_names_the_version(tm
     version = f"version {__version__}"
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert code_version(tmp_path) == version
-    git(tmp_path, "init", "-q")
+    git(tmp_path, "init -q")
     assert code_version(tmp_path) == version  # nothing is committed
     (tmp_path / "course").mkdir()
     (tmp_path / "course" / "file").write_text("one")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "one")
+    git(tmp_path, "add .", "commit -q -m one")
     assert re.fullmatch("[0-9a-f]{10}", code_version(tmp_path))
     assert code_version(tmp_path / "course") == version
     monkeypatch.setenv("PATH", "")
@@ -394,10 +384,11 @@ def test_outside_git_and_inside_another_repository_a_record_names_the_version(tm
 # -- running
 
 
+ONE_EPOCH = replace(RECIPES["smoothing"], epochs=1, warmup_epochs=0.5, device="cpu", quiet=True)
+
+
 def tiny(size="cpu"):
-    config = replace(
-        RECIPES["smoothing"], epochs=1, batch_size=32, warmup_epochs=0.5, device="cpu", quiet=True
-    )
+    config = replace(ONE_EPOCH, batch_size=32)
     linear = Experiment("comparison", "linear", size, "linear", config, 200, probes=True)
     return [linear, replace(linear, group="fractions", name="linear-50", fraction=0.5, probes=False)]
 
@@ -442,9 +433,8 @@ def test_the_training_pictures_that_are_scored_as_stored_are_of_all_classes(tiny
     data, scored = shapes10(train=200, test=20), []
     order = data.train_labels.argsort()
     by_class = replace(data, train_images=data.train_images[order], train_labels=data.train_labels[order])
-    score = lambda model, images, labels, stats: scored.append(labels) or (0.5, 0.0)  # noqa: E731
     monkeypatch.setattr(experiments, "SCORED", 50)
-    monkeypatch.setattr(experiments, "evaluate", score)
+    monkeypatch.setattr(experiments, "evaluate", lambda *given: scored.append(given[2]) or (0.5, 0.0))
     run_experiment(replace(tiny()[0], probes=False), by_class)
     assert len(scored[0]) == 50 and len(scored[0].unique()) == 10
 
@@ -528,22 +518,10 @@ def test_list_tells_what_is_recorded_and_runs_nothing(tiny_list, capsys):
 
 
 def beyond(group, name, start, **more):
-    config = replace(
-        RECIPES["smoothing"], epochs=1, batch_size=20, warmup_epochs=0.5, device="cpu", quiet=True
-    )
-    pretraining = start and Pretraining(start[0], *start[1:], replace(config, epochs=1))
+    config = replace(ONE_EPOCH, batch_size=20)
+    pretraining = start and Pretraining(*start, config)
     options = {"embed_dim": 24, "depth": 2}
     return Experiment(group, name, "cpu", "Nano/8", config, 100, start=pretraining, options=options, **more)
-
-
-@pytest.fixture
-def kept():
-    return experiments.KEPT / "cpu"
-
-
-@pytest.fixture(scope="module")
-def pictures():
-    return shapes10(train=300, test=60)
 
 
 @pytest.mark.parametrize(
@@ -563,20 +541,20 @@ def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(pictures, da
     json.dumps(record)
 
 
-def test_weights_of_a_pretraining_are_made_once_and_shared(kept, pictures, monkeypatch):
+def test_weights_of_a_pretraining_are_made_once_and_shared(pictures, monkeypatch):
     run_experiment(beyond("transfer", "first", ("one", "same", "labels")), pictures)
-    (path,) = kept.iterdir()
+    (path,) = (experiments.KEPT / "cpu").iterdir()
     made = path.stat().st_mtime_ns
     monkeypatch.setattr(experiments, "pretrain", None)
     run_experiment(beyond("transfer", "second", ("one", "same", "labels"), fraction=0.5), pictures)
     assert path.stat().st_mtime_ns == made
 
 
-def test_a_body_that_is_frozen_keeps_its_pretrained_weights(kept, pictures, monkeypatch):
+def test_a_body_that_is_frozen_keeps_its_pretrained_weights(pictures, monkeypatch):
     trained = []
     monkeypatch.setattr(experiments, "train", lambda *a, **k: trained.append(a[0]) or train(*a, **k))
     run_experiment(beyond("transfer", "probe", ("one", "same", "labels"), trainable=("head",)), pictures)
-    weights, _ = experiments.read_weights(next(kept.iterdir()))
+    weights, _ = experiments.read_weights(next((experiments.KEPT / "cpu").iterdir()))
     state = trained[-1].state_dict()
     assert all(torch.equal(state[name], weights[name]) for name in weights if not name.startswith("head."))
     assert state["head.weight"].abs().sum() > 0
@@ -745,8 +723,7 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
     assert torch.allclose(first(images), untrained(images), atol=1e-2)
     assert info["epoch"] == 0 and info["train_loss"] == []
     middle, info = trained.load_trained("cifar-vit-epoch1")
-    scored = evaluate(middle, pictures.test_images, pictures.test_labels, used.channel_stats())
-    assert (info["test_accuracy"], info["test_loss"]) == pytest.approx(scored, abs=1e-3)
+    assert (info["test_accuracy"], info["test_loss"]) == pytest.approx(score(middle, used), abs=1e-3)
     assert len(info["train_loss"]) == 1 and info["code"]
 
 
@@ -776,13 +753,13 @@ def test_the_resnet_of_the_headline_costs_what_the_longest_mark_of_a_gpu_costs(p
 def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pictures_a_seed_drew():
     other = {"machine": "cpu", "threads": 1, "data": "pictures; subset of 50"}
     drawn = [{"machine": "cpu", "threads": 1, "data": f"pictures; subset of 9, seed {k}"} for k in (0, 1)]
-    assert caption(drawn) == "recorded on cpu, 1 thread(s); pictures; subset of 9"
-    assert caption([*drawn, other]) == "recorded on cpu, 1 thread(s); pictures"
+    assert kept_records.caption(drawn) == "recorded on cpu, 1 thread(s); pictures; subset of 9"
+    assert kept_records.caption([*drawn, other]) == "recorded on cpu, 1 thread(s); pictures"
     made = [{**record, "code": code} for record, code in zip(drawn, ("abc", "def"), strict=True)]
-    assert caption([*made, made[0]]).endswith("subset of 9; code abc, def")
-    assert caption(drawn[:1]).endswith("subset of 9, seed 0")
-    assert max(len(line) for line in caption(made * 9, 40).splitlines()) <= 40
-    assert "`python -m vit_course experiments` makes them" in caption([])
+    assert kept_records.caption([*made, made[0]]).endswith("subset of 9; code abc, def")
+    assert kept_records.caption(drawn[:1]).endswith("subset of 9, seed 0")
+    assert max(len(line) for line in kept_records.caption(made * 9, 40).splitlines()) <= 40
+    assert "`python -m vit_course experiments` makes them" in kept_records.caption([])
 
 
 @pytest.mark.parametrize(
@@ -813,9 +790,8 @@ def test_a_trial_is_scored_on_held_out_training_pictures_and_sees_no_test_pictur
     kept = {tuple(image.flatten().tolist()) for image in used.train_images}
     held_out = {tuple(image.flatten().tolist()) for image in used.test_images}
     assert kept | held_out == rows and not kept & held_out
-    first, second = (
-        run_experiment(replace(one, name=name), data) for name, data in (("a", pictures), ("b", spoiled))
-    )
+    first = run_experiment(replace(one, name="a"), pictures)
+    second = run_experiment(replace(one, name="b"), spoiled)
     assert first["held_out_accuracy"] == second["held_out_accuracy"] > 0
     assert "test_accuracy" not in first and "160 train / 40 held-out train pictures" in first["data"]
 
@@ -854,19 +830,15 @@ def test_every_share_of_a_searched_model_has_as_many_steps_of_warm_up():
         assert len(runs) == 9 and max(steps) == pytest.approx(min(steps), abs=0.01)
 
 
-def trial(step, accuracy, seed=0):
-    return {"step": step, "held_out_accuracy": accuracy, "config": {"seed": seed, "epochs": 4}}
+def trial(step, accuracy):
+    return {"step": step, "held_out_accuracy": accuracy, "config": {"seed": 0, "epochs": 4}}
 
 
 def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_stands_first():
-    found = trials.gains(
-        [trial("base", 0.7), trial("linear", 0.71), trial("ema", 0.66), trial("whitened", 0.74)]
-    )
-    assert [(name, one.verdict) for name, one in found.items()] == [
-        ("whitened", "better"),
-        ("linear", "undecided"),
-        ("ema", "worse"),
-    ]
+    runs = {"base": 0.7, "linear": 0.71, "ema": 0.66, "whitened": 0.74}
+    found = trials.gains([trial(step, accuracy) for step, accuracy in runs.items()])
+    verdicts = {"whitened": "better", "linear": "undecided", "ema": "worse"}
+    assert [(name, one.verdict) for name, one in found.items()] == list(verdicts.items())
     assert found["linear"].points == pytest.approx(1)
     error = 2 * ((70 * 30 + 71 * 29) / 5000) ** 0.5
     assert found["linear"].high - found["linear"].points == pytest.approx(error)
@@ -875,8 +847,8 @@ def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_
 
 
 def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_compared_without_a_base():
-    runs = [trial("base", a) for a in (0.70, 0.701, 0.702)] + [
-        trial("linear", a) for a in (0.71, 0.711, 0.712)
+    runs = [
+        trial(step, a + more) for step, a in (("base", 0.7), ("linear", 0.71)) for more in (0, 1e-3, 2e-3)
     ]
     (found,) = trials.gains(runs).values()
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)

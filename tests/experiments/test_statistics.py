@@ -78,19 +78,14 @@ def test_the_difference_in_words_gives_the_interval_and_says_when_nothing_is_dec
 def test_no_other_width_comes_closer_to_the_number_of_parameters(depth, heads):
     goal, options = 360_000, {"patch_size": 8}
     width = width_for_depth(depth, goal, heads, **options)
-    off = {
-        w: abs(vit_num_parameters(depth=depth, embed_dim=w, **options) - goal)
-        for w in range(heads, 400, heads)
-    }
+    widths = range(heads, 400, heads)
+    off = {w: abs(vit_num_parameters(depth=depth, embed_dim=w, **options) - goal) for w in widths}
     assert off[width] == min(off.values())
 
 
 def test_records_are_collected_by_step_in_percent():
-    records = [
-        {"step": "a", "test_accuracy": 0.5},
-        {"step": "b", "test_accuracy": 0.25},
-        {"step": "a", "test_accuracy": 0.75},
-    ]
+    scores = [("a", 0.5), ("b", 0.25), ("a", 0.75)]
+    records = [{"step": step, "test_accuracy": accuracy} for step, accuracy in scores]
     assert by_step(records) == {"a": [50.0, 75.0], "b": [25.0]}
 
 

@@ -21,8 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = "# %%\nfrom vit_course.maths import root\nfirst, second = root(4), root(9)"
 PROSE = "# %% [markdown] {}\n# The second is <em>larger</em> than the first."
 LESSON = "lessons/01_roots/lesson.py"
-
-
 CONFIG = "from dataclasses import dataclass\n\n\n@dataclass\nclass TrainConfig:\n    seed: int = 0\n"
 
 
@@ -112,13 +110,9 @@ def test_the_tests_of_the_notebooks_try_what_holds_always(course):
         "-q -p tests.quick_start -p no:cacheprovider --nbval-lax --nbval-current-env --import-mode=importlib"
     )
     command = Path(sysconfig.get_path("scripts"), "pytest")  # leaves the small course's package aside
-    done = subprocess.run(
-        [command, *options.split(), "solutions"],
-        cwd=course.root,
-        env={**os.environ, "PYTHONPATH": path, "VIT_COURSE_FORK": "0"},
-        capture_output=True,
-        text=True,
-    )
+    line = [command, *options.split(), "solutions"]
+    env = {**os.environ, "PYTHONPATH": path, "VIT_COURSE_FORK": "0"}
+    done = subprocess.run(line, cwd=course.root, env=env, capture_output=True, text=True)
     assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "false: second < first" in done.stdout and "first = 2.0" in done.stdout
 
@@ -161,9 +155,8 @@ def test_a_message_says_which_part_is_false_and_what_stands_in_it(claim, lines):
 
 
 def test_a_message_quotes_all_the_text_before_the_next_heading():
-    cell = nbformat.v4.new_markdown_cell(
-        "Long. " * 300 + "It is less.\n\n## 2. Next", metadata={"claim": "1 > 2"}
-    )
+    text = "Long. " * 300 + "It is less.\n\n## 2. Next"
+    cell = nbformat.v4.new_markdown_cell(text, metadata={"claim": "1 > 2"})
     (code,) = questions(cell)
     assert "It is less." in code and "Next" not in code
 

@@ -146,9 +146,8 @@ def test_a_term_that_is_in_no_lesson_is_an_error_that_names_it(tmp_path):
 
 
 def test_a_term_of_a_lesson_that_is_not_there_yet_is_left_out(tmp_path):
-    course = replace(
-        COURSE, root=write_terms(tmp_path, PATCH + TOKEN), lessons=(lesson(cell("Two patches.")),)
-    )
+    lessons = (lesson(cell("Two patches.")),)
+    course = replace(COURSE, root=write_terms(tmp_path, PATCH + TOKEN), lessons=lessons)
     assert "patch" in glossary.glossary_page(course)
     assert "token" not in glossary.glossary_page(course)
 
@@ -240,9 +239,6 @@ def test_a_day_is_timed_by_the_minutes_of_its_lessons():
     words = cell("word " * 6000), cell("word " * 5400)
     lessons = {"01": lesson(words[0]), "02": lesson(words[1], slug="02_cls_token")}
     plan = teaching_notes.day_plan(COURSE, ["01", "lunch 60", "02", "03"], lessons, "09:30")
-    assert re.findall(r"\d\d:\d\d to \d\d:\d\d", plan) == [
-        "09:30 to 10:20",
-        "10:20 to 11:20",
-        "11:20 to 12:05",
-    ]
+    times = re.findall(r"\d\d:\d\d to \d\d:\d\d", plan)
+    assert times == ["09:30 to 10:20", "10:20 to 11:20", "11:20 to 12:05"]
     assert "**95**" in plan

@@ -22,6 +22,7 @@ from vit_course.classroom.checks import diagnose, lesson_part
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = read_course(ROOT)
 LESSONS = {lesson.slug: lesson for lesson in COURSE.lessons}
+ATTENTION = LESSONS["04_attention"]
 deck_of = cache(lambda slug: make_deck(COURSE, LESSONS[slug]))
 page_of = cache(lambda slug: slides.deck_html(LESSONS[slug], deck_of(slug)))
 SHEETS = (ROOT / "docs" / "run_sheets.md").read_text(encoding="utf-8")
@@ -66,10 +67,8 @@ def test_every_picture_has_a_text_and_nothing_comes_from_another_host(slug):
     assert pictures and all(len(picture["alt"].split()) >= 5 for picture in pictures)
     loaded = [a.get("src") or a.get("href") for tag, a in tags if tag in ("img", "script", "link")]
     beside = {name for package in slides.PACKAGES for name in PACKAGES[package][1].values()}
-    assert {address for address in loaded if address and not address.startswith("data:")} <= {
-        *beside,
-        slides.STYLE.name,
-    }
+    outside = {address for address in loaded if address and not address.startswith("data:")}
+    assert outside <= {*beside, slides.STYLE.name}
     text = page_of(slug) + slides.STYLE.read_text(encoding="utf-8")
     assert not re.search(r"(?:src|href)=.?https?:|@import|url\(", text)
 
@@ -94,13 +93,10 @@ def test_the_notes_of_a_teacher_stand_where_they_belong():
 
 def test_what_a_prediction_is_about_is_on_its_slide_and_what_came_of_it_on_the_next():
     asked, look = (next(s for s in deck_of("03_position") if s.kind == kind) for kind in ("predict", "look"))
-    assert (
-        "a portrait, right the same 49 square patches in random order" in asked.html
-        and look.title == asked.title
-    )
-    assert next(s for s in deck_of("01_patches") if s.kind == "predict").text.startswith(
-        "Try it on a tiny grey image"
-    )
+    assert "a portrait, right the same 49 square patches in random order" in asked.html
+    assert look.title == asked.title
+    first = next(s for s in deck_of("01_patches") if s.kind == "predict")
+    assert first.text.startswith("Try it on a tiny grey image")
 
 
 # -- what slides are made of
@@ -120,7 +116,7 @@ def test_a_text_is_cut_at_a_sentence():
 
 def test_a_lesson_is_cut_into_parts():
     source = (
-        "## 1. Why?\n\nBecause.\n\n> **Trap.** Not\n> this.\n\n$$a$$\n\n- a list\n\n**Your task.** Write it."
+        "## 1. Why?\n\nBecause.\n\n> **Trap.** Not\n> this.\n\n$$a$$\n\n- a list\n\n**Your task.** Write."
     )
     assert [(part.kind, part.text) for part in text_parts(source)] == [
         ("prose", "Because."),
@@ -130,35 +126,30 @@ def test_a_lesson_is_cut_into_parts():
 
 
 def test_a_lesson_with_too_long_a_slide_is_named_with_the_slide_and_its_words():
-    lesson = LESSONS["04_attention"]
     with pytest.raises(
-        LessonError, match=r"04_attention/lesson\.py:1: its slide .* has \d+ words; fewer than 60"
+        LessonError, match=r"04_attention/lesson\.py:1: its slide .* \d+ words; fewer than 60"
     ):
-        make_deck(COURSE, replace(lesson, promise="word " * 70))
+        make_deck(COURSE, replace(ATTENTION, promise="word " * 70))
 
 
 def test_a_lesson_with_too_little_for_a_deck_is_named(monkeypatch):
     monkeypatch.setattr(deck, "FEWEST", 30)
     with pytest.raises(LessonError, match=r"04_attention/lesson\.py:1: its deck has 24 slides; 30 to 24"):
-        make_deck(COURSE, LESSONS["04_attention"])
+        make_deck(COURSE, ATTENTION)
 
 
 def test_a_quiz_of_long_questions_alone_is_an_error():
     question = Question("word " * 60, (Option("a", "b", True), Option("c", "d", False)))
-    lesson = LESSONS["04_attention"]
-    cells = tuple(replace(cell, question=question) if cell.question else cell for cell in lesson.cells)
+    cells = tuple(replace(cell, question=question) if cell.question else cell for cell in ATTENTION.cells)
     with pytest.raises(LessonError, match="no question of its quiz has fewer than 60 words"):
-        make_deck(COURSE, replace(lesson, cells=cells))
+        make_deck(COURSE, replace(ATTENTION, cells=cells))
 
 
 def test_a_solution_with_other_cells_than_the_lesson_is_stale():
-    lesson = LESSONS["04_attention"]
-    with pytest.raises(
-        LessonError, match=r"solutions/04_attention\.ipynb is stale: run `python tools/build\.py 04`"
-    ):
-        make_deck(
-            COURSE, replace(lesson, cells=tuple(cell for cell in lesson.cells if "plots" not in cell.source))
-        )
+    cells = tuple(cell for cell in ATTENTION.cells if "plots" not in cell.source)
+    message = r"solutions/04_attention\.ipynb is stale: run `python tools/build\.py 04`"
+    with pytest.raises(LessonError, match=message):
+        make_deck(COURSE, replace(ATTENTION, cells=cells))
 
 
 # -- the wrong answer
@@ -168,11 +159,8 @@ def test_a_solution_with_other_cells_than_the_lesson_is_stale():
 def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
     named = read_notes(COURSE, LESSONS[slug])["dissect"]
     wrong = wrong_answer(COURSE, LESSONS[slug], named)
-    parts = [
-        lesson_part(slug, path.stem)
-        for path in (ROOT / "lessons" / slug).glob("*.py")
-        if path.stem != "lesson"
-    ]
+    names = {path.stem for path in (ROOT / "lessons" / slug).glob("*.py")} - {"lesson"}
+    parts = [lesson_part(slug, name) for name in names]
     (answer, *_) = [getattr(part, named["answer"]) for part in parts if hasattr(part, named["answer"])]
     verdict = diagnose(answer, wrong.exercise)
     assert verdict.kind == "wrong" and wrong.message in verdict.message
@@ -190,10 +178,9 @@ def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
     ],
 )
 def test_a_wrong_answer_that_is_not_there_is_an_error(field, value, message):
-    lesson = LESSONS["04_attention"]
-    named = read_notes(COURSE, lesson)["dissect"]
+    named = read_notes(COURSE, ATTENTION)["dissect"]
     with pytest.raises(LessonError, match=rf"04_attention/notes\.yaml: dissect: .*{message}"):
-        wrong_answer(COURSE, lesson, {**named, field: value})
+        wrong_answer(COURSE, ATTENTION, {**named, field: value})
 
 
 # -- run sheets
@@ -219,12 +206,9 @@ def test_an_exercise_for_home_is_not_taken_apart_in_class():
 
 
 def test_a_lesson_without_a_prediction_has_no_run_sheet():
-    lesson = LESSONS["04_attention"]
-    cells = tuple(
-        replace(cell, source=cell.source.replace("**Predict.**", "**Guess.**")) for cell in lesson.cells
-    )
+    cells = [replace(cell, source=cell.source.replace("**Predict.", "**Guess.")) for cell in ATTENTION.cells]
     with pytest.raises(LessonError, match="a run sheet needs a box"):
-        run_sheets.prediction(replace(lesson, cells=cells))
+        run_sheets.prediction(replace(ATTENTION, cells=tuple(cells)))
 
 
 def test_a_run_sheet_says_which_sections_of_the_core_compute_for_long():

@@ -21,21 +21,12 @@ def write(root, *changes, group=speedrun.GROUP):
 
 
 def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path):
-    seeds = [
-        {"config": {"seed": seed}, "test_accuracy": score}
-        for seed, score in ((1, 0.62), (0, 0.6), (2, 0.595))
-    ]
-    write(
-        tmp_path,
-        *seeds,
-        {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}, "threads": 2},
-        {
-            "step": "80",
-            "test_accuracy": 0.9,
-            "cpu_seconds": 1e4,
-            "processor": RUN["processor"] | {"bfloat16_gflops": 790},
-        },
-    )
+    scores = ((1, 0.62), (0, 0.6), (2, 0.595))
+    seeds = [{"config": {"seed": seed}, "test_accuracy": score} for seed, score in scores]
+    missed = {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}, "threads": 2}
+    slow = {"step": "80", "test_accuracy": 0.9, "cpu_seconds": 1e4}
+    slow["processor"] = RUN["processor"] | {"bfloat16_gflops": 790}
+    write(tmp_path, *seeds, missed, slow)
     text = speedrun.marks_text(tmp_path)
     assert "| 60 % | 2.5 | 60.0, 62.0, 59.5 | 60.5 % | 2.4 | 1,200,000 | abc | reached |" in text
     assert "| 75 % | 9 | 74.9 | 74.9 % | 2.4 |" in text and text.count("missed |") == 1
@@ -50,9 +41,8 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
 
 
 def test_without_records_the_page_says_so(tmp_path):
-    text = fill(
-        "a\n<!-- marks:begin -->\nold\n<!-- marks:end -->\nb\n", "marks", speedrun.marks_text(tmp_path)
-    )
+    page = "a\n<!-- marks:begin -->\nold\n<!-- marks:end -->\nb\n"
+    text = fill(page, "marks", speedrun.marks_text(tmp_path))
     assert text.startswith("a\n<!-- marks:begin -->\n| mark |") and text.endswith("<!-- marks:end -->\nb\n")
     assert "No run is recorded yet." in text and "old" not in text
     assert fill(PAGE, "marks", "") != PAGE  # it has a place for the table

@@ -193,7 +193,6 @@ def test_rand_augment_without_operations_returns_the_pictures():
 
 # -- MixUp and CutMix
 
-
 BOXES = torch.tensor([[1, 2, 4, 5], [-3, -2, 2, 1], [4, 3, 99, 99], [2, 2, 2, 4], [-9, -9, 99, 99]])
 
 
@@ -218,17 +217,12 @@ def test_whole_numbers_are_not_mixed(mixed, how):
         mixed(noise(2, 3, 4, 4), one_hot(2), how, torch.tensor([1, 0]))
 
 
-def coloured_by_class(count):
-    """Pictures of one value each, its number, and targets that say which one it is."""
-    values = torch.arange(count).float()
-    return values[:, None, None, None].expand(-1, 3, 8, 8).contiguous(), torch.eye(count)
-
-
 @pytest.mark.parametrize("alphas", [(0.8, 0.0), (0.0, 1.0), (0.8, 1.0)])
 def test_targets_follow_the_same_partner_as_the_pixels(alphas):
-    images, targets = coloured_by_class(40)
-    mixed, labels = mix(images, targets, AugmentConfig(mixup=alphas[0], cutmix=alphas[1]))
-    torch.testing.assert_close(mixed.mean(dim=(1, 2, 3)), labels @ torch.arange(40.0))
+    values = torch.arange(40.0)  # each picture is of one value, its number
+    images = values[:, None, None, None].expand(-1, 3, 8, 8).contiguous()
+    mixed, labels = mix(images, torch.eye(40), AugmentConfig(mixup=alphas[0], cutmix=alphas[1]))
+    torch.testing.assert_close(mixed.mean(dim=(1, 2, 3)), labels @ values)
 
 
 @pytest.mark.parametrize(("alphas", "expected"), [((0.8, 0.0), 1.0), ((0.0, 1.0), 0.0), ((0.8, 1.0), 0.5)])
@@ -283,7 +277,6 @@ def test_random_boxes_are_of_the_area_and_within_the_aspect_asked_for():
 
 
 # -- the whole
-
 
 FULL = replace(MIXED, crop_padding=2)
 STEPS = {

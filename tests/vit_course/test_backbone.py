@@ -13,13 +13,8 @@ from vit_course.beyond.weights import FAMILIES, IMAGENET, heads_of, load_weights
 from vit_course.data import normalize
 from vit_course.vit import VisionTransformer
 
-SMALL = {
-    "hidden_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "patch_size": 8,
-    "image_size": 32,
-}
+SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}
+SMALL |= {"patch_size": 8, "image_size": 32}
 TIMM_SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2, "num_heads": 3}
 WIDE = SMALL | {"intermediate_size": 80}
 REGISTERS = WIDE | {"num_register_tokens": 4}
@@ -36,6 +31,11 @@ def spread(model):
         for weight in model.parameters():
             weight.copy_(0.3 * torch.randn_like(weight) + (0.5 if weight.ndim == 1 else 0))
     return model.eval()
+
+
+def our_vit(**options):
+    torch.manual_seed(0)
+    return VisionTransformer(**TIMM_SMALL, **options).eval()
 
 
 def furthest(a, b):
@@ -138,8 +138,7 @@ def test_weights_of_timm_give_the_outputs_of_timm(name):
 
 def test_dinov3_reads_larger_and_oblong_pictures_as_timm_does():
     timm = pytest.importorskip("timm")
-    theirs = timm.create_model("vit_small_patch16_dinov3", **TIMM_SMALL, dynamic_img_size=True)
-    theirs = spread(theirs)
+    theirs = spread(timm.create_model("vit_small_patch16_dinov3", **TIMM_SMALL, dynamic_img_size=True))
     ours = build_backbone(theirs.state_dict(), num_heads=3, img_size=32, **GIVEN).at((40, 64))
     large = torch.randint(0, 256, (1, 3, 40, 64), dtype=torch.uint8)
     with torch.no_grad():
@@ -177,18 +176,20 @@ def file_with(tmp_path, weights):
     return path
 
 
-def test_a_missing_weight_is_named_as_the_file_would_name_it(tmp_path, theirs):
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("encoder.layers.encoder_layer_1.ln_2.weight", None, "do not fit: {} is missing$"),
+        ("encoder.ln.bias", 47, r"{} is \(47,\), the model's is \(48,\)"),
+        ("encoder.extra", 3, "{} has no place in the model"),
+    ],
+)
+def test_a_weight_that_does_not_fit_is_named_as_the_file_names_it(tmp_path, theirs, name, size, message):
     weights = theirs.state_dict()
-    gone = "encoder.layers.encoder_layer_1.ln_2.weight"
-    path = file_with(tmp_path, {name: value for name, value in weights.items() if name != gone})
-    with pytest.raises(ValueError, match=f"do not fit: {re.escape(gone)} is missing$"):
-        load_backbone(path, num_heads=3)
-
-
-def test_a_weight_of_another_shape_is_refused_with_both_shapes(tmp_path, theirs):
-    weights = theirs.state_dict() | {"encoder.ln.bias": torch.zeros(47)}
-    message = re.escape("encoder.ln.bias is (47,), the model's is (48,)")
-    with pytest.raises(ValueError, match=message):
+    weights.pop(name, None)
+    if size:
+        weights[name] = torch.zeros(size)
+    with pytest.raises(ValueError, match=message.format(re.escape(name))):
         load_backbone(file_with(tmp_path, weights), num_heads=3)
 
 
@@ -199,20 +200,10 @@ def test_weights_of_another_kind_of_model_are_refused_with_what_is_known(tmp_pat
         load_backbone(file_with(tmp_path, resnet18().state_dict()))
     assert str(error.value).startswith("these are not weights of a ViT that is known here: they begin with")
     assert all(family.name in str(error.value) for family in FAMILIES)
-    turned = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3, pos_embed="none").state_dict()
-    for other in (
-        turned,
-        turned | {"blocks.0.gamma_1": torch.ones(48)},
-    ):  # their rotations are not in the file
+    turned = our_vit(pos_embed="none").state_dict()  # the rotations are not in the file
+    for other in (turned, turned | {"blocks.0.gamma_1": torch.ones(48)}):
         with pytest.raises(ValueError, match="these are not weights of a ViT that is known here"):
             load_backbone(file_with(tmp_path, other), num_heads=3)
-
-
-def test_a_weight_that_has_no_place_is_refused(tmp_path, theirs):
-    with pytest.raises(ValueError, match="encoder.extra has no place in the model"):
-        load_backbone(
-            file_with(tmp_path, theirs.state_dict() | {"encoder.extra": torch.zeros(3)}), num_heads=3
-        )
 
 
 def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
@@ -230,8 +221,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
      ("blocks.0.attn.relative_position_bias_table", "relative positions"), ("blocks.0.attn.q_norm.weight", "QK-norm")],
 )  # fmt: skip
 def test_parts_that_are_not_built_here_are_refused_by_name(name, part):
-    model = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3)
-    weights = model.state_dict() | {name: torch.zeros(48)}
+    weights = our_vit().state_dict() | {name: torch.zeros(48)}
     with pytest.raises(ValueError, match=f"^{re.escape(name)} needs {part}"):
         build_backbone(weights, num_heads=3, **GIVEN)
 
@@ -251,14 +241,13 @@ def test_a_pickle_that_is_no_tensor_is_never_executed(tmp_path):
 
 
 def test_a_plain_vit_of_timm_asks_for_the_normalisation():
-    model = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3)
     with pytest.raises(ValueError, match="do not tell how pictures were normalised"):
-        build_backbone(model.state_dict(), num_heads=3)
+        build_backbone(our_vit().state_dict(), num_heads=3)
 
 
 def test_clip_of_timm_asks_for_the_activation():
-    model = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3)
-    weights = model.state_dict() | {"norm_pre.weight": torch.ones(48), "norm_pre.bias": torch.zeros(48)}
+    weights = our_vit().state_dict()
+    weights |= {"norm_pre.weight": torch.ones(48), "norm_pre.bias": torch.zeros(48)}
     with pytest.raises(ValueError, match="give act='gelu' or act='quick_gelu'"):
         build_backbone(weights, num_heads=3)
     assert build_backbone(weights, num_heads=3, act="quick_gelu").family == "timm CLIP"
@@ -268,10 +257,8 @@ def test_timms_config_gives_normalisation_and_activation(tmp_path):
     model = VisionTransformer(32, 8, embed_dim=64, depth=1, num_heads=1)
     extra = {"norm_pre.weight": torch.ones(64), "norm_pre.bias": torch.zeros(64)}
     save_file(model.state_dict() | extra, tmp_path / "model.safetensors")
-    config = {
-        "architecture": "vit_base_patch16_clip_quickgelu_224",
-        "pretrained_cfg": GIVEN | {"input_size": [3, 32, 32]},
-    }
+    config = {"architecture": "vit_base_patch16_clip_quickgelu_224"}
+    config["pretrained_cfg"] = GIVEN | {"input_size": [3, 32, 32]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = load_backbone(tmp_path)
     assert (found.mean, found.std) == (GIVEN["mean"], GIVEN["std"])
@@ -279,15 +266,13 @@ def test_timms_config_gives_normalisation_and_activation(tmp_path):
 
 
 def test_a_config_with_another_depth_than_the_file_is_refused():
-    model = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3)
     with pytest.raises(ValueError, match="the file holds 2 blocks, its config says 12"):
-        build_backbone(model.state_dict(), num_heads=3, depth=12, **GIVEN)
+        build_backbone(our_vit().state_dict(), num_heads=3, depth=12, **GIVEN)
 
 
 @pytest.fixture
 def small():
-    torch.manual_seed(0)
-    return Backbone(VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3).eval(), *GIVEN.values())
+    return Backbone(our_vit(), *GIVEN.values())
 
 
 def test_pictures_of_another_size_are_refused_with_both_sizes(small):
@@ -314,8 +299,7 @@ def test_half_precision_is_read_as_float32(theirs):
 
 
 def test_a_backbone_without_a_head_projects_to_its_own_vector():
-    weights = VisionTransformer(32, 8, embed_dim=48, depth=2, num_heads=3).state_dict()
-    weights = {name: value for name, value in weights.items() if not name.startswith("head")}
+    weights = {name: w for name, w in our_vit().state_dict().items() if not name.startswith("head")}
     found = build_backbone(weights, num_heads=3, **GIVEN)
     assert isinstance(found.model.head, nn.Identity)
     tokens = found.tokens(PICTURES)

@@ -118,6 +118,13 @@ def part_of(root, content=None):
     return part
 
 
+def assert_it_goes_on_from(kept, server, root):
+    """Download again: what was kept is not asked for."""
+    fetch(server, root, "good")
+    assert server.requests[-1] == ("good", f"bytes={kept}-")
+    assert_only_the_archive_is_there(root)
+
+
 def assert_only_the_archive_is_there(root):
     assert (root / ARCHIVE).read_bytes() == CONTENT
     assert {path.name for path in root.iterdir()} <= {ARCHIVE, ARCHIVE + ".lock"}
@@ -182,17 +189,13 @@ def test_next_mirror_goes_on_where_the_last_one_was_cut_off(server, tmp_path, ca
     assert "it stopped after 500,000 of 1,000,000 bytes" in capsys.readouterr().out
 
 
-def test_server_that_ignores_ranges_sends_all_of_it_from_the_start(server, tmp_path):
+@pytest.mark.parametrize(("kind", "asked_again"), [("no_ranges", []), ("no_such_range", [None])])
+def test_server_that_ignores_ranges_sends_all_of_it_and_one_that_answers_416_is_asked_for_it(
+    server, tmp_path, kind, asked_again
+):
     part_of(tmp_path, CONTENT[:HALF])
-    fetch(server, tmp_path, "no_ranges")
-    assert server.requests == [("no_ranges", f"bytes={HALF}-")]
-    assert_only_the_archive_is_there(tmp_path)
-
-
-def test_server_that_answers_416_is_asked_for_the_whole_file(server, tmp_path):
-    part_of(tmp_path, CONTENT[:HALF])
-    fetch(server, tmp_path, "no_such_range")
-    assert server.requests == [("no_such_range", f"bytes={HALF}-"), ("no_such_range", None)]
+    fetch(server, tmp_path, kind)
+    assert server.requests == [(kind, asked) for asked in (f"bytes={HALF}-", *asked_again)]
     assert_only_the_archive_is_there(tmp_path)
 
 
@@ -290,15 +293,9 @@ def test_an_intact_archive_in_a_folder_that_cannot_be_written_is_found(tmp_path,
 
 
 def test_a_file_system_without_locks_is_no_obstacle(server, tmp_path, monkeypatch):
-    class NoLock:
-        def __init__(self, path):
-            pass
-
+    class NoLock(download.FileLock):
         def acquire(self):
             raise NotImplementedError("FileSystem does not appear to support flock")
-
-        def release(self):
-            pass
 
     monkeypatch.setattr(download, "FileLock", NoLock)
     fetch(server, tmp_path, "good")
@@ -333,9 +330,8 @@ def test_download_goes_on_after_the_full_disk_was_cleared(server, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     kept = part_of(tmp_path).stat().st_size
-    fetch(server, tmp_path, "good")
-    assert 0 < kept <= 300_000 and server.requests[-1] == ("good", f"bytes={kept}-")
-    assert_only_the_archive_is_there(tmp_path)
+    assert 0 < kept <= 300_000
+    assert_it_goes_on_from(kept, server, tmp_path)
 
 
 def test_ctrl_c_leaves_a_part_that_can_be_gone_on_with_and_nothing_else(server, tmp_path, monkeypatch):
@@ -351,8 +347,7 @@ def test_ctrl_c_leaves_a_part_that_can_be_gone_on_with_and_nothing_else(server, 
             fetch(server, tmp_path, "good")
     kept = part_of(tmp_path).read_bytes()
     assert kept and CONTENT.startswith(kept) and not (tmp_path / ARCHIVE).exists()
-    fetch(server, tmp_path, "good")
-    assert server.requests[-1] == ("good", f"bytes={len(kept)}-")
+    assert_it_goes_on_from(len(kept), server, tmp_path)
 
 
 def start_process(server, root, kind):
@@ -373,9 +368,7 @@ def test_killed_process_leaves_nothing_trusted_and_the_next_goes_on(server, tmp_
     process.wait()
     kept = part_of(tmp_path).stat().st_size
     assert not (tmp_path / ARCHIVE).exists() and kept < len(CONTENT)
-    fetch(server, tmp_path, "good")
-    assert server.requests[-1] == ("good", f"bytes={kept}-")
-    assert_only_the_archive_is_there(tmp_path)
+    assert_it_goes_on_from(kept, server, tmp_path)
 
 
 def test_two_processes_at_once_download_once_and_both_end_well(server, tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from test_fast import small_vit
 
 from vit_course.data import shapes10
@@ -18,7 +19,7 @@ from vit_course.machinery.run import Run
 from vit_course.machinery.stopping import Stopped
 from vit_course.train import TrainConfig, train
 
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ENGINES = (REFERENCE, FAST)
 
 
@@ -47,9 +48,6 @@ def test_the_faster_is_chosen_on_a_cpu_after_one_pass_each(fast):
 def test_on_a_processor_that_imitates_bfloat16_no_pass_is_timed(monkeypatch):
     monkeypatch.setattr("vit_course.machinery.engine.product_rate", lambda dtype, _: dtype.itemsize)
     assert choose_engine("auto", CPU, WORTH_MEASURING, never) == REFERENCE
-
-
-GPU = torch.device("cuda")
 
 
 @pytest.mark.parametrize(
@@ -112,11 +110,10 @@ def test_an_engine_computes_what_it_says_and_leaves_torch_as_it_was(engine):
     with engine.computing(CPU):
         seen.append(str(linear(torch.ones(1, 4)).dtype))
         q = torch.ones(1, 2, 3, 4, requires_grad=True)
-        way_back = torch.nn.functional.scaled_dot_product_attention(q, q, q).grad_fn
+        way_back = F.scaled_dot_product_attention(q, q, q).grad_fn
     assert seen == [f"torch.{engine.precision}"]
     assert ("Flash" in type(way_back).__name__) == (engine.attention == "fused")
-    again = torch.nn.functional.scaled_dot_product_attention(q, q, q).grad_fn
-    assert "Flash" in type(again).__name__
+    assert "Flash" in type(F.scaled_dot_product_attention(q, q, q).grad_fn).__name__
     assert not torch.is_autocast_enabled("cpu")
 
 
@@ -126,12 +123,10 @@ def test_an_engine_computes_what_it_says_and_leaves_torch_as_it_was(engine):
 def test_attention_written_out_gives_what_torch_gives(options):
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
-    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+    want = F.scaled_dot_product_attention(q, k, v, **options)
     with WrittenOutAttention():
-        got = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
-        torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, None, 0.1
-        )  # without the names is right, too
+        got = F.scaled_dot_product_attention(q, k, v, **options)
+        F.scaled_dot_product_attention(q, k, v, None, 0.1)  # without the names is right, too
     torch.testing.assert_close(got, want)
 
 
@@ -139,9 +134,7 @@ def test_attention_written_out_drops_weights_at_the_given_rate():
     torch.manual_seed(0)
     q, v = torch.zeros(1, 1, 400, 2), torch.eye(50).repeat(1, 1, 8, 1)
     with WrittenOutAttention():
-        weights = torch.nn.functional.scaled_dot_product_attention(
-            q, torch.zeros(1, 1, 400, 2), v, dropout_p=0.25
-        )
+        weights = F.scaled_dot_product_attention(q, q, v, dropout_p=0.25)
     kept = weights * 400
     assert kept.mean().item() == pytest.approx(8, rel=0.01)
     assert kept.std().item() == pytest.approx((8 * 0.25 / 0.75) ** 0.5, rel=0.05)

@@ -112,14 +112,10 @@ def test_a_mimetic_start_lets_tokens_look_at_their_likes():
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon to compare with")
 def test_muon_is_torchs_muon():
     torch.manual_seed(0)
-    ours = [torch.randn(shape) for shape in ((24, 8), (8, 24), (8, 8), (8, 8))]
-    theirs = [torch.nn.Parameter(p.clone()) for p in ours]
-    ours = [torch.nn.Parameter(p) for p in ours]
-    steppers = (
-        Muon(ours, lr=0.02, weight_decay=0.1),
-        torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
-    )
-    start = copy.deepcopy(theirs)
+    start = [torch.nn.Parameter(torch.randn(shape)) for shape in ((24, 8), (8, 24), (8, 8), (8, 8))]
+    ours, theirs = copy.deepcopy(start), copy.deepcopy(start)
+    options = {"lr": 0.02, "weight_decay": 0.1}
+    steppers = Muon(ours, **options), torch.optim.Muon(theirs, **options, adjust_lr_fn="match_rms_adamw")
     for _ in range(3):
         for a, b in zip(ours, theirs, strict=True):
             a.grad = torch.randn_like(a)

@@ -101,13 +101,8 @@ def test_a_hybrid_has_as_much_transformer_as_the_vit_of_its_size():
 
 
 def test_options_reach_backbone_and_transformer():
-    options = {
-        "num_classes": 7,
-        "pos_embed": "sincos",
-        "global_pool": "avg",
-        "class_token": False,
-        "drop_path_rate": 0.1,
-    }
+    options = {"num_classes": 7, "pos_embed": "sincos", "drop_path_rate": 0.1}
+    options |= {"global_pool": "avg", "class_token": False}
     model = create_hybrid("R-Nano/8", img_size=(16, 32), in_chans=1, width=8, blocks=2, **options)
     assert model(torch.randn(2, 1, 16, 32)).shape == (2, 7)
     assert (model.grid_size, model.num_prefix_tokens) == ((2, 4), 0)

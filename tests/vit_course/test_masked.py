@@ -242,9 +242,8 @@ def test_training_with_the_engine_lowers_the_loss_and_labels_do_not_matter():
         assert not model.training
     assert ends[0] == ends[1]
     assert ends[0][-1] < ends[0][0] - 0.3
-    again = evaluate(
-        model, data.test_images, data.test_labels, data.channel_stats(), objective=masked_objective
-    )
+    shown = data.test_images, data.test_labels, data.channel_stats()
+    again = evaluate(model, *shown, objective=masked_objective)
     assert again == (history.test_accuracy, history.test_loss)
 
 

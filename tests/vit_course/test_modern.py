@@ -142,14 +142,8 @@ def test_largest_logit_is_that_of_the_attention():
 
 def test_small_plus_model_of_dinov3_has_as_many_weights_as_timms():
     timm = pytest.importorskip("timm")
-    ours = modern.modernize(
-        create_vit("S/16", img_size=224, pos_embed="none", num_classes=1000),
-        rope=True,
-        layer_scale=1e-5,
-        gated_mlp=True,
-        registers=4,
-        qkv_bias=False,
-    )
+    ours = create_vit("S/16", img_size=224, pos_embed="none", num_classes=1000)
+    ours = modern.modernize(ours, rope=True, layer_scale=1e-5, gated_mlp=True, registers=4, qkv_bias=False)
     theirs = timm.create_model("vit_small_plus_patch16_dinov3", num_classes=1000)
     count = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
     assert count[0] == count[1]

@@ -23,10 +23,9 @@ FREE = {"augment", "device", "compile", "quiet"}
 def outside(allowed: Allowed, draw: random.Random) -> float:
     """Draw a number that a field may not hold."""
     limits, kind = allowed.range, allowed.kind
-    below = limits.low if limits.low_open else limits.low - (1 if kind is int else 10 ** draw.uniform(-6, 6))
-    above = (
-        limits.high if limits.high_open else limits.high + (1 if kind is int else 10 ** draw.uniform(-6, 6))
-    )
+    step = 1 if kind is int else 10 ** draw.uniform(-6, 6)
+    below = limits.low if limits.low_open else limits.low - step
+    above = limits.high if limits.high_open else limits.high + step
     return kind(draw.choice([value for value in (below, above) if math.isfinite(value)]))
 
 
@@ -140,11 +139,8 @@ def test_a_folder_that_the_run_refuses_stays_as_it_is(pictures, tmp_path, capsys
     (tmp_path / "file").touch()
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "checkpoint.pt").touch()
-    for name, words in (
-        ("file", "cannot be written"),
-        ("file/run", "cannot be written"),
-        ("used", "holds a run"),
-    ):
+    said = {"file": "cannot be written", "file/run": "cannot be written", "used": "holds a run"}
+    for name, words in said.items():
         assert words in refusal([f"--out={tmp_path / name}"], capsys)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoint.pt", "file", "used"]
 

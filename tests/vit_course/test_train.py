@@ -88,11 +88,9 @@ def test_model_is_left_in_evaluation_mode_and_evaluation_repeats(dataset):
 
 
 def test_evaluation_counts_every_picture_once_whatever_the_batch(dataset):
-    model, stats = small_vit(), dataset.channel_stats()
+    model, shown = small_vit(), (dataset.test_images, dataset.test_labels, dataset.channel_stats())
     nn.init.normal_(model.head.weight)
-    scores = [
-        evaluate(model, dataset.test_images, dataset.test_labels, stats, batch_size=n) for n in (1, 7, 500)
-    ]
+    scores = [evaluate(model, *shown, batch_size=count) for count in (1, 7, 500)]
     assert scores[1] == pytest.approx(scores[0])
     assert scores[2] == pytest.approx(scores[0])
 
@@ -197,9 +195,7 @@ def test_hybrid_gap_and_every_position_train_with_one_flag_each(flags, tmp_path)
 
 
 def test_a_part_of_an_epoch_counts_as_the_last_one_and_the_rate_ends_at_zero():
-    config = TrainConfig(
-        epochs=2.5, batch_size=20, warmup_epochs=0.5, schedule="linear", device="cpu", quiet=True
-    )
+    config = replace(QUICK, epochs=2.5, batch_size=20, lr=1e-3, warmup_epochs=0.5, schedule="linear")
     history = train(small_vit(), shapes10(train=80, test=20), config)
     assert len(history.step_loss) == 10 and len(history.train_loss) == 3
     assert history.train_loss[-1] == pytest.approx(sum(history.step_loss[-2:]) / 2)

@@ -25,15 +25,8 @@ from vit_course.vit import VisionTransformer
 
 def small_vit(positions: tuple[str, str] | None = None, **options) -> VisionTransformer:
     torch.manual_seed(0)
-    sizes = {
-        "img_size": (16, 24),
-        "patch_size": 4,
-        "embed_dim": 24,
-        "depth": 2,
-        "num_heads": 3,
-        "num_classes": 7,
-    }
-    model = VisionTransformer(**{**sizes, **options})
+    sizes = {"img_size": (16, 24), "patch_size": 4, "embed_dim": 24, "depth": 2, "num_heads": 3}
+    model = VisionTransformer(**{**sizes, "num_classes": 7, **options})
     if positions:
         with_positions(model, *positions)
     nn.init.normal_(model.head.weight)
@@ -41,16 +34,11 @@ def small_vit(positions: tuple[str, str] | None = None, **options) -> VisionTran
 
 
 def test_layer_scales_fall_from_the_head_to_the_embeddings():
-    steps = {
-        "head.weight": 0,
-        "pre_logits.fc.weight": 0,
-        "blocks.2.mlp.fc1.weight": 1,
-        "blocks.0.norm1.weight": 3,
-    }
-    steps |= {"vit.blocks.2.attn.qkv.weight": 1, "pos_drop.pos_embed.rows": 4, "backbone.conv1.weight": 4}
-    assert {name: layer_scale(name, 3, 0.5) for name in steps} == {
-        n: 0.5**count for n, count in steps.items()
-    }
+    steps = {"head.weight": 0, "pre_logits.fc.weight": 0, "blocks.2.mlp.fc1.weight": 1}
+    steps |= {"blocks.0.norm1.weight": 3, "vit.blocks.2.attn.qkv.weight": 1}
+    steps |= {"pos_drop.pos_embed.rows": 4, "backbone.conv1.weight": 4}
+    for name, count in steps.items():
+        assert layer_scale(name, 3, 0.5) == 0.5**count, name
 
 
 @pytest.mark.parametrize("name", ["layer1.0.conv1.weight", "blocks.3.norm1.weight", "fc.weight"])

@@ -50,14 +50,12 @@ def test_two_towers_name_a_combination_that_they_have_never_seen():
     torch.manual_seed(0)
     shape, light = torch.arange(90) % 3, torch.arange(90) // 3 % 3
     features = torch.cat([torch.eye(3)[shape], torch.eye(3)[light]], dim=1) + 0.05 * torch.randn(90, 6)
-    texts = [
-        f"{'red green blue'.split()[j]} {'star ring heart'.split()[i]}"
-        for i, j in zip(shape, light, strict=True)
-    ]
+    colours, shapes = ("red", "green", "blue"), ("star", "ring", "heart")
+    texts = [f"{colours[j]} {shapes[i]}" for i, j in zip(shape, light, strict=True)]
     kinds = 3 * shape + light
     seen = (kinds != 0).nonzero()[:, 0]  # never a red star
     pictures, words = fit_towers(features[seen], [texts[i] for i in seen], kinds[seen], steps=150, dim=16)
-    classes = words([f"{c} {s}" for s in ("star", "ring", "heart") for c in ("red", "green", "blue")])
+    classes = words([f"{colour} {shape}" for shape in shapes for colour in colours])
     found = zero_shot(pictures(features[kinds == 0]), classes[:, None]).argmax(dim=1)
     assert (found == 0).double().mean() > 0.8
 

@@ -240,6 +240,7 @@ def compare_modules(
         return ready(module_class, options).eval().to(there)(*inputs)
 
     compare(answer, reference, cases, mistakes, run, ready=ready, device=True)
+    demand_different_starts(build(answer, **cases[0][0]), reference(**cases[0][0]))
     for options, *inputs in cases:
         where = f"on {describe(reference, (options, *inputs))}"
         mine, finished = ready(answer, options).train(), ready(reference, options).train()
@@ -250,6 +251,23 @@ def compare_modules(
         compare_training(mine, finished, tuple(inputs), where, result)
         compare_gradients(mine.eval(), finished.eval(), tuple(inputs), f"{where}, in evaluation")
         compare_second_call(ready(answer, options), ready(reference, options), tuple(inputs), where)
+
+
+def demand_different_starts(module: nn.Module, finished: nn.Module) -> None:
+    """Demand that no matrix starts with one number everywhere, unless it does so in the finished module."""
+
+    def equal(made: nn.Module) -> dict[str, nn.Parameter]:
+        return {
+            name: p
+            for name, p in made.named_parameters()
+            if p.ndim > 1 and p.min() == p.max() and p.numel() > 1
+        }
+
+    if name := next(iter(equal(module).keys() - equal(finished).keys()), ""):
+        raise Mistake(
+            f"{name} starts with the same number everywhere, so what it computes is the same everywhere too, and "
+            "stays so: each number is drawn by itself, as the layers of PyTorch do"
+        )
 
 
 def compare_training(module: nn.Module, finished: nn.Module, inputs: tuple, where: str, result: Any) -> None:
@@ -269,8 +287,8 @@ def compare_training(module: nn.Module, finished: nn.Module, inputs: tuple, wher
     if result is not None and difference(got, result):
         raise Mistake(
             f"{where}: right in evaluation, but in training mode the result is another, though every rate is 0 and "
-            "nothing may be dropped: does your dropout or drop path use the rate it is given, and not a fixed "
-            "number or 1 - rate?"
+            "nothing may be dropped: is anything random left, or a dropout or drop path that does not use the rate it "
+            "is given, but a fixed number or 1 - rate?"
         )
     compare_gradients(module, finished, inputs, where)
 
@@ -291,7 +309,7 @@ def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, w
     ):
         for function in (module, finished.eval()):
             for parameter in (function if case is inputs else function.double()).parameters():
-                parameter.data.mul_(1.5)
+                parameter.data.mul_(0.8)  # larger ones could make a softmax so steep that rounding shows
         got, want = (outcome(lambda m, *case: m(*case), function, case) for function in (module, finished))
         if not isinstance(want, Exception) and (wrong := difference(got, want)):
             raise Mistake(f"{where}: right, but not in {words}. {wrong}")
@@ -316,8 +334,8 @@ def compare_gradients(answer: Callable, reference: Callable, inputs: tuple, wher
         mine = got.get(name)
         if mine is None or (mine.eq(0).all() and right.abs().max() > 1e-4 * scale):
             raise Mistake(
-                f"{where}: the result is right, but no gradient reaches {name}, so nothing there could learn: leave "
-                "out `detach`, `.data`, `torch.no_grad` and copies made with `torch.tensor` or `nn.Parameter`"
+                f"{where}: the result is right, but no gradient reaches {name}, so nothing there learns: leave out "
+                "`detach`, `.data`, `torch.no_grad`, `requires_grad_(False)`, copies (`torch.tensor`, `nn.Parameter`)"
             )
         if mine.shape != right.shape and mine.numel() == right.numel():  # the same weights in another layout
             mine, right = mine.flatten().sort().values, right.flatten().sort().values

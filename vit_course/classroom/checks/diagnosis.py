@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import torch
 from torch import nn
 
 from vit_course.classroom.checks.explain.defaults import demand_defaults
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
-from vit_course.classroom.checks.outcome import Mistake, Unfinished
+from vit_course.classroom.checks.outcome import GRADIENTS_OFF, Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES
 from vit_course.classroom.checks.task import Exercise
 from vit_course.classroom.checks.words import error_text, students_line
@@ -22,6 +23,10 @@ from vit_course.classroom.checks.words import error_text, students_line
 LONGEST = 4000
 """A message has at most about so many characters."""
 FINISHED = "right, for it is the course's finished version or calls it: your own one takes its place when you write it"
+SEEDED = (
+    "right, but your code sets the seed of all random numbers, so whatever is drawn after it, here and in other cells, "
+    "is the same each time: a seed is set once, by whoever runs the whole"
+)
 TOO_SLOW = {"computes": "a loop that never ends", "waits": "`sleep`, `input` or another call that waits"}
 NOT_FINISHED = (
     "not finished: the check was not over after {:g} seconds, because the computer was busy with something else. That "
@@ -72,6 +77,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
         with untouched(limit.printed), limit:
             demand_defaults(answer, task.reference)  # another default could look like another mistake
             task.verify(answer)
+            if limit.seeded or not torch.is_grad_enabled():
+                raise Mistake(SEEDED if limit.seeded else GRADIENTS_OFF)
     except Unfinished:
         words = (
             "the lesson goes on with the finished version (your code comes to `raise NotImplementedError`)"

@@ -39,6 +39,9 @@ class WrongWeight(Mistake):
         self.weight = weight
 
 
+GRADIENTS_OFF = "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
+
+
 class Unfinished(Exception):
     """The answer is still the stub that raises `NotImplementedError`."""
 
@@ -47,6 +50,7 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
     """Run an answer on a copy of the case; an error is an outcome too. Notices changed inputs."""
     arguments = copy(case)
     begin_call()
+    learning = torch.is_grad_enabled()
     try:
         value = run(answer, *arguments)
     except (Mistake, Unfinished):
@@ -55,6 +59,8 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
         if isinstance(error, NotImplementedError) and not error.args:
             raise Unfinished from error
         return error
+    if torch.is_grad_enabled() != learning:
+        raise Mistake(GRADIENTS_OFF)
     if isinstance(value, Exception):
         raise Mistake(
             f"your code returns a {type(value).__name__}: `raise` it, so that nobody goes on with it"

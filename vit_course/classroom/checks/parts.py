@@ -16,11 +16,17 @@ def counting(*shape: int) -> Tensor:
 
 def check_keyword(answer: type, options: dict, x: Tensor) -> None:
     """The second argument of `forward` is passed by name in the encoder and in the lessons."""
-    result = outcome(lambda f: f(x, return_attention=True), build(answer, **options).eval(), ())
+    fresh, used = (build(answer, **options).eval() for _ in range(2))
+    result = outcome(lambda f: f(x, return_attention=True), used, ())
     if isinstance(result, TypeError) and "keyword argument 'return_attention'" in str(result):
         raise Mistake(
             "the second argument of forward is called `return_attention`: other parts pass it by name, "
             f"and then your code stops with {explain_error(result)}"
+        )
+    one, other = (isinstance(outcome(lambda f: f(x), module, ()), tuple) for module in (fresh, used))
+    if other and not one:
+        raise Mistake(
+            "after one call with return_attention=True every call returns the pair: keep it nowhere"
         )
 
 

@@ -19,13 +19,14 @@ class ReadsScores(nn.Module):
     def __init__(self):
         super().__init__()
         self.factor, self.inner = nn.Parameter(torch.ones(())), nn.Dropout(0.0)
+        self.frozen = nn.Parameter(torch.ones(()), requires_grad=False)
         self.calls: list[tuple[int, bool, bool]] = []
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the scores (B, K) that pictures (B, ...) of K numbers hold."""
         if images.ndim != 4:
             raise Mistake(f"a model takes pictures (B, C, H, W), and gets {tuple(images.shape)}")
-        self.calls.append((len(images), self.inner.training, torch.is_grad_enabled()))
+        self.calls.append((len(images), self.training or self.inner.training, torch.is_grad_enabled()))
         scores = (images.flatten(1) + OFFSETS) * self.factor
         return -scores if self.training else scores
 
@@ -38,11 +39,12 @@ def measured(answer: Callable, _: nn.Module, images: Tensor, labels: Tensor, bat
     return answer(ReadsScores(), images, labels, batch_size)
 
 
-def counted(share: Callable, mode: bool = False, gradients: bool = False) -> Callable:
+def counted(share: Callable, mode: bool | None = False, gradients: bool = False) -> Callable:
     """Return an `accuracy` with another share, of lists: hits of each batch, and its size."""
 
     def answer(model, images, labels, batch_size=500):
-        model.train(mode)
+        if mode is not None:
+            model.train(mode)
         with torch.set_grad_enabled(gradients):
             parts = list(zip(images.split(batch_size), labels.split(batch_size), strict=True))
             hits = [(model(x).argmax(1) == y).sum().item() for x, y in parts]
@@ -155,14 +157,19 @@ def scores_and_labels() -> list[tuple]:
         "afterwards the model cannot learn any more": lambda model, images, labels, batch_size=500: counted(
             right_share
         )(model.requires_grad_(False), images, labels, batch_size),
+        "a part that was frozen learns again afterwards": lambda model, images, labels, batch_size=500: (
+            counted(right_share)(model.requires_grad_(True), images, labels, batch_size)
+        ),
+        "measured in training mode, where dropout": lambda model, images, labels, batch_size=500: (
+            [part.eval() for part in model.children()]
+            and counted(right_share, mode=None)(model, images, labels, batch_size)
+        ),
     }
 )
 def measures_without_training(answer):
     """Demand evaluation mode, no gradients, `batch_size` pictures at a time, and nothing left changed."""
     model, images, labels, batch_size = scores_and_labels()[2]
-    with torch.enable_grad():
-        result = outcome(lambda f, m, x, y: f(m, x, y, batch_size), answer, (model, images, labels))
-        gradients_after = torch.is_grad_enabled()
+    result = outcome(lambda f, m, x, y: f(m, x, y, batch_size), answer, (model, images, labels))
     if not model.calls and not isinstance(result, Exception):
         raise Mistake(
             "your code never calls the model that it gets (a copy perhaps?): `scores = model(batch)`"
@@ -181,6 +188,8 @@ def measures_without_training(answer):
         raise Mistake(
             "afterwards the model cannot learn any more: `requires_grad` is False; use `torch.no_grad()`"
         )
+    if model.frozen.requires_grad:
+        raise Mistake("a part that was frozen learns again afterwards: leave `requires_grad` as it is")
     if any(kept for _, _, kept in model.calls):
         raise Mistake(
             "gradients are kept while you measure: that costs memory and time, and nothing is learned here. Put the "
@@ -195,10 +204,6 @@ def measures_without_training(answer):
         )
     if sum(sizes := [size for size, _, _ in model.calls]) == 10 and sorted(sizes) != [2, 4, 4]:
         raise Mistake(f"a batch has 4 pictures, `batch_size`; yours have {str(sizes)[1:-1]}, of 10 pictures")
-    if not gradients_after:
-        raise Mistake(
-            "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
-        )
     if model.training:
         raise Mistake(
             "your code leaves the model in training mode, and the docstring promises evaluation mode"

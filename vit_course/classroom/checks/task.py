@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from vit_course.classroom.checks.compare import compare, compare_modules, demand_device, demand_error
-from vit_course.classroom.checks.outcome import Mistake
+from vit_course.classroom.checks.outcome import Mistake, build, outcome
 from vit_course.classroom.checks.parts import counting
 from vit_course.classroom.checks.registry import EXERCISES
 
@@ -113,14 +114,49 @@ def every_digit(known: Any, shape: tuple, *arguments: Any) -> Demand:
 
     def verify(answer: Any, reference: Any) -> None:
         count = counting(*shape)
-        for numbers in (count.double() / 3, 2**40 + count.long()):
+        for numbers in (count.double() / -3, 2**40 + count.long()):
             if not torch.equal(answer(numbers, *arguments), reference(numbers, *arguments)):
                 raise Mistake(
-                    f"right up to rounding, but numbers of {numbers.dtype} are not those that were given: pixels are "
-                    "moved, not computed with; leave out `.float()`"
+                    f"right for short numbers, but numbers of {numbers.dtype} are not those that were given: pixels "
+                    "are moved, and neither computed with nor cut off; leave out `.float()` and `.clamp`"
                 )
 
     return Demand(verify, {"are not those that were given": known})
+
+
+def keeps_settings(module_class: type, options: dict[str, Any], *rates: str) -> Demand:
+    """Demand that the forward pass of a module (B, T, dim) changes none of its rates and switches.
+
+    Args:
+        module_class: the finished module.
+        options: of the module, with rates above 0.
+        rates: names of some; a known mistake sets one to 0 in evaluation.
+    """
+
+    def forgets(rate: str) -> type:
+        part, _, name = rate.rpartition(".")
+
+        def forward(self: nn.Module, *inputs: Any, **named: Any) -> Any:
+            if not self.training:
+                setattr(self.get_submodule(part), name, 0.0)
+            return module_class.forward(self, *inputs, **named)
+
+        return type(module_class.__name__, (module_class,), {"forward": forward})
+
+    def settings(module: nn.Module) -> dict[str, float | bool]:
+        parts = [(f"{name}.".lstrip("."), vars(part)) for name, part in module.named_modules()]
+        return {f"{n}{key}": v for n, own in parts for key, v in own.items() if isinstance(v, float | bool)}
+
+    def verify(answer: Any, reference: Any) -> None:
+        module = build(answer, **options).eval()
+        before = settings(module)
+        outcome(lambda f, x: f(x), module, (torch.randn(2, 5, options["dim"]),))
+        if lost := [name for name, value in settings(module).items() if before.get(name, value) != value]:
+            raise Mistake(
+                f"a call in evaluation changes `self.{lost[0]}`, and so all that comes after it: set it in `__init__`"
+            )
+
+    return Demand(verify, {"a call in evaluation changes": list(map(forgets, rates))})
 
 
 def any_device(case: tuple, why: str, *known: Any) -> Demand:

@@ -60,7 +60,9 @@ def left_as_they_were(given: list[Result]) -> str:
     if all(bool(places.all()) for places in astray) or sum(int(places.sum()) for places in astray) < 4:
         return ""
     if all(bool((r.got[places] == 0).all()) for r, places in zip(wrong, astray, strict=True)):
-        return "wherever your result is wrong it is 0: nothing is written there"
+        return (
+            "wherever your result is wrong it is 0: nothing is written there, or a 0 where it does not belong"
+        )
     for name in tensors_of(wrong):
         old = [argument(r, name) for r in wrong]
         if any(x.shape != r.got.shape for x, r in zip(old, wrong, strict=True)):

@@ -151,6 +151,9 @@ exercise(
         {
             "the CLS token stands last: it belongs in front, at index 0, where the head will read it. Who reads index "
             "0 now reads a patch": last,
+            "`tokens` and `cls_token` have changed places in your `def`: the tokens come first": (
+                lambda cls_token, tokens: front(many)(tokens, cls_token)
+            ),
             "index 0 holds zeros, not the numbers of `cls_token`: a new tensor of zeros is never learned. Use the "
             "vector you are given": front(lambda cls, tokens: torch.zeros_like(tokens[:, :1])),
             "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token of its "

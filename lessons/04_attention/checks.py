@@ -50,7 +50,7 @@ def by_cosines(scale: Callable) -> Callable:
 
 @demand(
     {
-        "your softmax overflows or divides 0 by 0": [
+        "your softmax overflows, divides 0 by 0 or cuts scores off": [
             softmax_by(torch.exp),
             softmax_by(lambda scores: (scores - scores.abs().amax(dim=-1, keepdim=True)).exp()),
             softmax_by(lambda scores: (scores - scores.max()).exp()),
@@ -63,9 +63,9 @@ def stands_large_scores(answer):
         large = (sign * torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 1], [9, 2]]), torch.eye(2))
         if difference(answer(*large), scaled_dot_product_attention(*large)):
             raise Mistake(
-                "with scores in the thousands your softmax overflows or divides 0 by 0: exp(89) is infinite in "
-                "float32, exp(-110) is 0. Subtract the largest score of *each row* first, or use `.softmax(dim=-1)`, "
-                "which does it"
+                "with scores in the thousands your softmax overflows, divides 0 by 0 or cuts scores off: exp(89) is "
+                "infinite in float32, exp(-110) is 0. Subtract the largest score of *each row* first, or use "
+                "`.softmax(dim=-1)`, which does it"
             )
 
 

@@ -831,6 +831,20 @@ def keeps_what_is_given(answer):
         "two passes drop the same branches": type("Block", (Block,), {"forward": seeded(Block.forward)}),
         "the attention branch does not go through `drop_path`": block_adding(first=added),
         "the MLP branch does not go through `drop_path`": block_adding(second=added),
+        "all pictures of a batch share one draw": both(
+            lambda block, z, branch: (
+                z + branch / (1 - block.drop_path_rate) * (torch.rand(1) >= block.drop_path_rate)
+                if block.training
+                else z + branch
+            )
+        ),
+        "and not divided by 1 - rate for the others": both(
+            lambda block, z, branch: (
+                z
+                + branch
+                * (torch.rand(len(z), 1, 1, device=z.device) >= block.drop_path_rate * block.training)
+            )
+        ),
         "the two branches share one draw: each branch goes through a `drop_path` of its own": block_adding(
             draws, draws_no_more
         ),
@@ -873,8 +887,16 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
     if torch.equal(result, again):
         raise Mistake("two passes drop the same branches: set no seed in `forward`")
+    if max(count.values()) == len(x):
+        raise Mistake("all pictures of a batch share one draw: each has one of its own, as in `drop_path`")
     for place, name in enumerate(("attention", "MLP")):
-        if any(number for factors, number in count.items() if factors[place] == 1):
+        kept = {factors[place] for factors, number in count.items() if number}
+        if kept >= {0, 1}:
+            raise Mistake(
+                f"the {name} branch is dropped for some pictures, and not divided by 1 - rate for the others: "
+                "`drop_path` does both"
+            )
+        if 1 in kept:
             raise Mistake(
                 f"the {name} branch does not go through `drop_path`, which drops it for some pictures and divides it "
                 "by 1 - rate for the others"

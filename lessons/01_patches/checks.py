@@ -263,6 +263,13 @@ def works_out_the_columns(patches, patch_size, grid_size):
     return unpatchify(patches, patch_size, (rows, patches.shape[1] // rows))
 
 
+def takes_so_many(count: int, change: Callable) -> Callable:
+    """Return an `unpatchify` that changes so many patches of one picture first, and takes all others as they are."""
+    return lambda patches, *rest: unpatchify(
+        change(patches) if patches.shape[:2] == (1, count) else patches, *rest
+    )
+
+
 def cuts_each_patch_off(patches, patch_size, grid_size):
     pixels = math.prod(as_pair(patch_size))
     return unpatchify(patches[..., : patches.shape[-1] // pixels * pixels], patch_size, grid_size)
@@ -317,18 +324,12 @@ exercise(
     refuses(
         (counting(1, 8, 4), 2, (2, 2)),
         "8 patches fill two grids of 2x2",
-        lambda patches, patch_size, grid: unpatchify(
-            patches.reshape(-1, math.prod(grid), patches.shape[2]) if patches.shape[1] == 8 else patches,
-            patch_size,
-            grid,
-        ),
+        takes_so_many(8, lambda patches: patches.reshape(-1, 4, patches.shape[2])),
     ),
     refuses(
         (counting(1, 5, 4), 2, (2, 2)),
         "5 patches are one more than a grid of 2x2 holds",
-        lambda patches, size, grid: unpatchify(
-            patches[:, 1:] if patches.shape[1] == 5 else patches, size, grid
-        ),
+        takes_so_many(5, lambda patches: patches[:, 1:]),
     ),
     refuses(
         (counting(1, 4, 6), 2, (2, 2)), "patches of 6 numbers are no squares of 2x2", cuts_each_patch_off

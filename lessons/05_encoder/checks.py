@@ -873,7 +873,8 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
     x, count = torch.randn(400, 3, 8), {}
     with torch.no_grad():
         module.train()
-        result, again = first_of(call(x)), first_of(call(x))
+        result = first_of(call(x))
+        steady = all(torch.equal(result, first_of(call(x))) for _ in range(20))
         for first in (0, 1, 4 / 3):
             middle = x + first * module.attn(module.norm1(x))
             for second in (0, 1, 4 / 3):
@@ -883,9 +884,9 @@ def demand_dropped(module: nn.Module, call: Callable) -> None:
         quiet, whole = module.eval()(x), think(module, attend(module, x))
     if difference(quiet, whole):
         raise Mistake("drop path is active in evaluation: pass it self.training")
-    if count[1, 1] == len(x):
+    if steady and count[1, 1] == len(x):
         raise Mistake("drop path is not used: both branches go through `drop_path` before they are added")
-    if torch.equal(result, again):
+    if steady:
         raise Mistake("two passes drop the same branches: set no seed in `forward`")
     if max(count.values()) == len(x):
         raise Mistake("all pictures of a batch share one draw: each has one of its own, as in `drop_path`")
@@ -932,9 +933,9 @@ def attends_by_hand(block, stream, _):
     }
 )
 def drops_inside_its_branches(answer):
-    """With a rate of nearly 1 everything that may be dropped is, so training gives the same each time."""
+    """With a rate of nearly 1 all that may be dropped is, each time (1 itself would be divided by 0 in some masks)."""
     for name in ("drop", "attn_drop"):
-        module, x = build(answer, **BESIDE, **{name: 1 - 1e-6}), torch.randn(2, 5, 8)
+        module, x = build(answer, **BESIDE, **{name: 1 - 1e-9}), torch.randn(2, 5, 8)
         with torch.no_grad():
             for wanted in (False, True):
                 if difference(first_of(module(x, return_attention=wanted)), think(module, attend(module, x))):

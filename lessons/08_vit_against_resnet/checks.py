@@ -344,7 +344,8 @@ def measure(function: Callable, shifts: tuple | list) -> list | None:
     labels[::5] = (labels[::5] + 1) % 4  # what the model says is not always right
     given = images, labels, stats
     mine = copy.deepcopy(given)
-    found = function(model := position_reader(), *mine, shifts)
+    model = position_reader()
+    found = function(model, *mine, shifts)
     if not model[2].weight.requires_grad or model[2].weight.dtype != torch.float32:
         raise Mistake(
             "afterwards the model is another one: it cannot learn any more, or has another precision"

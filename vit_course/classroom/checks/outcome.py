@@ -12,6 +12,8 @@ from vit_course.classroom.checks.causes import cause
 from vit_course.classroom.checks.guard import begin_call, printed
 from vit_course.classroom.checks.words import explain_error, named_options
 
+GRADIENTS_OFF = "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
+
 
 class Mistake(Exception):
     """What is wrong with an answer, in words for the student. Raised inside checks alone.
@@ -39,9 +41,6 @@ class WrongWeight(Mistake):
         self.weight = weight
 
 
-GRADIENTS_OFF = "afterwards gradients are switched off for everybody: use the block `with torch.no_grad():`"
-
-
 class Unfinished(Exception):
     """The answer is still the stub that raises `NotImplementedError`."""
 
@@ -59,7 +58,7 @@ def outcome(run: Callable, answer: Callable, case: tuple) -> Any:
         if isinstance(error, NotImplementedError) and not error.args:
             raise Unfinished from error
         return error
-    if torch.is_grad_enabled() != learning:
+    if learning and not torch.is_grad_enabled():
         raise Mistake(GRADIENTS_OFF)
     if isinstance(value, Exception):
         raise Mistake(

@@ -78,6 +78,10 @@ def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, f
     for name, changed in (("", {}), ("-longer", {"keep_until": 0.85}), ("-faster", {"lr": 4.5e-3})):
         yield f"together{name}", together | changed, {"first_values": ["whitened"]}, QKV_3
     yield "tokens-3-8", {"keep_tokens": 0.375}, {}, (FULL, THREE_EIGHTHS)
+    yield "float32", {"precision": "float32"}, {}, same  # as on a processor where bfloat16 is slow
+    stronger = {"rand-augment": {"rand_augment_ops": 2}, "mixup": {"mixup": 0.2}, "cutmix": {"cutmix": 1.0}}
+    for name, changed in stronger.items():
+        yield name, {"augment": replace(BASE.augment, **changed)}, {}, same
 
 
 RESNET = "resnet-small"

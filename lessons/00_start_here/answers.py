@@ -71,7 +71,7 @@ DISSECTED = ("mean and std keep the shape (C,) and so meet the width", normalize
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "image_grid": [
-        ("the numbers should stay torch.uint8", lambda images, columns: image_grid(images.float(), columns)),
+        ("the numbers should be torch.uint8", lambda images, columns: image_grid(images.float(), columns)),
         (
             "wherever your result is wrong it is 0: nothing is written there",
             lambda images, columns: image_grid(torch.cat([images[:-1], 0 * images[-1:]]), columns),

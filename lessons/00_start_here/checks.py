@@ -25,10 +25,6 @@ def reshape_alone(images, columns):
     return images.reshape(c, n // columns * h, columns * w)
 
 
-def columns_as_rows(images, columns):
-    return rearrange(images, "(r k) c h w -> c (r h) (k w)", r=columns)
-
-
 def bordered(images, columns):
     sheet = rearrange(F.pad(images, (2, 0, 2, 0)), "(r k) c h w -> c (r h) (k w)", k=columns)
     return F.pad(sheet, (0, 2, 0, 2))
@@ -46,7 +42,7 @@ exercise(
             (counting(2, 1, 1, 2), 1),
             (counting(4, 1, 2, 2), 2),
             (counting(6, 3, 2, 4), 3),
-            (torch.rand(6, 3, 5, 4), 2),
+            (torch.rand(6, 5, 4, 3).permute(0, 3, 1, 2), 2),
             (torch.randint(0, 256, (8, 3, 4, 4), dtype=torch.uint8), 4),
             (torch.rand(3, 2, 4, 5), 3),
             (torch.rand(1, 2, 2, 3), 1),
@@ -67,7 +63,9 @@ exercise(
             "rows and columns of the sheet are swapped: `columns` images stand side by side": sheet(
                 "(r k) c h w -> c (k h) (r w)"
             ),
-            "you made `columns` *rows*: `columns` says how many images stand side by side, k": columns_as_rows,
+            "you made `columns` *rows*: `columns` says how many images stand side by side, k": (
+                lambda images, columns: rearrange(images, "(r k) c h w -> c (r h) (k w)", r=columns)
+            ),
             "a single row is a sheet too, (C, H, columns·W): join it as you join the others": lambda images, columns: (
                 images if len(images) == columns > 1 else image_grid(images, columns)
             ),
@@ -132,10 +130,6 @@ def divides_all_but_float32(images, mean, std):
     if images.dtype == torch.float32:
         return forgets_255(images, mean, std)
     return always_255(images, mean, std).float()
-
-
-def meets_the_width(images, mean, std):
-    return (unit(images) - torch.as_tensor(mean)) / torch.as_tensor(std)
 
 
 def accepts_all(images, mean, std):
@@ -213,7 +207,9 @@ exercise(
                 scaled(lambda x, mean, std: (x - x.mean((-2, -1), True)) / x.std((-2, -1), keepdim=True)),
             ],
             "mean and std belong to the channels, axis -3; as they are, they meet the *last* axis, the width. Give "
-            "them the shape (C, 1, 1)": meets_the_width,
+            "them the shape (C, 1, 1)": (
+                lambda images, mean, std: (unit(images) - torch.as_tensor(mean)) / torch.as_tensor(std)
+            ),
             "float64 images are in 0..1 too, like all float images, and you divide them by 255: only uint8 ones run to "
             "255": divides_all_but_float32,
         },

@@ -166,7 +166,7 @@ WRONG = {
     "patchify": [
         ("which ends the whole program", lambda images, patch_size: sys.exit("does not fit")),
         ("on images of shape (2, 3, 4, 6), patch_size = 2 (the cases", patchify_of_memory),
-        ("should stay torch.uint8", lambda images, patch_size: patchify(images.float(), patch_size)),
+        ("should be torch.uint8", lambda images, patch_size: patchify(images.float(), patch_size)),
         ("the shape should be (1, 4, 4)", lambda images, patch_size: images),
         ("your code stopped with EinopsError", patchify_square_only),
         (

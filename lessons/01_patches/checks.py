@@ -29,21 +29,9 @@ def one_side(img_size, patch_size):
     return as_pair(img_size)[0] // as_pair(patch_size)[0]
 
 
-def forgets_square(img_size, patch_size):
-    return math.prod(as_pair(img_size)) // as_pair(patch_size)[0]
-
-
-def square_of_height(img_size, patch_size):
-    return one_side(img_size, patch_size) ** 2
-
-
 def square_of_rows(img_size, patch_size):
     rows, columns = grid_size(img_size, patch_size)
     return rows**2 if isinstance(img_size, int) else rows * columns
-
-
-def rows_plus_columns(img_size, patch_size):
-    return sum(grid_size(img_size, patch_size))
 
 
 def area_by_area(img_size, patch_size):
@@ -78,12 +66,18 @@ exercise(
         ],
         {
             "you count the patches along one side only: the grid has rows *and* columns": one_side,
-            "a patch covers P² pixels, P down and P across; you divide by P only": forgets_square,
-            "right for squares alone: for a 32x48 image rows and columns differ": square_of_height,
+            "a patch covers P² pixels, P down and P across; you divide by P only": (
+                lambda img_size, patch_size: math.prod(as_pair(img_size)) // as_pair(patch_size)[0]
+            ),
+            "right for squares alone: for a 32x48 image rows and columns differ": (
+                lambda img_size, patch_size: one_side(img_size, patch_size) ** 2
+            ),
             "you use the first number of a pair alone: a patch is (height, width), and its width cuts the columns": (
                 lambda img_size, patch_size: count_patches(img_size, as_pair(patch_size)[0])
             ),
-            "you add rows and columns: a grid has rows *times* columns cells": rows_plus_columns,
+            "you add rows and columns: a grid has rows *times* columns cells": (
+                lambda img_size, patch_size: sum(grid_size(img_size, patch_size))
+            ),
         },
         plain=True,
     ),
@@ -151,10 +145,6 @@ def takes_one_image(images, patch_size):
     return patchify(images[None] if images.ndim == 3 else images, patch_size)
 
 
-def through_float32(images, patch_size):
-    return patchify(images.float(), patch_size).to(images.dtype)
-
-
 SPLIT = (
     "you split {0} as (P, {1}): a patch then collects pixels from all over the image. Neighbouring pixels belong "
     "together: {0} = ({1}, P), with P inside"
@@ -213,7 +203,9 @@ exercise(
     refuses((counting(1, 1, 4, 5), 2), "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
     refuses((counting(1, 1, 1, 4, 4), 2), "images of shape (1, 1, 1, 4, 4) have an axis too many"),
-    every_digit(through_float32, (1, 5, 4, 6), 2),
+    every_digit(
+        (lambda images, patch_size: patchify(images.float(), patch_size).to(images.dtype)), (1, 5, 4, 6), 2
+    ),
 )
 
 # -- unpatchify
@@ -529,7 +521,7 @@ exercise(
             (options(4, 2, 1, 5), torch.rand(1, 1, 4, 4)),
             (options(8, 4, 3, 16), torch.rand(2, 3, 8, 8)),
             (options((8, 12), 4, 3, 10), torch.rand(2, 3, 8, 12)),
-            (options((6, 10), (3, 5), 2, 7), torch.rand(3, 2, 6, 10)),
+            (options((6, 10), (3, 5), 2, 8), torch.rand(3, 2, 6, 10)),
         ],
         {
             "the shape is right, but `reshape` mixed the D numbers of different patches: move the axis D to the end "

@@ -42,28 +42,12 @@ def front(make: Callable) -> Callable:
     return lambda tokens, cls_token: torch.cat([make(cls_token, tokens), tokens], dim=1)
 
 
-def not_expanded(tokens, cls_token):
-    return torch.cat([cls_token, tokens], dim=1)
-
-
 def last(tokens, cls_token):
     return torch.cat([tokens, many(cls_token, tokens)], dim=1)
 
 
-def as_an_image(tokens, cls_token):
-    return torch.cat([cls_token.repeat(1, tokens.shape[1], 1), tokens])
-
-
 def added(tokens, cls_token):
     return tokens + cls_token
-
-
-def learned_from_one_image(cls_token, tokens):
-    return torch.cat([cls_token, many(cls_token.detach(), tokens[1:])])
-
-
-def detached(tokens, cls_token):
-    return torch.cat([many(cls_token, tokens), tokens.data], dim=1)
 
 
 def half_detached(tokens, cls_token):
@@ -79,7 +63,9 @@ def fits_any_width(tokens, cls_token):
 
 @demand(
     {
-        "`torch.cat` stopped for a batch of 3": not_expanded,
+        "`torch.cat` stopped for a batch of 3": (
+            lambda tokens, cls_token: torch.cat([cls_token, tokens], dim=1)
+        ),
         "Axis 1 counts the tokens": lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens]),
         "something random stands in front": front(lambda cls, tokens: torch.randn_like(tokens[:, :1])),
     }
@@ -110,9 +96,13 @@ def takes_a_batch(answer):
             front(lambda cls, tokens: many(nn.Parameter(cls), tokens)),
             torch.no_grad()(front(many)),
         ],
-        "no gradient reaches the patch tokens": detached,
+        "no gradient reaches the patch tokens": (
+            lambda tokens, cls_token: torch.cat([many(cls_token, tokens), tokens.data], dim=1)
+        ),
         "the gradient of the patch tokens is not right": half_detached,
-        "the gradient of `cls_token` is not the sum over the images": front(learned_from_one_image),
+        "the gradient of `cls_token` is not the sum over the images": front(
+            lambda cls_token, tokens: torch.cat([cls_token, many(cls_token.detach(), tokens[1:])])
+        ),
     }
 )
 def lets_gradients_through(answer):
@@ -146,6 +136,7 @@ exercise(
             (counting(1, 2, 3) + 1, torch.tensor([[[10.0, 20.0, 30.0]]])),
             (torch.rand(3, 4, 5), torch.rand(1, 1, 5) + 2),
             (torch.rand(2, 1, 4), torch.rand(1, 1, 4) - 3),
+            (torch.rand(2, 260, 4), torch.rand(1, 1, 4) - 3),
             (torch.rand(4, 4, 4), torch.rand(1, 1, 4) + 2),
         ],
         {
@@ -157,7 +148,9 @@ exercise(
             "index 0 holds zeros, not the numbers of `cls_token`: a new tensor of zeros is never learned. Use the "
             "vector you are given": front(lambda cls, tokens: torch.zeros_like(tokens[:, :1])),
             "you added one *image* made of CLS tokens to the batch: (B + 1, N, D). Every image gets a CLS token of its "
-            "own, so the axis of the tokens grows: axis 1": as_an_image,
+            "own, so the axis of the tokens grows: axis 1": (
+                lambda tokens, cls_token: torch.cat([cls_token.repeat(1, tokens.shape[1], 1), tokens])
+            ),
             "you made every token wider: the CLS token is one more *token*, not more channels. Join along axis 1": (
                 lambda tokens, cls_token: torch.cat([cls_token.expand_as(tokens), tokens], dim=-1)
             ),
@@ -301,7 +294,7 @@ MODE_AVG = results(
         (few_tokens(), "avg"),
         *((wide_tokens(), "avg", prefix) for prefix in (1, 0, 2)),
         (few_tokens()[..., :1], "avg", 1),
-        (torch.randn(2, 5, 3), "avg", 3),
+        (torch.randn(2, 260, 3), "avg", 3),
     ],
     {
         "you take the median: the mean of the patches is asked for": pooled(

@@ -131,7 +131,7 @@ WRONG = {
     "add_position": [("expected", lambda tokens, pos: torch.cat([tokens[:1] + pos, tokens[1:]]))],
     "sincos_2d": [
         ("the shape should be (6, 8)", checks.sincos(lambda rows, columns: checks.reading_order(rows, rows))),
-        ("should stay torch.float32", lambda *case: sincos_2d(*case).double()),
+        ("should be torch.float32", lambda *case: sincos_2d(*case).double()),
     ],
     "resample_pos_embed": [
         ("your code stopped with", resample(picture_of_square)),

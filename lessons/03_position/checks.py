@@ -35,7 +35,9 @@ class Encoder:
 RUNNING_SUM = Encoder("running sum over the tokens", lambda x: x.cumsum(1))
 NEGATIVE = Encoder("tokens minus their running sum", lambda x: x - x.cumsum(1))
 BLIND = Encoder("adds the mean of all tokens", lambda x: x + x.mean(1, keepdim=True))
-HALF = Encoder("running sum in the second sequence alone", lambda x: torch.cat([x[:1], x[1:].cumsum(1)]))
+PLACED = Encoder(
+    "running sum, each number times its place", lambda x: x.cumsum(1) * torch.arange(1.0, x.shape[2] + 1)
+)
 THREE, FIVE = torch.tensor([1, 2, 0]), torch.tensor([3, 0, 4, 1, 2])
 
 
@@ -89,9 +91,13 @@ exercise(
             (NEGATIVE, torch.tensor([[[1.0], [2.0], [4.0]]]), THREE),
             (RUNNING_SUM, torch.tensor([[[4.0], [-3.0], [-2.0]]]), THREE),  # all differences are negative
             (BLIND, torch.rand(2, 5, 4), FIVE),
-            (HALF, torch.rand(2, 5, 4), FIVE),
+            (
+                RUNNING_SUM,
+                torch.rand(2, 5, 4) * torch.tensor([[[0.0]], [[1.0]]]),
+                FIVE,
+            ),  # no gap in the first
             (RUNNING_SUM, torch.randn(3, 3, 3), THREE),
-            (HALF, torch.randn(5, 5, 5), FIVE),
+            (PLACED, torch.randn(5, 5, 5) * (torch.arange(5) > 0)[:, None, None], FIVE),
             (NEGATIVE, torch.randn(2, 5, 3, dtype=torch.float64), FIVE),
         ],
         {
@@ -175,7 +181,7 @@ def with_seed(num_tokens, dim, std):
         ),
         "the number of tokens and the width are swapped": learned(lambda t, d, std: drawn(d, t, std)),
         "`torch.rand` draws from 0 to 1": learned(lambda t, d, std: std * torch.rand(1, t, d)),
-        "take `std` times `torch.randn`, and cut nothing off": [
+        "`std` times `torch.randn` reaches about": [
             learned(lambda t, d, std: drawn(t, d, std).clamp(-2 * std, 2 * std)),
             learned(lambda t, d, std: (torch.rand(1, t, d) - 0.5) * std * 12**0.5),
             learned(lambda t, d, std: torch.randn(1, t, d)),
@@ -232,7 +238,7 @@ def is_a_table_that_learns(answer):
         if not 0.9 < values.std() / std < 1.1 or reach < 3 * std:
             raise Mistake(
                 f"for std = {std} your numbers have the standard deviation {values.std().item():.2g}, and the largest "
-                f"is {reach:.2g}: take `std` times `torch.randn`, and cut nothing off"
+                f"is {reach:.2g}: `std` times `torch.randn` reaches about {4 * std:.2g}, if nothing is cut off"
             )
         for place, spread in enumerate(values[0].std(dim=-1).tolist()):
             if spread < 0.3 * std:
@@ -243,7 +249,9 @@ def is_a_table_that_learns(answer):
     if table.dtype != torch.float32:
         raise Mistake(f"the numbers are {table.dtype}: the layers of a model expect float32")
     if torch.equal(answer(3, 4), answer(3, 4)):
-        raise Mistake("two models start with the same table: draw new numbers in each call, without a seed")
+        raise Mistake(
+            "two models start with the same table: make a new one in each call, keep none, and set no seed"
+        )
 
 
 exercise(learned_positions, is_a_table_that_learns)
@@ -340,10 +348,6 @@ def alternating(y, x):
     return torch.cat([torch.stack([t.sin(), t.cos()], dim=2).flatten(1) for t in (y, x)], dim=1)
 
 
-def all_four_in_turns(y, x):
-    return torch.stack([y.sin(), y.cos(), x.sin(), x.cos()], dim=2).flatten(1)
-
-
 def sincos(places=reading_order, exponent=lambda k, d: -k / (d // 4), layout=four_quarters, fixed=None):
     """Return a `sincos_2d` with these rows and columns, exponents, order of the numbers, and temperature."""
 
@@ -394,7 +398,9 @@ exercise(
             ),
             "your sines and cosines alternate, as in the Transformer of 2017: here each has a quarter of its own": [
                 sincos(layout=alternating),
-                sincos(layout=all_four_in_turns),
+                sincos(
+                    layout=lambda y, x: torch.stack([y.sin(), y.cos(), x.sin(), x.cos()], dim=2).flatten(1)
+                ),
             ],
             f"your quarters are in another order: it is {QUARTERS}": sincos(
                 layout=lambda y, x: torch.cat([y.sin(), x.sin(), y.cos(), x.cos()], dim=1)
@@ -520,10 +526,6 @@ def reads_beside(pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=T
     return pos if tuple(old) == tuple(new) else beside(pos, old, new, num_prefix_tokens, mode, antialias)
 
 
-def smooths_fewer_rows_alone(pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=True):
-    return resample()(pos, old, new, num_prefix_tokens, mode, antialias and new[0] < old[0])
-
-
 def guesses_rows(grid, rows, columns):
     if grid.shape[1] % columns:
         raise ValueError(grid.shape[1])
@@ -626,7 +628,9 @@ exercise(
                 reads_beside
             ),
             "you switch antialias off for some grids: pass the argument on as it is": (
-                smooths_fewer_rows_alone
+                lambda pos, old, new, num_prefix_tokens=1, mode="bicubic", antialias=True: resample()(
+                    pos, old, new, num_prefix_tokens, mode, antialias and new[0] < old[0]
+                )
             ),
             "almost: antialias=True is missing (it smooths before a grid shrinks)": resample(antialias=False),
             "the corners are aligned: here align_corners is False": resample(align_corners=True),

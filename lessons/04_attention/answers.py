@@ -130,7 +130,7 @@ WRONG = {
             weighing(lambda s: F.dropout(s.softmax(-1), 0.1)),
         ),
         (
-            "value 2 of 2: a division by the sum is missing, over the keys",
+            "value 2 of 2: a division by exactly the sum is missing, over the keys",
             weighing(lambda s: s.flatten(-2).softmax(-1).reshape(s.shape)),
         ),
         (

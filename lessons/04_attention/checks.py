@@ -291,6 +291,10 @@ def views_heads(self, qkv):
     return [bare_view(part, self.num_heads) for part in qkv.chunk(3, dim=-1)]
 
 
+def cuts_without_swap(self, qkv):
+    return [part.unflatten(-1, (self.num_heads, -1)) for part in qkv.chunk(3, dim=-1)]
+
+
 def cuts_no_heads(self, qkv):
     return [part[:, None] for part in qkv.chunk(3, dim=-1)]
 
@@ -542,6 +546,23 @@ exercise(
             "the scale is missing: divide the scores by sqrt(d)": weigh_by(lambda q: 1.0),
             WRONG_AXIS: weigh_by(axis=-2),
             "the softmax runs over the heads: the keys are the last axis of the scores, -1": weigh_by(axis=1),
+            "the heads of one token attend to each other: swap T and h when you have split, so that tokens attend": (
+                steps(cut=cuts_without_swap, merge=lambda self, heads: heads.flatten(2))
+            ),
+            "your heads take every h-th number; head 0 should get the *first* d numbers: (h d), with h outside": [
+                cut_by("b t (n d h) -> n b h t d"),
+                steps(
+                    cut=cut_by("b t (n d h) -> n b h t d").cut,
+                    merge=lambda self, heads: rearrange(heads, "b h t d -> b t (d h)"),
+                ),
+            ],
+            "the scores are divided by the root of T or of h: it should be sqrt(d), the width of a head": [
+                weigh_by(lambda q: q.shape[-2] ** -0.5),
+                weigh_by(lambda q: q.shape[1] ** -0.5),
+            ],
+            "the weights go through a softmax once more: `scaled_dot_product_attention` has done that": steps(
+                weigh=lambda self, q, k: Steps.weigh(self, q, k).softmax(dim=-1)
+            ),
             "there is one head only: split q, k and v first": [
                 steps(cut=cuts_no_heads),
                 steps(

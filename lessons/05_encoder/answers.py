@@ -140,7 +140,7 @@ WRONG = {
     ],
     "drop_path": [
         ("the shape should be (200, 2)", dropping(lambda x, rate: torch.rand(len(x), 1, 1) >= rate)),
-        ("the numbers should stay torch.float32", dropping(lambda x, rate: by_picture(x, rate).double())),
+        ("the numbers should be torch.float32", dropping(lambda x, rate: by_picture(x, rate).double())),
         (
             "a dropped branch should be 0",
             dropping(lambda x, rate: torch.where(by_picture(x, rate), 1.0, torch.nan)),

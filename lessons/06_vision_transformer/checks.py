@@ -204,7 +204,12 @@ def has_its_parts(answer):
             model_with(cls_token=large("cls_token")),
             model_with(cls_token=lambda m: nn.Parameter(torch.ones_like(m.cls_token))),
         ],
-        "self.pos_embed repeats a row, or leaves one at 0": [
+        "self.pos_embed repeats a row, or fills one with one number": [
+            model_with(
+                pos_embed=lambda m: nn.Parameter(
+                    torch.linspace(-0.03, 0.03, 7)[None, :, None].repeat(1, 1, 12)
+                )
+            ),
             model_with(
                 pos_embed=lambda m: nn.Parameter(m.pos_embed[:, :1].repeat(1, m.pos_embed.shape[1], 1))
             ),
@@ -252,9 +257,9 @@ def starts_as_promised(answer):
                 "and the deviation .02 for positions, 0 for the CLS token"
             )
     rows = module.pos_embed.flatten(0, -2)
-    if len(rows.unique(dim=0)) < len(rows) or not rows.any(dim=1).all():
+    if len(rows.unique(dim=0)) < len(rows) or bool((rows.amin(1) == rows.amax(1)).any()):
         raise Mistake(
-            "self.pos_embed repeats a row, or leaves one at 0: every token gets numbers of its own, CLS too"
+            "self.pos_embed repeats a row, or fills one with one number: every token gets D numbers of its own, CLS too"
         )
     if torch.equal(module.pos_embed, build(answer, **SMALL).pos_embed):
         raise Mistake("two models start with the same numbers: set no seed in `__init__`")
@@ -305,7 +310,7 @@ exercise(
     has_its_parts,
     starts_as_promised,
     results(
-        lambda: [(TINY, torch.rand(1, 1, 4, 4)), (SMALL, torch.rand(2, 3, 8, 12))],
+        lambda: [(TINY, torch.randn(1, 1, 4, 4)), (SMALL, 2 * torch.randn(2, 3, 8, 12))],
         {
             "the final layer norm is missing: equation 4 is y = LN(z_L^0), and `self.norm` is that LN": model_of(
                 lambda m, x: m.head(m.blocks(tokens(m, x))[:, 0])
@@ -689,9 +694,7 @@ def shows_every_picture_once(answer):
         ),
         "the optimiser that you were given never steps; another one moves the weights": loop(own_optimizer),
         "the optimiser steps once in the whole epoch: a step follows each batch": steps_once,
-        "`loss.backward()` is never called: the optimiser finds no gradients": loop(
-            step_of("zero_grad", "step")
-        ),
+        "no gradient reaches the model": loop(step_of("zero_grad", "step")),
         "the optimiser steps before `loss.backward()`: it finds no gradient, or that of the batch before": [
             loop(step_of("zero_grad", "step", "backward")),
             loop(step_of("step", "zero_grad", "backward")),
@@ -728,7 +731,10 @@ def steps_along_the_gradient(answer):
             f"the optimiser steps {many} in the whole epoch: a step follows each batch, here {batches}"
         )
     if not epoch.model.ways_back and not any(step is not None and step.any() for step in steps):
-        raise Mistake("`loss.backward()` is never called: the optimiser finds no gradients")
+        raise Mistake(
+            "no gradient reaches the model: is `loss.backward()` called, and on a loss that is computed from "
+            "`model(...)`, without `detach`, `.item()`, `argmax`, `torch.tensor` or numpy on the way?"
+        )
     empty = [step is None or not step.any() for step in steps]
     if all(empty) and (epoch.model.weight.grad is None or not epoch.model.weight.grad.any()):
         raise Mistake(

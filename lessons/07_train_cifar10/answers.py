@@ -92,7 +92,7 @@ DISSECTED = ("targets are not mixed", mixup_targets_left)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "random_crop_flip": [
-        ("should stay torch.uint8", lambda images, *rest: crop_loop(images, *rest).float()),
+        ("should be torch.uint8", lambda images, *rest: crop_loop(images, *rest).float()),
         ("`padding` and `flip` have no defaults", lambda x, padding, flip: crop_loop(x, padding, flip)),
     ],
     "learning_rate": [("ZeroDivisionError", rate_divides_by_warmup)],

@@ -53,10 +53,6 @@ def each_channel_by_itself(images, padding=4, flip=0.5):
     return crop()(images.flatten(0, 1)[:, None], padding, flip).reshape(images.shape)
 
 
-def changes_places(images, padding=4, flip=0.5):
-    return crop()(images, padding, flip)[torch.randperm(len(images))]
-
-
 def mirrored_ones_first(images, padding=4, flip=0.5):
     cut, mirror = crop()(images, padding, 0.0), some(len(images), flip)
     return torch.cat([cut[mirror].flip(-1), cut[~mirror]])
@@ -64,10 +60,6 @@ def mirrored_ones_first(images, padding=4, flip=0.5):
 
 def nothing_to_do(images, padding=4, flip=0.5):
     return images if padding == flip == 0 else crop()(images, padding, flip)
-
-
-def writes_into_them(images, padding=4, flip=0.5):
-    return images.copy_(crop()(images, padding, flip))
 
 
 def mirrors_by_the_row(images, padding=4, flip=0.5):
@@ -128,11 +120,19 @@ FROM_0 = "the offsets begin at 0: `torch.randint(0, 2·padding + 1, ...)`"
 
 @demand(
     {
-        "the pictures of a batch change places: result i must be cut from picture i": changes_places,
+        "the pictures of a batch change places: result i must be cut from picture i": (
+            lambda images, padding=4, flip=0.5: crop()(images, padding, flip)[torch.randperm(len(images))]
+        ),
+        "the pixels of a picture change places": [
+            lambda images, *rest: crop()(images.transpose(-1, -2), *rest),
+            lambda images, *rest: crop()(images.flip(1), *rest),
+        ],
         "with flip 0 some pictures are mirrored": crop(chosen=lambda b, _: torch.arange(b) % 2 == 0),
         "with flip 0 every picture is mirrored": crop(chosen=lambda b, flip: torch.rand(b) >= flip),
         "with padding 0 and flip 0 you hand back the input itself": nothing_to_do,
-        "you write into the pictures that you are given": writes_into_them,
+        "you write into the pictures that you are given": (
+            lambda images, padding=4, flip=0.5: images.copy_(crop()(images, padding, flip))
+        ),
         "you turn the pictures upside down": crop(axis=-2),
         "with padding 0 there is still one place": [
             crop(lambda b, p: torch.randint(0, 2 * p, (2, b))),
@@ -169,6 +169,11 @@ def does_what_is_certain(answer):
                 raise Mistake(
                     "with flip 0 some pictures are mirrored: is `flip` used, and compared with `torch.rand`?"
                 )
+            if all(map(torch.equal, *(x.flatten(1).sort(1).values for x in (unmoved, small)))):
+                raise Mistake(
+                    "with padding 0 and flip 0 the pixels of a picture change places: rows stay rows, columns stay "
+                    "columns, and channels stay in their order"
+                )
             raise Mistake(
                 "the pictures of a batch change places: result i must be cut from picture i (labels stay where they "
                 "are)"
@@ -187,7 +192,9 @@ def does_what_is_certain(answer):
         raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
     if not torch.equal(mirrored, small.flip(3)):
         kept = " (`flip` returns a new tensor: keep it)" if torch.equal(mirrored, small) else ""
-        raise Mistake(f"with padding 0 and flip 1 every picture must be mirrored left and right{kept}")
+        raise Mistake(
+            f"with padding 0 and flip 1 every picture must be mirrored left and right, and nothing else{kept}"
+        )
     batch = numbered(1, 3, 4) + 100 * torch.arange(20)[:, None, None, None]
     cuts = cropped(answer, batch, 1, 0.5)
     origin = torch.stack([matches(cuts, F.pad(picture, [1] * 4)).any(1) for picture in batch])
@@ -240,10 +247,10 @@ def cuts_windows(answer):
         "yours took only: rows [0, 1, 2], columns [0, 1, 2]": crop(
             lambda b, p: torch.randint(0, p + 1, (2, b))
         ),
-        "the 5² places are not equally likely": crop(
+        "are not equally likely": crop(
             lambda b, p: (torch.randn(2, b) * p / 2 + p).round().clamp(0, 2 * p).int()
         ),
-        "fractions that are rounded": crop(lambda b, p: (2 * p * torch.rand(2, b)).round().int()),
+        "rounded fractions make": crop(lambda b, p: (2 * p * torch.rand(2, b)).round().int()),
         "the one 1000 places further on": crop(lambda b, p: anywhere(-(-b // 2), p).repeat(1, 2)[:, :b]),
     }
 )
@@ -277,13 +284,15 @@ def deals_all_offsets_alike(answer):
                 f"yours took only: {seen}"
             )
     # 2,000 pictures, 80 expected a place, deviation 8.8: six deviations pass one fair answer in some ten million by.
-    expected = MANY / PLACES**2
-    if float((both - expected).abs().max()) > 6 * math.sqrt(expected):
-        raise Mistake(
-            f"the {PLACES}² places are not equally likely: of {MANY} pictures the rarest place got {both.min()}, "
-            f"the most frequent {both.max()}, about {expected:.0f} were expected (fractions that are rounded make the "
-            "first and the last offset too rare)"
-        )
+    rows, columns = (torch.bincount(offset, minlength=PLACES) for offset in (top, left))
+    for counts, places in ((rows, "rows"), (columns, "columns"), (both, "places")):
+        expected = MANY / len(counts)
+        if float((counts - expected).abs().max()) > 6 * math.sqrt(expected):
+            raise Mistake(
+                f"the {len(counts)} {places} are not equally likely: of {MANY} pictures the rarest got {counts.min()}, "
+                f"the most frequent {counts.max()}, about {expected:.0f} were expected (rounded fractions make the "
+                "first and the last offset too rare, a `clamp` makes them too frequent)"
+            )
     for distance in (1, 2, MANY // 2):
         same = (top[distance:] == top[:-distance]) & (left[distance:] == left[:-distance])
         if (alike := same.double().mean().item()) > 0.08:
@@ -846,19 +855,9 @@ def no_brackets(images, targets, lam, permutation):
     return a * images + 1 - a * images[permutation], b * targets + 1 - b * targets[permutation]
 
 
-def winner(images, targets, lam, permutation):
-    blended, soft = blend()(images, targets, lam, permutation)
-    return blended, F.one_hot(soft.argmax(1), targets.shape[1]).float()
-
-
-def divided_by_the_largest(images, targets, lam, permutation):
-    blended, soft = blend()(images, targets, lam, permutation)
-    return blended, soft / soft.amax(dim=1, keepdim=True)
-
-
-def divided_by_the_largest_of_all(images, targets, lam, permutation):
-    blended, soft = blend()(images, targets, lam, permutation)
-    return blended, soft / soft.max()
+def with_targets(change: Callable) -> Callable:
+    """Return a `mixup` whose blended targets are changed at the end."""
+    return lambda *case: ((made := blend()(*case))[0], change(made[1]))
 
 
 def hard_targets(images, targets, lam, permutation):
@@ -871,10 +870,6 @@ def blends_into_what_it_reads(images, targets, lam, permutation):
         for batch in (images, targets):
             batch[i] = share * batch[i] + (1 - share) * batch[partner]
     return images, targets
-
-
-def blends_all_numbers(images, targets, lam, permutation):
-    return blend()(images.float(), targets, lam, permutation)
 
 
 def batch_to_blend(batch: int, *shape: int, permutation: list | None = None) -> tuple[Tensor, ...]:
@@ -950,12 +945,17 @@ exercise(
             "you write blended pictures into the batch that you still read from, so later pictures get partners that "
             "are blended already: collect the results in a new tensor": blends_into_what_it_reads,
             "brackets are missing: the partner is multiplied by (1 - lam)": no_brackets,
-            "the targets must stay soft: do not choose the larger one": winner,
-            "the targets are divided by the largest of them: shares of one picture sum to 1, so divide by nothing": (
-                divided_by_the_largest
+            "the partner gets the share lam too: it gets the rest, 1 - lam": (
+                lambda x, y, lam, p: tuple(lam.view(-1, *[1] * (t.ndim - 1)) * (t + t[p]) for t in (x, y))
             ),
-            "the targets are divided by their largest number, over the whole batch: divide by nothing": (
-                divided_by_the_largest_of_all
+            "the targets must stay soft: do not choose the larger one": with_targets(
+                lambda soft: F.one_hot(soft.argmax(1), soft.shape[1]).float()
+            ),
+            "the targets are divided by the largest of them: shares of one picture sum to 1, so divide by nothing": (
+                with_targets(lambda soft: soft / soft.amax(dim=1, keepdim=True))
+            ),
+            "the targets are divided by their largest number, over the whole batch: divide by nothing": with_targets(
+                lambda soft: soft / soft.max()
             ),
         },
         device=True,
@@ -963,7 +963,7 @@ exercise(
     refuses(
         (WHOLE, torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),
         "images of torch.uint8 are whole numbers, in which half a grey level would be cut off in silence",
-        blends_all_numbers,
+        (lambda images, targets, lam, permutation: blend()(images.float(), targets, lam, permutation)),
     ),
     refuses(
         (WHOLE.long(), torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),

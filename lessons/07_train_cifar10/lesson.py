@@ -814,7 +814,7 @@ plots.show(
 # | who | model | epochs | accuracy |
 # |---|---|---|---|
 # | UvA course notebook | small ViT | | 75.6 % |
-# | kentaroy47 | 6 blocks, D = 512 | 200 / 500 / 1000 | 80 / 85 / 89 % |
+# | kentaroy47 | 6 blocks, D = 512 | 200 / 500 | 80 / 88 % |
 # | ViT-CIFAR (omihub777) | 7 blocks, D = 384, P = 4 | 200 | 90.9 % |
 # | ViT-Lite-7/4 (repository Compact-Transformers) | 7 blocks, D = 256, P = 4 | 200 | 91.4 % |
 # | SPT_LSA_ViT, its plain ViT | 9 blocks, D = 192, P = 4 | 300 | 93.6 % |

@@ -44,6 +44,7 @@ from vit_course.experiments.statistics import (
     t_quantile,
     undecided,
 )
+from vit_course.machinery.processor import one_thread
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
@@ -502,15 +503,13 @@ print(fill(part.provenance, 90))
 print(f"6 runs of {budget:g} processor seconds, and two trials: about {minutes(9 * budget)}")
 
 
-def run(model_name, epochs, seed):
+def run(setting, epochs, seed):
     """Train a fresh model on one thread; return its test accuracy in percent and the processor seconds."""
     torch.manual_seed(seed)
     recipe = replace(RECIPES["smoothing"], lr=1e-3, batch_size=32, epochs=epochs, seed=seed, quiet=True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that wait for each other cost processor seconds, too
-    history = train(build_model(model_name, part), part, recipe)
-    torch.set_num_threads(threads)
-    print(f"{model_name}, seed {seed}: {epochs} epochs, {history.cpu_seconds:.1f} processor seconds")
+    with one_thread():  # threads that wait for each other cost processor seconds, too
+        history = train(build_model(setting, part), part, recipe)
+    print(f"{setting}, seed {seed}: {epochs} epochs, {history.cpu_seconds:.1f} processor seconds")
     return 100 * history.test_accuracy, history.cpu_seconds
 
 

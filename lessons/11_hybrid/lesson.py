@@ -442,7 +442,7 @@ plots.show(
     "distance of uniform attention as a line.",
 )
 
-# %% [markdown]
+# %% [markdown] claim="max(abs(value - uniform) for name in ('ViT', 'hybrid') for value in series[f'{name}, untrained'][1]) < 0.3"
 # Untrained heads lie near the dotted line, since they look almost equally everywhere. A trained head left of it prefers near
 # patches, or CLS (lesson 09); one right of it looks far, or leaves out CLS. Are the ViT's first-layer heads further to the left
 # than the hybrid's?

@@ -161,10 +161,6 @@ def inherits_the_freezing(model, num_classes):
     return model
 
 
-def on_the_cpu(model, num_classes):
-    return init_head(nn.Linear(model.norm.weight.numel(), num_classes))
-
-
 @demand(
     {
         "should be one linear layer": then(
@@ -290,7 +286,9 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
 
 @demand(
     {
-        "where the old one stood": head_of(on_the_cpu),
+        "where the old one stood": head_of(
+            lambda model, num_classes: init_head(nn.Linear(model.norm.weight.numel(), num_classes))
+        ),
         "the bias of your new head is torch.float32": then(
             replace_head,
             lambda model: setattr(model.head, "bias", nn.Parameter(torch.zeros(len(model.head.weight)))),
@@ -395,10 +393,6 @@ def zeroes_the_frozen(model):
             nn.init.zeros_(parameter)
 
 
-def nothing_if_empty(model, trainable=("head",)):
-    return freeze(model, trainable) if trainable else model
-
-
 def asks_for_blocks(model, trainable=("head",)):
     assert model.patch_embed is not None and model.blocks is not None
     return freeze(model, trainable)
@@ -428,7 +422,9 @@ def asks_for_blocks(model, trainable=("head",)):
             ),
             freeze_where(lambda n, parts: sum(in_part(n, [part]) for part in parts) == 1),
         ],
-        "an empty tuple names no part": nothing_if_empty,
+        "an empty tuple names no part": (
+            lambda model, trainable=("head",): freeze(model, trainable) if trainable else model
+        ),
         "returned nothing": lambda model, trainable=("head",): freeze(model, trainable) and None,
         "return the model that you were given": lambda model, trainable=("head",): (
             freeze(model, trainable) and [p for p in model.parameters() if p.requires_grad]
@@ -522,7 +518,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
     if got == learned:
         why = (
             "is a line `p.requires_grad = False` reached, with one `=`? Look at conditions, and for an early `return`. "
-            "(`state_dict()` gives other tensors than `named_parameters()`)"
+            "(`p.data`, `p.detach()` and `state_dict()` are other tensors than the parameters)"
         )
         own = {name for parameter in model.parameters() for name in vars(parameter)}
         if own & {"require_grad", "trainable"}:
@@ -543,7 +539,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
     if not got and want:
         raise Mistake(
             f"{where}: everything is frozen. A parameter of the head is named 'head.weight', not 'head': compare the "
-            "beginning of its name. And `named_modules` begins with the model as a whole, whose name is empty"
+            "beginning of its name, and look for a line that freezes the whole model: `named_modules` begins with it"
         )
     if extra := sorted(got - want):
         raise Mistake(f"{where}: {extra[0]} still learns: {why_free(set(extra), learned - want, parts)}")

@@ -19,18 +19,20 @@ def count_visible(tokens, share):
 
 def visible_in_reading_order(tokens, share=0.25):
     kept = count_visible(tokens, share)
-    hidden = torch.ones(tokens.shape[:2], dtype=torch.bool)
-    hidden.scatter_(1, torch.rand(tokens.shape[:2]).topk(kept, dim=1).indices, False)
+    hidden, draw = torch.ones_like(tokens[..., 0], dtype=torch.bool), torch.rand_like(tokens[..., 0])
+    hidden.scatter_(1, draw.topk(kept, dim=1).indices, False)
     order = hidden.int().sort(dim=1, stable=True).indices
-    restore = torch.empty_like(order).scatter_(1, order, torch.arange(tokens.shape[1]).expand_as(order))
+    restore = torch.empty_like(order).scatter_(
+        1, order, torch.arange(tokens.shape[1], device=tokens.device).expand_as(order)
+    )
     return tokens[~hidden].reshape(len(tokens), kept, -1), restore
 
 
 def visible_by_rank(tokens, share=0.25):
     batch, count, _ = tokens.shape
     kept = count_visible(tokens, share)
-    restore = torch.rand(batch, count).argsort(dim=1)
-    places = (restore[:, None, :] == torch.arange(kept)[None, :, None]).to(tokens.dtype)
+    restore = torch.rand(batch, count, device=tokens.device).argsort(dim=1)
+    places = (restore[:, None] == torch.arange(kept, device=restore.device)[:, None]).to(tokens.dtype)
     return places @ tokens, restore
 
 

@@ -10,7 +10,7 @@ from vit_course.beyond.masked import PixelDecoder, keep_visible, masked_loss
 from vit_course.classroom.checks.compare import compare_gradients
 from vit_course.classroom.checks.explain.errors import stopped
 from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
+from vit_course.classroom.checks.task import any_device, demand, exercise, refuses, results
 
 # -- keep_visible
 
@@ -64,14 +64,6 @@ def keep_by(
 def hides_with_zeros(tokens, share=0.25):
     visible, restore = keep_visible(tokens, share)
     return tokens * (restore < visible.shape[1])[..., None], restore
-
-
-def rolled_order(b, n):
-    return (torch.arange(n) + torch.randint(0, n, (b, 1))) % n
-
-
-def from_all_pictures(tokens, index):
-    return tokens.flatten(0, 1)[index.flatten()].view(*index.shape, -1)
 
 
 def seeded_order(b, n):
@@ -187,7 +179,9 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
         "tokens stay visible, and it should be K": keep_by(first=lambda order, kept: order[:, kept:]),
         "give that an axis D": keep_by(take=lambda tokens, index: tokens.gather(1, index[..., None])),
         "has an axis too many": keep_by(take=lambda tokens, index: tokens[:, index]),
-        "from another picture of the batch": keep_by(take=from_all_pictures),
+        "from another picture of the batch": keep_by(
+            take=lambda tokens, index: tokens.flatten(0, 1)[index.flatten()].view(*index.shape, -1)
+        ),
         "a patch is visible twice": keep_by(first=lambda order, kept: order[:, :kept] // 2),
         "take whole tokens, unchanged": [
             keep_by(take=lambda tokens, index: tokens[:, : index.shape[1]] * 0),
@@ -208,11 +202,13 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
             keep_by(draw=lambda b, n: torch.randperm(n).expand(b, n)),
             keep_by(draw=lambda b, n: torch.arange(n).expand(b, n)),
         ],
-        "patches that stand side by side": keep_by(draw=rolled_order),
+        "patches that stand side by side": keep_by(
+            draw=lambda b, n: (torch.arange(n) + torch.randint(0, n, (b, 1))) % n
+        ),
         "the second half of the batch keeps the patches of the first": keep_by(
             draw=lambda b, n: torch.rand(-(-b // 2), n).argsort(1).repeat(2, 1)[:b]
         ),
-        "do not set a seed": keep_by(draw=seeded_order),
+        "set no seed and keep no order": keep_by(draw=seeded_order),
     }
 )
 def keeps_a_random_share(answer):
@@ -233,7 +229,9 @@ def keeps_a_random_share(answer):
             demand_random(restore < visible.shape[1], visible.shape[1])
     first, second = (kept_by(answer, numbered(8, 20, 2), 0.5, "")[1] for _ in range(2))
     if torch.equal(first, second):
-        raise Mistake("two calls keep the same patches: do not set a seed, the model should see new holes")
+        raise Mistake(
+            "two calls keep the same patches: set no seed and keep no order, the model should see new holes"
+        )
 
 
 @demand({"no gradient reaches `tokens`": lambda tokens, share=0.25: keep_visible(tokens.detach(), share)})
@@ -260,6 +258,12 @@ exercise(
     keep_visible,
     keeps_a_random_share,
     lets_gradients_through,
+    any_device(
+        (numbered(4, 8, 2),),
+        "your random numbers and places lie on the CPU, wherever `tokens` is: give `torch.rand` the argument "
+        "`device=tokens.device`",
+        keep_by(),
+    ),
     refuses((numbered(2, 4, 2), 0.1), "a share of 0.1 of 4 patches leaves none to read", at_least_one),
     refuses((numbered(2, 4, 2), 1.5), "1.5 of 4 patches would be 6: there are only 4", at_most_all),
 )
@@ -271,21 +275,9 @@ def losses(logits, classes):
     return F.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
 
 
-def everywhere(logits, classes, chosen):
-    return losses(logits, classes).mean()
-
-
-def unchosen(logits, classes, chosen):
-    return losses(logits, classes)[~chosen].mean()
-
-
-def unchosen_safe(logits, classes, chosen):
-    weights = 1 - chosen.float()
-    return (losses(logits, classes) * weights).sum() / weights.sum().clamp(min=1)
-
-
-def without_class_0(logits, classes, chosen):
-    return F.cross_entropy(logits.transpose(1, 2), classes.masked_fill(~chosen, 0), ignore_index=0)
+def right_of(logits, classes):
+    """Return the probability of the right class of each patch."""
+    return logits.softmax(-1).gather(-1, classes[..., None])[..., 0]
 
 
 def reshaped(logits, classes, chosen):
@@ -295,13 +287,7 @@ def reshaped(logits, classes, chosen):
 
 def clipped(keep):
     """Return a loss whose probabilities are kept away from 0 in this way."""
-    return lambda logits, classes, chosen: (
-        -keep(logits.softmax(-1).gather(-1, classes[..., None])).log().squeeze(-1)[chosen].mean()
-    )
-
-
-def by_first_count(logits, classes, chosen):
-    return (losses(logits, classes) * chosen).sum() / (len(chosen) * chosen[0].sum().clamp(min=1))
+    return lambda z, y, chosen: -keep(right_of(z, y)).log()[chosen].mean()
 
 
 def as_many_as_in_the_first(logits, classes, chosen):
@@ -314,58 +300,18 @@ def patches_compete(logits, classes, chosen):
     return -logs.gather(2, classes[..., None])[..., 0][chosen].mean()
 
 
-def log_of_mean(logits, classes, chosen):
-    return -logits.softmax(-1).gather(2, classes[..., None])[..., 0][chosen].mean().log()
+def shared_by(count: Callable) -> Callable:
+    """Return a loss that divides the sum of the wanted losses by what `count` makes of the logits and `chosen`."""
+    return lambda z, y, chosen: losses(z, y)[chosen].sum() / count(z, chosen)
 
 
-def over_all(logits, classes, chosen):
-    return (losses(logits, classes) * chosen).mean()
-
-
-def summed(logits, classes, chosen):
-    return losses(logits, classes)[chosen].sum()
-
-
-def by_batch(logits, classes, chosen):
-    return losses(logits, classes)[chosen].sum() / len(logits)
-
-
-def by_picture(logits, classes, chosen):
-    return ((losses(logits, classes) * chosen).sum(1) / chosen.sum(1)).mean()
-
-
-def by_picture_safe(logits, classes, chosen):
-    return ((losses(logits, classes) * chosen).sum(1) / chosen.sum(1).clamp(min=1)).mean()
-
-
-def softmax_first(logits, classes, chosen):
-    return F.cross_entropy(logits.softmax(-1)[chosen], classes[chosen])
+def by_picture(least: int) -> Callable:
+    """Return a loss that averages within each picture first, over at least so many patches."""
+    return lambda z, y, chosen: ((losses(z, y) * chosen).sum(1) / chosen.sum(1).clamp(min=least)).mean()
 
 
 def zeroed(logits, classes, chosen):
     return losses(logits * chosen[..., None], classes).mean()
-
-
-def without_log(logits, classes, chosen):
-    right = logits.softmax(-1)[chosen].gather(1, classes[chosen][:, None])
-    return 1 - right.mean()
-
-
-def nll_of_logits(logits, classes, chosen):
-    return F.nll_loss(logits[chosen], classes[chosen])
-
-
-def log_of_softmax(logits, classes, chosen):
-    right = logits.softmax(-1)[chosen].gather(1, classes[chosen][:, None])
-    return -right.log().mean()
-
-
-def accuracy(logits, classes, chosen):
-    return (logits.argmax(-1) == classes)[chosen].float().mean()
-
-
-def not_transposed(logits, classes, chosen):
-    return F.cross_entropy(logits, classes, reduction="none")[chosen].mean()
 
 
 def squared(logits, classes, chosen):
@@ -419,10 +365,17 @@ exercise(
     results(
         loss_cases,
         {
-            "you average over all patches: others can be copied, so only corrupted ones count": everywhere,
-            "you score the patches that were *not* corrupted: turn `chosen` round": [unchosen, unchosen_safe],
+            "you average over all patches: others can be copied, so only corrupted ones count": (
+                lambda z, y, chosen: losses(z, y).mean()
+            ),
+            "you score the patches that were *not* corrupted: turn `chosen` round": [
+                lambda z, y, chosen: losses(z, y)[~chosen].mean(),
+                lambda z, y, chosen: losses(z, y)[~chosen].sum() / (~chosen).sum().clamp(min=1),
+            ],
             "patches of class 0 are lost: 0 is a class like the others, and cannot mark those that do not count": (
-                without_class_0
+                lambda logits, classes, chosen: F.cross_entropy(
+                    logits.transpose(1, 2), classes.masked_fill(~chosen, 0), ignore_index=0
+                )
             ),
             "probabilities are cut off near 0, so a confident mistake costs too little and sends no gradient": [
                 clipped(lambda p: p.clamp(1e-7, 1 - 1e-7)),
@@ -430,40 +383,54 @@ exercise(
                 *(clipped(lambda p, least=least: p + least) for least in (1e-7, 1e-8, 1e-9, 1e-12)),
             ],
             "you divide by B times the number of corrupted patches of the *first* picture: count those of all": [
-                by_first_count,
-                lambda logits, classes, chosen: (
-                    (losses(logits, classes) * chosen).sum() / (len(chosen) * chosen[0].sum())
-                ),
+                shared_by(lambda z, chosen: len(chosen) * chosen[0].sum().clamp(min=1)),
+                shared_by(lambda z, chosen: len(chosen) * chosen[0].sum()),
             ],
             "you take as many patches of each picture as are corrupted in the *first*: pictures differ in their "
             "number": as_many_as_in_the_first,
             "the softmax runs over all patches of a picture together: each patch has a softmax of its own, over its K "
             "classes": patches_compete,
             "you average the probabilities and take the logarithm then: each patch has a logarithm, and these are "
-            "averaged": log_of_mean,
-            "you divide by the number of all patches, B·N: divide by the number of corrupted ones": over_all,
+            "averaged": lambda z, y, chosen: -right_of(z, y)[chosen].mean().log(),
+            "you divide by the number of all patches, B·N: divide by the number of corrupted ones": shared_by(
+                lambda z, chosen: chosen.numel()
+            ),
             "you set the logits of the others to 0, and they still count, with ln K each: leave them out": [
                 zeroed,
                 lambda *case: zeroed(*case) * case[2].numel() / case[2].sum(),
             ],
             "you average within each picture first: a patch then weighs more where few are corrupted, and "
-            "a picture without any gives 0 / 0": by_picture,
-            "you average within each picture first: every corrupted patch should weigh the same": by_picture_safe,
-            "you divide by the number of pictures: divide by the number of corrupted patches": by_batch,
-            "a patch that is predicted surely has the loss 0, and counts too: divide by the number of corrupted ones": (
-                lambda logits, classes, chosen: (found := losses(logits, classes) * chosen)[found > 0].mean()
+            "a picture without any gives 0 / 0": by_picture(0),
+            "you average within each picture first: every corrupted patch should weigh the same": by_picture(
+                1
             ),
-            "you add up the losses: average them, or the loss grows with the batch": summed,
+            "you divide by the number of pictures: divide by the number of corrupted patches": shared_by(
+                lambda z, chosen: len(z)
+            ),
+            "a patch that is predicted surely has the loss 0, and counts too: divide by the number of corrupted ones": (
+                lambda z, y, chosen: (found := losses(z, y) * chosen)[found > 0].mean()
+            ),
+            "you add up the losses: average them, or the loss grows with the batch": shared_by(lambda *_: 1),
             "`cross_entropy` wants the classes on the second axis, (B, K, N): transpose them, or "
-            "select the patches first": not_transposed,
+            "select the patches first": lambda z, y, chosen: F.cross_entropy(z, y, reduction="none")[
+                chosen
+            ].mean(),
             "`reshape` moves no axis, so scores of different patches are mixed: (B, N, K) becomes (B, K, N) by "
             "`transpose(1, 2)`": reshaped,
-            "you apply softmax before cross_entropy, which does it again: hand over the logits": softmax_first,
-            "`nll_loss` wants log-probabilities: `cross_entropy` takes the logits": nll_of_logits,
-            "the loss is minus the *logarithm* of the probability, not 1 minus the probability": without_log,
+            "you apply softmax before cross_entropy, which does it again: hand over the logits": (
+                lambda z, y, chosen: F.cross_entropy(z.softmax(-1)[chosen], y[chosen])
+            ),
+            "`nll_loss` wants log-probabilities: `cross_entropy` takes the logits": (
+                lambda z, y, chosen: F.nll_loss(z[chosen], y[chosen])
+            ),
+            "the loss is minus the *logarithm* of the probability, not 1 minus the probability": (
+                lambda z, y, chosen: 1 - right_of(z, y)[chosen].mean()
+            ),
             "right, but not for confident logits: `exp` overflows, or a tiny probability becomes 0 and its logarithm "
-            "infinite. Take `log_softmax` or `cross_entropy`": log_of_softmax,
-            "this is the accuracy: it has no gradient. The loss is the cross-entropy": accuracy,
+            "infinite. Take `log_softmax` or `cross_entropy`": clipped(lambda p: p),
+            "this is the accuracy: it has no gradient. The loss is the cross-entropy": (
+                lambda z, y, chosen: (z.argmax(-1) == y)[chosen].float().mean()
+            ),
             "this is the squared error: the loss is the cross-entropy": squared,
         },
         run=as_scalar,
@@ -542,7 +509,7 @@ def decoder_cases() -> list[tuple]:
     return [
         (small, torch.randn(1, 1, 7, generator=generator), torch.tensor([[1, 2, 0]])),
         case(2, 5, 2),
-        case(2, 7, 1),
+        case(2, 7, 1, width=6),  # as wide as the encoder
         case(3, 8, 2, depth=2, width=12, num_heads=3, outputs=12),
         case(2, 4, 4, depth=3),
     ]
@@ -560,8 +527,8 @@ exercise(
                 decoder(back=lambda row, restore: by_place(row, restore.argsort(dim=1))),
                 decoder(back=lambda row, restore: row.scatter(1, restore[..., None].expand_as(row), row)),
             ],
-            "the positions are added to the row, before it is put into reading order: every patch then has the "
-            "position of another": decoder(early=True),
+            "the positions are added to the row, before it is put into reading order, or are put into its order "
+            "themselves: every patch then has the position of another": decoder(early=True),
             "no positions are added: all mask tokens stay equal, and nobody knows which hole they stand for": decoder(
                 place=lambda module, tokens: tokens
             ),

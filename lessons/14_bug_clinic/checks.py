@@ -656,7 +656,7 @@ def freezes_the_rest(groups, model):
 def models_to_split():
     yield "the patient", patient(img_size=(8, 12))
     yield "a deeper patient", patient(img_size=8, depth=3)
-    yield "two layers and a norm", nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+    yield "two layers and a norm", nn.Sequential(nn.Linear(4, 4, False), nn.LayerNorm(4), nn.Linear(4, 2))
     yield "a layer with one output", nn.Sequential(nn.Linear(4, 1), nn.Linear(1, 4))
 
 
@@ -670,7 +670,8 @@ def sort(answer: Callable, model: nn.Module, decay: float) -> list[tuple[Tensor,
         for group in groups
     ):
         raise Mistake(
-            "return a list of dicts, each with the keys 'params', a list of parameters, and 'weight_decay', a number"
+            "return a list of dicts, each with two keys and no other: 'params', a list of parameters, and "
+            "'weight_decay', a number"
         )
     return [(p, float(group["weight_decay"])) for group in groups for p in list(group["params"])]
 
@@ -824,6 +825,14 @@ def blends_in_place(images, targets, share):
     return share * images + (1 - share) * images[rows], targets
 
 
+def blends_one_after_the_other(images, targets, share):
+    images, targets = images.clone(), targets.clone()
+    for i, partner in enumerate(torch.randperm(len(images)).tolist()):
+        for batch in (images, targets):
+            batch[i] = share * batch[i] + (1 - share) * batch[partner]
+    return images, targets
+
+
 def larger_of_both(images, targets, share):
     rows = torch.randperm(len(images))
     mixed = share * images + (1 - share) * images[rows]
@@ -887,6 +896,7 @@ def demand_whole(targets: Tensor) -> None:
         ),
         "some pictures are partner of several": blend_with(partner=lambda n: torch.randint(n, (n,))),
         "changes its input in place": blends_in_place,
+        "a target holds more than two classes": blends_one_after_the_other,
         "smoothed or blended before": lambda images, targets, share: blend_with()(
             images, torch.eye(targets.shape[1])[targets.argmax(1)], share
         ),
@@ -922,6 +932,11 @@ def targets_say_what_is_seen(answer):
             raise Mistake("pictures and targets do not agree")
         partner = (said - share * targets).argmax(dim=1)
         if not near(said, share * targets + (1 - share) * targets[partner]):
+            if near(said.diagonal().min(), torch.tensor(share)):
+                raise Mistake(
+                    "a target holds more than two classes: a loop that writes into the batch it still reads from "
+                    "meets partners that are blended already"
+                )
             kept, _ = apart(said.diagonal().min().item(), share, 2)
             raise Mistake(f"with share = {share} a picture keeps {kept}: it should keep `share`")
         if share < 1 and len(set(partner.tolist())) < len(partner):

@@ -54,10 +54,6 @@ def norms_values(scale: Callable) -> Callable:
     return answer
 
 
-def swaps_the_scales(q, k, v, q_scale, k_scale, eps=1e-6):
-    return qk_norm(q, k, v, k_scale, q_scale, eps)
-
-
 def divides_by_n_minus_1(x, scale, eps):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + eps).sqrt() * scale
 
@@ -151,7 +147,9 @@ exercise(
             "the scale comes before the norm, which takes most of it away again: multiply afterwards": norming(
                 lambda x, scale, eps: usual(x * scale, 1, eps)
             ),
-            "the two scales are swapped: q_scale belongs to the queries": swaps_the_scales,
+            "the two scales are swapped: q_scale belongs to the queries": (
+                lambda q, k, v, q_scale, k_scale, eps=1e-6: qk_norm(q, k, v, k_scale, q_scale, eps)
+            ),
             "the variance divides by d, yours by d - 1: `unbiased=False`": [
                 norming(divides_by_n_minus_1),
                 norming(adds_eps_to_std),
@@ -229,10 +227,6 @@ def row_then_column(r, c, w):
 
 def turns_both(q, k, v, table):
     return turn(q, table), turn(k, table), v
-
-
-def from_one(rows, columns):
-    return tuple(place + 1 for place in reading_order(rows, columns))
 
 
 def along_the_list(rows, columns):
@@ -368,6 +362,7 @@ def leaves_values_and_prefix(answer):
 @demand(
     {
         "return queries, keys and values, in this order": lambda *case: rope_2d(*case)[::-1],
+        "your keys change with the queries": rotating(apply=lambda q, k, v, t: (turn(q, t), turn(q, t), v)),
         "no gradient comes through": [
             lambda *case: tuple(x.detach() for x in rope_2d(*case)),
             rotating(apply=lambda q, k, v, t: (cuts_half(q, t), cuts_half(k, t), v)),
@@ -393,6 +388,8 @@ def keeps_lengths(answer):
         )
     if lost:
         raise Mistake("no gradient comes through: queries and keys are what the model learns to ask with")
+    if not same(triple(answer, (-inputs[0], *inputs[1:]), GRID)[1], results[1]):
+        raise Mistake("your keys change with the queries: turn `k` by its own numbers, in both terms")
     if same(results[0], inputs[2]) and not same(results[2], inputs[2]):
         raise Mistake("your first result is v: return queries, keys and values, in this order")
     for name, mine, given in zip(("query", "key"), results, inputs, strict=False):
@@ -406,7 +403,9 @@ def keeps_lengths(answer):
 @demand(
     {
         "yours becomes (a, -b) or (-a, b): look at the signs": mirrors,
-        "the patch in row 0 and column 0 is turned": rotating(from_one),
+        "the patch in row 0 and column 0 is turned": rotating(
+            lambda rows, columns: tuple(place + 1 for place in reading_order(rows, columns))
+        ),
         "a step down turns nothing": rotating(angles=lambda r, c, w: torch.cat([0 * r * w, c * w], dim=1)),
         "a step to the right turns nothing": rotating(
             angles=lambda r, c, w: torch.cat([r * w, 0 * c * w], dim=1)
@@ -577,16 +576,12 @@ def hides_with_a_number(query, k, v, num_prefix_tokens=1):
     return torch.einsum("bht,bhtd->bhd", weights, v[:, :, num_prefix_tokens:]), weights
 
 
-def values_from_the_start(query, k, v, num_prefix_tokens=1):
-    return attention_pool(query, k, v.roll(num_prefix_tokens, dims=2), num_prefix_tokens)
-
-
 def prefix_behind(query, k, v, num_prefix_tokens=1):
     stop = k.shape[2] - num_prefix_tokens
     return attention_pool(query, k[:, :, :stop], v[:, :, :stop], 0)
 
 
-LOW = "a score such as -100 hides no prefix where patches have lower ones"
+LOW = "your scores have a lower end, and here patches lie below it: -100 hides no prefix there, and `clamp` makes equal"
 
 
 @demand(
@@ -607,7 +602,7 @@ def stands_large_scores(answer):
     low = (torch.full((2, 4), -900.0), *(x.abs() for x in large[1:]))
     found = answer(*low)
     if found[0].isfinite().all() and difference(found, attention_pool(*low)):
-        raise Mistake(f"{LOW}: leave the prefix out before the softmax")
+        raise Mistake(f"{LOW}. Leave the prefix out before the softmax, and cut nothing off")
     if difference(answer(*large), attention_pool(*large)):
         raise Mistake(
             "with scores in the hundreds your softmax overflows or divides 0 by 0: exp(89) is infinite in float32, "
@@ -637,7 +632,9 @@ exercise(
             "the prefix has the score 0 in your code, so it still counts in the softmax, with exp(0) = 1: leave it out "
             "before the softmax": prefix_scores_zero,
             "the keys begin after the prefix, your values do not: each weight meets the value of another token": (
-                values_from_the_start
+                lambda query, k, v, num_prefix_tokens=1: attention_pool(
+                    query, k, v.roll(num_prefix_tokens, dims=2), num_prefix_tokens
+                )
             ),
             "right for one prefix token alone: use `num_prefix_tokens`": reading(first=lambda prefix: 1),
             "divided by the number of patches once more: the weights sum to 1 already": reading(
@@ -674,10 +671,13 @@ class Merging:
         sources, targets = self.roles(places)
         best, nearest = self.likeness(k, tokens)[sources][:, targets].max(dim=-1)
         chosen = self.choose(best)[:r]
-        gone, into = sources[chosen], targets[nearest[chosen]]
+        gone, into = sources[chosen], targets[self.partners(nearest, chosen)]
         tokens, sizes = self.put(tokens.clone(), sizes.clone(), gone, into)
         stays = self.order([i for i in range(len(tokens)) if i not in gone.tolist()], prefix, len(gone))
         return tokens[stays], sizes[stays]
+
+    def partners(self, nearest, chosen):
+        return nearest[chosen]
 
     def order(self, stays, prefix, r):
         return stays
@@ -886,10 +886,27 @@ exercise(
                 merging(order=lambda self, stays, prefix, r: sources_first(self, stays, prefix, 1)),
                 merging(order=lambda self, stays, prefix, r: stays[:prefix] + stays[prefix:][::-1]),
             ],
+            "each source that goes joins the target of another one: `nearest` has an entry for every source, take "
+            "those of the chosen ones": merging(
+                partners=lambda self, nearest, chosen: nearest[: len(chosen)]
+            ),
+            "you add up tokens times sizes, and do not divide by the new size": merging(
+                put=lambda self, *given: ((made := Merging.put(self, *given))[0] * made[1][:, None], made[1])
+            ),
+            "you divide by the size from before: a merged token has the sum of the sizes": merging(
+                put=lambda self, tokens, sizes, *given: (
+                    (made := Merging.put(self, tokens, sizes, *given))[0] * (made[1] / sizes)[:, None],
+                    made[1],
+                )
+            ),
+            "you compare by the distance: compare by the cosine": merging(
+                likeness=lambda self, k, tokens: -torch.cdist(k, k)
+            ),
             "sources find the target that is least like them": merging(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
             ),
         },
+        device=True,
     ),
     lets_tokens_learn,
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),

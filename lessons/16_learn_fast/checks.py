@@ -155,8 +155,12 @@ exercise(
             "you divide by one norm for all matrices: each one has its own, over the last two axes": schulz(
                 divided=lambda x: x / x.norm()
             ),
-            "you divide each row by its own length: one number for the whole matrix": schulz(
-                divided=lambda x: F.normalize(x, dim=-1)
+            "you divide each row by its own length: one number for the whole matrix": [
+                schulz(divided=lambda x: F.normalize(x, dim=-1)),
+                schulz(divided=lambda x: x / (x.norm(dim=-1, keepdim=True) + 1e-7)),
+            ],
+            "you divide each column by its own length: one number for the whole matrix": schulz(
+                divided=lambda x: x / (x.norm(dim=-2, keepdim=True) + 1e-7)
             ),
             "you divide by the sum of the squares: its root is missing": schulz(
                 divided=lambda x: x / x.square().sum((-2, -1), keepdim=True)
@@ -387,10 +391,14 @@ def keeps_prefix(answer):
             t, min(keep, t.shape[1] - num_prefix_tokens - 1), num_prefix_tokens
         ),
         "with keep = 1 one patch stays": lambda t, keep, *rest: drop_tokens(t, max(keep, 2), *rest),
+        "with keep = 12": lambda t, keep, *rest: t if keep > t.shape[1] / 2 else drop_tokens(t, keep, *rest),
     }
 )
 def can_keep_all_or_one(answer):
-    for keep, words in ((16, "keep = N all tokens stay"), (1, "keep = 1 one patch stays")):
+    for keep, words in (
+        *((16, "keep = N all tokens stay"), (1, "keep = 1 one patch stays")),
+        (12, "keep = 12 of 16 three quarters stay"),
+    ):
         try:
             kept_by(answer, keep, 1)
         except Mistake as mistake:

@@ -43,6 +43,7 @@ from vit_course.experiments.trials import COLUMNS, SHAPE, gains
 from vit_course.machinery.device import get_device
 from vit_course.machinery.console import progress_bar
 from vit_course.machinery.engine import choose_engine
+from vit_course.machinery.processor import one_thread
 from vit_course.machinery.profiles import get_profile
 from vit_course.machinery.stopping import Stopped, stop_on_signal
 from vit_course.optim import SCHEDULES, make_optimizers, set_rates
@@ -238,13 +239,12 @@ plots.show(
 # %% tags=["nbval-ignore-output"]
 def core_seconds(call, tries):
     """Return the processor time of the cheapest of some calls on one thread: other work can only add to it."""
-    threads, spent = torch.get_num_threads(), []
-    torch.set_num_threads(1)
-    for _ in range(tries):
-        begin = time.process_time()
-        call()
-        spent.append(time.process_time() - begin)
-    torch.set_num_threads(threads)
+    spent = []
+    with one_thread():
+        for _ in range(tries):
+            begin = time.process_time()
+            call()
+            spent.append(time.process_time() - begin)
     return min(spent)
 
 

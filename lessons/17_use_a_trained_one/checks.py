@@ -98,6 +98,9 @@ exercise(
             "the temperature divides: you multiply by it": neighbours_by(
                 shares=lambda s, t: (s * t).softmax(dim=-1)
             ),
+            "the temperature is forgotten: the cosines are divided by it, before the softmax": neighbours_by(
+                shares=lambda s, t: s.softmax(dim=-1)
+            ),
             "all neighbours have the same vote: a closer one counts more": neighbours_by(
                 shares=lambda s, t: torch.full_like(s, 1 / s.shape[1])
             ),
@@ -122,6 +125,7 @@ exercise(
             ],
         },
         float64=False,
+        device=True,
     ),
 )
 
@@ -528,7 +532,8 @@ exercise(
         lambda: [
             (drawn(1, 3), drawn(2, 2, 3, seed=1), 0.5),
             (2 * drawn(4, 5), 3 * drawn(3, 2, 5, seed=1) + 1, 0.3),
-            (drawn(2, 6), drawn(5, 3, 6, seed=2) * torch.arange(1.0, 4.0)[:, None]),
+            (drawn(2, 6), drawn(5, 5, 6, seed=2) * torch.arange(1.0, 6.0)[:, None]),
+            (drawn(3, 4), drawn(4, 1, 4, seed=3), 0.1),
         ],
         {
             "the picture features are not brought to length 1": shot_by(images=lambda x: x),

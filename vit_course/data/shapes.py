@@ -4,8 +4,7 @@ The same seed gives the same bytes everywhere: floats meet only + - * /, sqrt, a
 arithmetic rounds alike on every machine (sin, cos, exp and normal noise differ in their last digit).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
 from vit_course.machinery.console import progress_bar
+from vit_course.machinery.processor import one_thread
 
 CHUNK = 500  # pictures drawn at once, so that all their numbers fit into a CPU's cache
 PATIENCE = 2  # seconds after which a bar shows how far a drawing is
@@ -153,22 +153,11 @@ def draw_shapes(n: int, seed: int, image_size: int | tuple[int, int] = 32) -> tu
     order = torch.rand(n, generator=generator).argsort(stable=True)
     labels = (torch.arange(n) % len(SHAPES))[order]
     images = np.empty((n, 3, height, width), np.uint8)  # joining chunks would take twice the memory
-    with _one_thread():
+    with one_thread():  # each step is so small that threads would wait for one another on a busy machine
         for start in progress_bar(range(0, n, CHUNK), "drawing Shapes-10", delay=PATIENCE):
             part = slice(start, start + CHUNK)
             images[part] = _draw(labels[part], height, width, generator).numpy()
     return torch.from_numpy(images), labels
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread: each step is so small that threads would wait for one another on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 _kept: WeakValueDictionary[tuple, Dataset] = WeakValueDictionary()

@@ -3,12 +3,25 @@
 import platform
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 SIDE = 1024
 ROUNDS = 5
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: threads that wait for one another cost processor seconds, too."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def describe_processor() -> dict[str, str | bool | float]:
@@ -28,17 +41,13 @@ def describe_processor() -> dict[str, str | bool | float]:
 
 def product_rate(dtype: torch.dtype, side: int = SIDE) -> float:
     """Measure a product of square matrices in one thread: billions of operations a second, the best of some rounds."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        a = torch.ones(side, side, dtype=dtype)
-        best = float("inf")
+    a = torch.ones(side, side, dtype=dtype)
+    best = float("inf")
+    with one_thread():
         for _ in range(ROUNDS):
             start = time.perf_counter()
             a @ a
             best = min(best, time.perf_counter() - start)
             if best > 0.5:  # this processor only imitates such products, and takes its time
                 break
-    finally:
-        torch.set_num_threads(threads)
     return round(2 * side**3 / best / 1e9, 1)

@@ -301,7 +301,8 @@ def compare_second_call(module: nn.Module, finished: nn.Module, inputs: tuple, w
             inputs,
         ),
         (
-            "float64: give a tensor that you make the type of the one you get, `dtype=x.dtype`",
+            "float64: give a tensor that you make the type of the one you get, `dtype=x.dtype`, and leave out "
+            "`.float()`",
             in_float64(inputs),
         ),
     ):

@@ -18,7 +18,7 @@ class ReadsScores(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.factor, self.inner = nn.Parameter(torch.ones(())), nn.Dropout(0.0)
+        self.factor, self.inner = nn.Parameter(torch.ones(())), nn.Dropout(0.25)
         self.frozen = nn.Parameter(torch.ones(()), requires_grad=False)
         self.calls: list[tuple[int, bool, bool]] = []
 
@@ -157,6 +157,10 @@ def scores_and_labels() -> list[tuple]:
         "afterwards the model cannot learn any more": lambda model, images, labels, batch_size=500: counted(
             right_share
         )(model.requires_grad_(False), images, labels, batch_size),
+        "your code changes the rate of a dropout": lambda model, images, labels, batch_size=500: (
+            setattr(model.inner, "p", 0.0),
+            counted(right_share)(model, images, labels, batch_size),
+        )[1],
         "a part that was frozen learns again afterwards": lambda model, images, labels, batch_size=500: (
             counted(right_share)(model.requires_grad_(True), images, labels, batch_size)
         ),
@@ -190,6 +194,10 @@ def measures_without_training(answer):
         )
     if model.frozen.requires_grad:
         raise Mistake("a part that was frozen learns again afterwards: leave `requires_grad` as it is")
+    if model.inner.p != 0.25:
+        raise Mistake(
+            "your code changes the rate of a dropout, for all later training too: `eval()` is enough"
+        )
     if any(kept for _, _, kept in model.calls):
         raise Mistake(
             "gradients are kept while you measure: that costs memory and time, and nothing is learned here. Put the "

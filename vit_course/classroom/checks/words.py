@@ -77,7 +77,7 @@ def tensor_difference(got: Any, want: Tensor, same_dtype: bool) -> str:
     if got.shape != want.shape:
         return f"the shape should be {tuple(want.shape)}, yours is {tuple(got.shape)}"
     if same_dtype and got.dtype != want.dtype:
-        return f"the numbers should stay {want.dtype}, yours are {got.dtype}"
+        return f"the numbers should be {want.dtype}, yours are {got.dtype}"
     mine, right = got.detach().double(), want.detach().double()
     close = torch.isclose(mine, right, rtol=1e-4, atol=1e-5, equal_nan=True)
     if bool(close.all()):

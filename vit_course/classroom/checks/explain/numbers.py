@@ -269,7 +269,7 @@ def along(names: list[tuple[str, str]], words: str) -> Iterator[Slip]:
         a = i - len(names)
         yield words.format("a softmax", many), lambda x, a=a: x.softmax(a)
         yield words.format("a logarithm of the softmax", many), lambda x, a=a: x.log_softmax(a)
-        yield words.format("a division by the sum", many), lambda x, a=a: x / x.sum(a, True)
+        yield words.format("a division by exactly the sum", many), lambda x, a=a: x / x.sum(a, True)
         yield words.format("a division by the largest", many), lambda x, a=a: x / x.amax(a, True)
         yield words.format("a division by the length", many), lambda x, a=a: x / x.norm(dim=a, keepdim=True)
         yield words.format("the subtraction of the mean", many), lambda x, a=a: x - x.mean(a, True)

@@ -430,8 +430,8 @@ for verdict in ("better", "worse", "undecided"):
 # ## 7. What else was tried?
 #
 # Other rates, batches, positions and shapes: the rest of the search. *lr* is Muon's rate (the base has .003), *depth* the number
-# of blocks (6), *width* that of the numbers in a token (128, and in proportion the heads), *mlp* how many times wider an MLP is
-# inside (4).
+# of blocks (6), *width* that of the numbers in a token (128, the heads in proportion), *heads* that of the heads (4), *mlp* how
+# many times wider an MLP is inside (4).
 
 # %%
 others = {arm: one for arm, one in brought.items() if arm not in TOLD}

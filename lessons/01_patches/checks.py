@@ -204,7 +204,7 @@ exercise(
     refuses((counting(3, 4, 4), 2), "images of shape (3, 4, 4) lack the axis of the batch", takes_one_image),
     refuses((counting(1, 1, 1, 4, 4), 2), "images of shape (1, 1, 1, 4, 4) have an axis too many"),
     every_digit(
-        (lambda images, patch_size: patchify(images.float(), patch_size).to(images.dtype)), (1, 5, 4, 6), 2
+        lambda images, patch_size: patchify(images.float(), patch_size).to(images.dtype), (1, 5, 4, 6), 2
     ),
 )
 

@@ -93,11 +93,11 @@ exercise(
             (BLIND, torch.rand(2, 5, 4), FIVE),
             (
                 RUNNING_SUM,
-                torch.rand(2, 5, 4) * torch.tensor([[[0.0]], [[1.0]]]),
+                torch.arange(2.0)[:, None, None] * torch.rand(2, 5, 4),
                 FIVE,
             ),  # no gap in the first
             (RUNNING_SUM, torch.randn(3, 3, 3), THREE),
-            (PLACED, torch.randn(5, 5, 5) * (torch.arange(5) > 0)[:, None, None], FIVE),
+            (PLACED, torch.arange(5.0)[:, None, None] * torch.randn(5, 5, 5), FIVE),
             (NEGATIVE, torch.randn(2, 5, 3, dtype=torch.float64), FIVE),
         ],
         {

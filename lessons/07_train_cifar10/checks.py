@@ -963,7 +963,7 @@ exercise(
     refuses(
         (WHOLE, torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),
         "images of torch.uint8 are whole numbers, in which half a grey level would be cut off in silence",
-        (lambda images, targets, lam, permutation: blend()(images.float(), targets, lam, permutation)),
+        lambda images, targets, lam, permutation: blend()(images.float(), targets, lam, permutation),
     ),
     refuses(
         (WHOLE.long(), torch.eye(2), torch.tensor([0.3, 0.6]), torch.tensor([1, 0])),

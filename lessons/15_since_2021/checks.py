@@ -581,7 +581,9 @@ def prefix_behind(query, k, v, num_prefix_tokens=1):
     return attention_pool(query, k[:, :, :stop], v[:, :, :stop], 0)
 
 
-LOW = "your scores have a lower end, and here patches lie below it: -100 hides no prefix there, and `clamp` makes equal"
+LOW = (
+    "here all scores are far below -100: that number hides no prefix then, and `clamp` makes all scores equal"
+)
 
 
 @demand(

@@ -438,10 +438,11 @@ others = {arm: one for arm, one in brought.items() if arm not in TOLD}
 table([one.row(arm) for arm, one in others.items()], COLUMNS, "each against the base")
 
 # %% [markdown] always claim=["{arm: brought[arm].verdict for arm in ('width-96', 'depth-4', 'width-160', 'depth-9')} == {'width-96': 'better', 'depth-4': 'undecided', 'width-160': 'worse', 'depth-9': 'worse'}", "[*brought][:2] == ['width-96', 'depth-4'] and 2 < brought['width-96'].points < 3", "-6 < brought['depth-9'].points < brought['width-160'].points < -4", "{len(brought[arm].scores) for arm in ('width-96', 'depth-4', 'width-160', 'depth-9')} == {1}", "1.4 < brought['width-96'].epochs / base[0]['config']['epochs'] < 1.6 and 0.55 < brought['width-160'].epochs / base[0]['config']['epochs'] < 0.65"]
-# **Smaller learns more in the same time.** With 96 numbers in a token in place of 128 the run sees half as many pictures again, and
-# is more than two points ahead, further than anything above. Four blocks in place of six come next, undecided. Larger models lose
-# five points or so, by width or by depth: their steps are dear, and they see too few pictures. (One seed each. And in a longer
-# run a larger model may win.) The recipe was chosen before these runs: its model is still the larger one, and yours to beat.
+# **A smaller model learned more in the same time.** With 96 numbers in a token in place of 128 the run sees half as many pictures
+# again, and is more than two points ahead, further than anything above. Four blocks in place of six come next, undecided. Larger
+# models lose five points or so, by width or by depth: their steps are dear, and they see too few pictures. (One seed each. And in
+# a longer run a larger model may win.) The recipe was chosen before these runs: its model is still the larger one, and yours to
+# beat.
 
 # %% [markdown]
 # ## 8. A race: three minutes

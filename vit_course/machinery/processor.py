@@ -1,4 +1,4 @@
-"""What a record says of the processor that made it, so that processor seconds of two records can be compared."""
+"""Processor seconds: one thread to count them in, and what a record says of its processor, so that two compare."""
 
 import platform
 import re

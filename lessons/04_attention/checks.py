@@ -527,6 +527,9 @@ exercise(
             ),
             "q, k and v are taken in the wrong order: the first D numbers of qkv are the queries, then keys, then "
             "values": [thirds(1, 0, 2), thirds(0, 2, 1), thirds(2, 0, 1), thirds(1, 2, 0), thirds(2, 1, 0)],
+            "one of q, k and v is used twice: the scores are those of q with k, the weights are multiplied with v": [
+                *(thirds(*order) for order in ((0, 1, 1), (0, 0, 2), (1, 1, 2), (0, 1, 0)))
+            ],
             "the heads are cut by a bare `view`, so tokens are mixed: make (B, T, h, d) first, then swap T and h": [
                 steps(cut=views_heads),
                 steps(cut=views_heads, merge=lambda self, heads: bare_merge(heads)),

@@ -908,7 +908,6 @@ exercise(
                 likeness=lambda self, k, tokens: -Merging.likeness(self, k, tokens)
             ),
         },
-        device=True,
     ),
     lets_tokens_learn,
     refuses(small(4), "r = 4, but CLS and six patches have three sources", refuses_nothing),

@@ -125,7 +125,6 @@ exercise(
             ],
         },
         float64=False,
-        device=True,
     ),
 )
 

@@ -34,8 +34,8 @@ QUARTER, THREE_EIGHTHS = 165.0, 241.0
 ADAMW, QKV_3 = (497.0, 218.0), (548.0, 276.0)
 SGD = 484.0
 """The same for SGD with all tokens, timed in turn with AdamW."""
-CHOSEN_FROM = ("base", "linear", "together")
-"""Arms with three seeds: the base, the best of the first ones, and several of them at once."""
+CHOSEN_FROM = ("base", "linear", "together", "width-96")
+"""Arms with three seeds: the base, the best of the first ones, several of them at once, and the best of all."""
 
 
 def arms() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], tuple[float, float]]]:

@@ -31,7 +31,7 @@ PARTS = {
     "head": "head",
 }
 """The parts that a lesson can own, and what the map calls them."""
-TOKENS = [("patches", 2.1), ("embed", 5.5), ("cls", 8.55), ("position", 12.35)]
+TOKENS = [("patches", 2.1), ("embed", 5.5), ("cls", 8.5), ("position", 12.45)]
 BLOCK = [
     ("norm", 0.9),
     ("attention", 2.4),
@@ -174,10 +174,10 @@ class Map:
             else {"alpha": 1, "edgecolor": "0.6", "lw": 1}
         )
         self.diagram.box(
-            0.5, LOW - 1.05, 8.5, 2.6, "", self.palette[5] if here else "0.92", zorder=0, **frame
+            0.5, LOW - 1.05, 8.35, 2.6, "", self.palette[5] if here else "0.92", zorder=0, **frame
         )
         tick = " ✓" if "block" in self.finished else ""
-        self.diagram.text(8.9, LOW - 0.82, f"{PARTS['block']}{tick}", ha="right", fontsize=10)
+        self.diagram.text(8.75, LOW - 0.82, f"{PARTS['block']}{tick}", ha="right", fontsize=10)
         end = 0.1
         for name, x in BLOCK:
             self.arrow(end, x, LOW)
@@ -186,13 +186,13 @@ class Map:
             self.diagram.line([start, start, stop], [LOW, LOW + 1.15, LOW + 1.15])
             self.diagram.arrow(stop, LOW + 1.15, stop, LOW + 0.3)
         turn = (LOW + HIGH) / 2 + 0.3
-        self.diagram.line([14.1, 14.7, 14.7, 0.1, 0.1], [HIGH, HIGH, turn, turn, LOW])
+        self.diagram.line([14.2, 14.7, 14.7, 0.1, 0.1], [HIGH, HIGH, turn, turn, LOW])
         self.shape(7.2, turn + 0.08, "(B, N+1, D)")
 
     def scores(self) -> None:
         """Draw the lower right: from the tokens that leave the last block to the logits."""
         self.arrow(8.65, 10.7, LOW)
-        self.shape(9.85, LOW + 0.15, "(B, N+1, D)")
+        self.shape(9.78, LOW + 0.15, "(B, N+1, D)")
         end = self.part("norm", 10.7, LOW)
         self.arrow(end, end + 0.4, LOW)
         end = self.part("pool", end + 0.4, LOW)

@@ -61,6 +61,6 @@ def processors_text(runs: list[dict]) -> str:
         marks.setdefault(way, []).append(run["step"])
     return "; ".join(
         f"{', '.join(sorted(set(marks[way])))} %: {way[0]}, {way[2]} thread(s) in {way[1]}, one of which does "
-        f"{min(found):.0f} to {max(found):.0f} GFLOP/s"
+        f"{' to '.join(dict.fromkeys(f'{rate:.0f}' for rate in (min(found), max(found))))} GFLOP/s"
         for way, found in sorted(rates.items())
     )

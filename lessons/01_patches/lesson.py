@@ -194,7 +194,7 @@ plots.show(
 )
 
 # %% [markdown]
-# The model receives the patches as a list. It is *not* told that patch 4 lies below patch 0. How it learns that is lesson 03.
+# The model receives the patches as a list. It is *not* told that patch 4 lies below patch 0. Lesson 03 shows how it learns this.
 
 # %% [markdown] curious
 # ## 4. Can we get the picture back?
@@ -348,8 +348,7 @@ table(rows, ["P", "tokens N", "attention table N²", "numbers in E (D = 192)"])
 # %% [markdown] curious
 # ## 8. And grids of other kinds?
 #
-# Move the slider to see how fine each grid is: every patch is replaced by its mean colour, which is far from all that a
-# token carries.
+# Move the slider to see how fine each grid is: every patch is replaced by its mean colour; a token carries far more.
 
 
 # %% fold tags=["nbval-ignore-output"]
@@ -451,7 +450,7 @@ plots.show(
 #
 # - [x] there are about four times as many tokens :: The windows move by half a patch in both directions, so neighbours share pixels. Some later models do this on purpose.
 # - [ ] each token holds a quarter of the pixels :: The kernel still covers P x P pixels; the stride says how far it moves.
-# - [ ] the convolution stops with an error about its shapes :: A convolution takes any stride. Only the number of positions does not fit any more.
+# - [ ] the convolution stops with an error about its shapes :: A convolution takes any stride. Only `num_patches` does not fit any more.
 
 # %% [markdown]
 # ## Recap

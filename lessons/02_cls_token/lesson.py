@@ -378,9 +378,8 @@ print(f"The model names {percent(history.test_accuracy)} of the test pictures; g
 table(rows, ["class", "to its own class", "to the others", "difference"])
 
 # %% [markdown] claim=["all(row[3] > 0 for row in rows)", "history.test_accuracy > 0.4"]
-# Each class agrees with itself more than with the others on average; a single pair of classes may be as alike. A class with
-# a small difference is hard to tell from the others. Here is each pair of images. They are sorted by class, so a
-# class that agrees with itself shows as a bright square on the diagonal.
+# Each class agrees with itself more than with the others on average; a single pair of classes may be as alike. Here is each
+# pair of images. They are sorted by class, so a class that agrees with itself shows as a bright square on the diagonal.
 
 # %% fold tags=["nbval-ignore-output"]
 figure = plots.heat_maps(
@@ -529,9 +528,9 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 # %% [markdown] curious
 # ## 7. Are there other ways?
 #
-# There are more ways to make one vector of many. Make a module of one of the first two: it takes the tokens
-# `averaged.encode(averaged.patch_embed(images))`, pools them in its own way, and ends in `averaged.head`. Train it as
-# `averaged` was, with two learning rates:
+# There are more ways to make one vector of many. Make a module of one of the first two: build a new `model` as `averaged` was,
+# take the tokens `model.encode(model.patch_embed(images))`, pool them in your own way, and end in `model.head`. Train a new one
+# for each of two learning rates:
 #
 # - **Attention pooling**: one learned vector gives each patch token a score, and a softmax turns the scores into the
 #   weights of a mean (Hassani et al., 2021, as "sequence pooling").
@@ -567,7 +566,7 @@ print(f"CLS token {percent(history.test_accuracy)}, average pooling {percent(his
 # %% [markdown] quiz
 # Which one is a mistake?
 #
-# - [ ] `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` :: It learns from the first step on: its D numbers get different gradients.
+# - [ ] `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` :: It learns like any weight: its D numbers get different gradients.
 # - [x] `torch.randn(B, 1, D)` in `forward` :: A different vector for each image and each call: nothing can be learned about it, and the answer changes from call to call.
 # - [ ] `repeat` in place of `expand` :: It has the same gradients and needs a little more memory.
 

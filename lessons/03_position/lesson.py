@@ -506,7 +506,7 @@ plots.show(
 # The model without positions of section 3 trains ten times as long. What does it reach on new pictures?
 #
 # - [x] 25 %, as before :: The four pictures of a shape hold the same patches, so it gives them one answer, and one of four is right.
-# - [ ] more than 25 %, since it has learned the shapes :: It may know every shape. But each shape is in every corner, so that helps nothing.
+# - [ ] more than 25 %, since it has learned the shapes :: It may know every shape. But each shape is in every corner, so that is no help.
 # - [ ] less than 25 %, since it memorises :: Whatever it memorises, its answers to the four pictures of a shape are equal.
 
 # %% [markdown]

@@ -242,7 +242,7 @@ bare = origin.reshape(1, 3, 4, 2)[0]  # (h, T, d), brackets only
 # %% fold
 figure = plots.number_tables(
     [right[0], bare[0]],
-    ["right", "bare `view`"],
+    ["right", "bare view"],
     "Which tokens does head 0 see?",
     rows=[f"row {t}" for t in range(4)],
     columns=["number 0", "number 1"],
@@ -512,8 +512,8 @@ plots.show(
 )
 
 # %% [markdown] claim=["panels['gradient size']['nothing'][1][-1] < 0.01 * panels['gradient size']['sqrt(d)'][1][-1]", "panels['entropy (nats)']['nothing'][1][-1] < 0.5", "0.5 < panels['gradient size']['nothing'][1][2] / panels['gradient size']['sqrt(d)'][1][2] < 0.8 and widths[2] == 64"] always
-# Without a scale a typical query's gradient is smaller at d = 64, the paper's width, and all but gone at d = 1024: there a
-# typical query cannot learn.
+# Without a scale a typical query's gradient is smaller at d = 64, the width of ViT-B's heads, and all but gone at d = 1024:
+# there a typical query hardly learns.
 
 # %% [markdown] curious
 # ## 10. Is it the same as one module per head, and as PyTorch's?

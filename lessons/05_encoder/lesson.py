@@ -124,10 +124,11 @@ by_token = torch.arange(12)[:, None].expand(12, 8)
 by_feature = torch.arange(8)[None].expand(12, 8)
 figure = plots.heat_maps(
     [by_token, by_feature],
-    ["layer norm: one group a token", "batch norm: one group a feature"],
+    ["layer norm: one group per token", "batch norm: one group per feature"],
     "Which numbers share a mean and a variance?",
     "number of the group",
 )
+figure.axes[2].set_yticks(range(0, 12, 2))
 for axis in figure.axes[:2]:
     axis.set(xlabel="feature, 0 to D-1", ylabel="token (3 pictures of 4)")
     axis.set(xticks=range(8), yticks=range(0, 12, 2))
@@ -316,7 +317,7 @@ plots.show(
 )
 
 # %% [markdown] claim=["sizes['no norm, no residual'][0] < 1e-10", "max(abs(value) for name in list(kinds)[:2] for value in similar[name][:-1]) < 0.2", "similar['norm and residual'][0] > 0.2", "own['tokens of a picture'][12] > 0.2"] always
-# Without both, almost no gradient reaches the first layer. With the norm alone the gradient keeps its *size*, but a single
+# With neither, almost no gradient reaches the first layer. With the norm alone the gradient keeps its *size*, but a single
 # layer turns it by a right angle: what reaches earlier layers points somewhere else. With residuals tokens stay different (the
 # table on top), the gradient also passes along the plus signs, and twelve layers down a part of it still points the same way.
 #

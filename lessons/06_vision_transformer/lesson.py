@@ -141,8 +141,9 @@ print("yours:      ", [round(value, 3) for value in got[0, :5].tolist()])
 print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() < 1e-6)
 
 # %% [markdown] claim="(got - expected).abs().max() < 1e-6" always
-# They are equal: in evaluation mode your `forward` computes what the Vision Transformer does. (How it starts, other checks have
-# seen.) A falling loss would prove less, since many wrong models train too. Section 10 damages the copy: would this test notice?
+# They are equal: in evaluation mode your `forward` computes what the Vision Transformer does. (Other checks have tested its
+# first weights.) A falling loss would prove less, since many wrong models train too. Section 10 damages the copy: would this
+# test notice?
 #
 # ## 4. How does a model learn?
 #
@@ -453,12 +454,12 @@ print("gradient of the head is above 0:  ", fresh.head.weight.grad.abs().max().i
 # No gradient reaches the body, and one reaches the head.
 #
 # The other weights cannot all be zero: nothing of the picture would reach the head. `VisionTransformer` draws them at random,
-# with a standard deviation (std) of .02 for linear layers and for positions (in your `MiniViT` most linear layers have
-# PyTorch's .06). This looks very small. What happens with other values?
+# with a standard deviation (std) of .02 for the linear layers of the blocks and for positions (in your `MiniViT` most linear
+# layers have PyTorch's .06). This looks very small. What happens with other values?
 #
-# The next cell draws all linear layers of the body with one std, and the head either with the same std or as zeros. It
-# measures two things on pictures: the first loss, and how *peaked* the attention of the first block is. A largest weight
-# of 1/17 = .06 means that each token looks at all 17 tokens equally. A largest weight of 1 means that it sees a single one.
+# The next cell draws all linear layers of the blocks with one std, and the head either with the same std or as zeros. It
+# measures two things on pictures: the first loss, and how *peaked* the attention of the first block is. A largest weight of
+# 1/17 = .06 means that each token looks at all 17 tokens equally. A largest weight of 1 means that it sees a single one.
 
 
 # %%
@@ -676,8 +677,8 @@ else:
 # | head at zero in `__init__` | `zero_head=True`, which acts when weights are loaded |
 # | `return_attention=True` | `vis=True`, when the model is made |
 #
-# Their `models/configs.py` holds the values of the `config`, one function a size. ViT-B/16 has `hidden_size` 768, `num_layers`
-# 12, `num_heads` 12, `mlp_dim` 3072, `dropout_rate` .1, `attention_dropout_rate` 0, `classifier` "token", and
+# Their `models/configs.py` holds the values of the `config`, one function per model. ViT-B/16 has `hidden_size` 768,
+# `num_layers` 12, `num_heads` 12, `mlp_dim` 3072, `dropout_rate` .1, `attention_dropout_rate` 0, `classifier` "token", and
 # `representation_size` None, so no tanh layer. L has 1024, 24, 16, 4096; H has 1280, 32, 16, 5120.
 #
 # Two habits of theirs surprise people. `num_classes` is 21,843 if you say nothing: the classes of ImageNet-21k, on

@@ -341,10 +341,10 @@ scores = show_ladder(
 )
 
 # %% [markdown] always claim=["min(run['stored_accuracy'] for run in load_records('few') if run['step'] == 'plain') > 0.999 and fmean(scores['plain']) < fmean(linear_classifier(load_records('few'), load_records('few'))) + 3", "(lambda known: known('mixed') < known('rand-augment') < known('smoothing'))(lambda step: fmean(run['stored_accuracy'] for run in load_records('few') if run['step'] == step))", "max(pairwise(scores), key=lambda p: fmean(scores[p[1]]) - fmean(scores[p[0]])) == ('plain', 'crop-flip')", "difference(scores['rand-augment'], scores['smoothing'])[2] < 0 and difference(scores['mixed'], scores['rand-augment'])[2] < 0"]
-# The plain run names all its training pictures right, and of new ones hardly more than one matrix does: it has memorised
-# them. Crop and flip bring most. RandAugment with erasing *loses*, and MixUp with CutMix loses more: the training pictures
-# are known less well too, so what holds these runs back is not memorising. Too few steps, or too small a model? These runs do
-# not separate the two. (The training pictures are scored as they are stored, without any change.)
+# The plain run names all its training pictures right, and of new ones hardly more than one matrix does: it has memorised them.
+# Crop and flip bring most. RandAugment with erasing *loses*, and MixUp with CutMix loses again: the training pictures are known
+# less well too, so what holds these runs back is not memorising. Too few steps, or too small a model? These runs do not
+# separate the two. (The training pictures are scored as they are stored, without any change.)
 #
 # **Is it more than luck?** The same run with another **seed**, with other random numbers, ends at another accuracy. So a rung
 # may gain a point by chance. This course has *one* rule for all lessons. Take the difference of the two means over seeds, and
@@ -804,7 +804,7 @@ plots.show(
 
 # %% [markdown]
 # Below the diagonal a model is too sure of itself, above it too modest. Which one it is depends on the training: memorising
-# makes a model too sure of new pictures; label smoothing, MixUp, and a run that was short, make it too modest.
+# tends to make a model too sure of new pictures; label smoothing, MixUp and a short run, too modest.
 
 # %% [markdown] curious
 # ## 12. What do others reach?

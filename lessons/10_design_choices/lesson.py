@@ -445,8 +445,8 @@ if tested["token"] and tested["avg"]:
 # %% [markdown]
 # ## 6. Smaller patches: better, or only more expensive?
 #
-# Smaller patches mean more tokens: N = HW/P². Half the side is four times the patches; the cost grows about as much, while
-# the number of parameters even falls a little. What do we get for it?
+# Smaller patches mean more tokens: N = HW/P². Half the side is four times the patches; the cost grows about as much, while the
+# number of parameters changes little. What do we get for it?
 
 # %% tags=["nbval-ignore-output"]
 patches = recorded("patches", [run | {"step": "patch-4"} for run in usual])
@@ -488,7 +488,7 @@ at_equal_time = check(at_equal_time)
 
 # %% [markdown]
 # Now use it: patches of 16 against patches of 8, three seeds each. You may put two other names in their place, such as
-# `"Nano/4"`, or two depths, such as 1 and 3, with `build_model("Nano/8", part, depth=model_name)` in `run`.
+# `"Nano/4"`, or two depths, such as 1 and 3, with `build_model("Nano/8", part, depth=setting)` in `run`.
 #
 # > **Predict.** Write down who wins at equal time, and by how much.
 
@@ -521,8 +521,8 @@ table(*result_table(mine, [*mine][0]))
 # searched for either side. Were the printed seconds equal? They need not be: one trial epoch sets the price, and epochs are
 # whole. Which side had more? And how far is each from guessing, 10 %? Both saw their pictures only a few times.
 #
-# **What would change this conclusion?** A larger budget: at equal *epochs* the smaller patches won, and with enough time
-# both sides get their epochs. A rate of its own for each. Another processor, on which small matrices cost less.
+# **What would change this conclusion?** Another budget: at equal *epochs* the smaller patches won on CIFAR-10, and with
+# enough time both sides get their epochs. A rate of its own for each. Another processor, on which small matrices cost less.
 
 # %% [markdown] curious
 # ## 7. Deep or wide?

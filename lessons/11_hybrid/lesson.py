@@ -116,7 +116,7 @@ table(rows, ["picture", "backbone", "map C' x H' x W'", "patch tokens"])
 # There is nothing to cut: a patch of 1x1 is flattened already. What remains is to put the positions in reading order,
 # and one linear layer from C' to D. `nn.Linear` keeps its weight as (D, C'), the transpose of E.
 #
-# > **Predict.** Will this line and the `PatchEmbed` of lesson 01, with patches of 1x1, give the same tokens?
+# > **Predict.** Will such a layer and the `PatchEmbed` of lesson 01, with patches of 1x1, give the same tokens?
 
 # %%
 with torch.no_grad():

@@ -323,9 +323,9 @@ for side in ("24", "32", "40", "48"):
 # that a formula is defined everywhere. DINOv3 stretches: it counts from -1 to 1 on every grid.
 #
 # How sure is that? Against the table one more is decided, 24 pixels without stretching, and its interval just misses 0. (Seed s
-# picks the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 too, by a hair: the two
-# verdicts of this lesson that would turn.) Heo et al. (2403.13298) find that RoPE does well even where it goes on counting;
-# their models are larger and train for longer.
+# picks the same pictures for both models. In pairs, 24 would be undecided, and the gain at 48 too, by a hair: the two verdicts
+# printed here that would turn.) Heo et al. (2403.13298) find that RoPE does well even where it goes on counting; their models
+# are larger and train for longer.
 
 # %% [markdown]
 # ## 5. Who reads the result?
@@ -626,9 +626,9 @@ print("logits:", tuple(current(torch.zeros(1, 3, 224, 224)).shape))
 table(rows, ["model", "parameters, with 1000 classes", "of them in one MLP"])
 
 # %% [markdown] claim="abs(12 * (per_block['current'] - per_block['plain']) / (count(current) - count(plain)) - 1) < 0.05" always
-# Almost all of it is the gate: a third matrix in each MLP. A test of this course compares the number with timm's own model;
-# they agree. What a count does not show: DINOv3 measures rows and columns from -1 to 1, and we count them; its norms have
-# ε = 1e-5; and timm reads the mean of its patches.
+# All of it is the gate, a third matrix in each MLP; the other parts together take a little away. A test of this course compares
+# the number with timm's own model; they agree. What a count does not show: DINOv3 measures rows and columns from -1 to 1, and
+# we count them; its norms have ε = 1e-5; and timm reads the mean of its patches.
 #
 # ViT-5 in the same words: `modernize(model, qk_norm=True, rope=True, layer_scale=1e-4, rms_norm=True, registers=4,
 # qkv_bias=False)`, with its table of positions kept *besides* RoPE, and the MLP of 2021.

@@ -342,7 +342,7 @@ plots.show(
 )
 
 # %% [markdown] claim="apart['whitening'] < 0.2 * apart['noise']"
-# Noise filters say much the same, because a patch is mostly one colour, and every filter sees that first. Whitening filters
+# Noise filters say partly the same, because a patch is mostly one colour, and every filter sees that first. Whitening filters
 # each say something of their own.
 #
 # In the model a filter and its negative both stand in E, as far as D has room (Jordan, 2024, does this for a CNN).
@@ -422,8 +422,8 @@ for verdict in ("better", "worse", "undecided"):
 # have several changes at once, and compare them with their parts. (All runs are scored on the same held-out pictures, and equal
 # seeds begin alike but for what was changed: in pairs, "all three" would be better than the base, too.)
 #
-# Minutes of two machines do not compare: some of these runs had a processor on which the same steps take half the time, and some
-# computed in float32, which took about twice as long, or more. That is why equal cost is set by counting steps. (Does the
+# Minutes of two machines cannot be compared: some of these runs had a processor on which the same steps take half the time, and
+# some computed in float32, which took about twice as long, or more. That is why equal cost is set by counting steps. (Does the
 # arithmetic itself matter? The base once more, in float32, is *float32* in the next section: within a point of the base.)
 
 # %% [markdown] curious

@@ -107,13 +107,13 @@ def draw_encoder_and_head(diagram: Diagram) -> None:
     diagram.text(10.1, 4.5, "+ position", rotation=90, fontsize=9)
     diagram.arrow(9.4, 3.4, 11.2, 3.4)
     for layer in range(3):
-        x = 11.4 + 2.15 * layer
-        diagram.box(x, 1.6, 1.75, 2.6, "attention\n\nlesson\n04", PALETTE[0])
-        diagram.box(x, 5.0, 1.75, 2.6, "MLP\n\nlesson\n05", PALETTE[2])
-        diagram.arrow(x + 0.87, 4.25, x + 0.87, 4.95)
+        x = 11.35 + 2.15 * layer
+        diagram.box(x, 1.6, 1.85, 2.6, "attention\n\nlesson\n04", PALETTE[0])
+        diagram.box(x, 5.0, 1.85, 2.6, "MLP\n\nlesson\n05", PALETTE[2])
+        diagram.arrow(x + 0.92, 4.25, x + 0.92, 4.95)
         if layer < 2:
-            diagram.line([x + 1.75, x + 1.95, x + 1.95], [6.3, 6.3, 2.9])
-            diagram.arrow(x + 1.95, 2.9, x + 2.17, 2.9)
+            diagram.line([x + 1.85, x + 2.0, x + 2.0], [6.3, 6.3, 2.9])
+            diagram.arrow(x + 2.0, 2.9, x + 2.17, 2.9)
     diagram.caption(14.4, 1.2, "encoder: L blocks,\nevery token looks at every token")
     diagram.arrow(17.5, 6.3, 18.2, 6.3)
     diagram.box(18.3, 5.9, 1.3, 0.8, "CLS", PALETTE[1])

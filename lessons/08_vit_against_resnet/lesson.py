@@ -539,8 +539,7 @@ plots.show(
 # with about twice the operations. Most of the ViT's gain came with these and a better base: 64 patches instead of 16, another
 # shape, an average in place of the CLS token, smoothing, Muon, half of the tokens at first. The trial that we took added a
 # point on top. For the ResNet it added nothing that chance could not add too. (Of the ViT's trials the base, the one that we
-# took and "together" have three seeds, all others one. The ViT has more trials, since lesson 16 added some later; they chose
-# nothing.)
+# took and "together" have three seeds, all others one. Some were added later, by lesson 16, and chose nothing.)
 #
 # The **order** has survived: at this size and cost the ResNet is ahead, and the interval over three seeds is far from 0. What the
 # six points are made of stays open. A ViT has more to learn (section 3), and so short a search ends before it finds everything.
@@ -623,13 +622,13 @@ table(
 # 18 and not 15). Since then the ViT has gained 8, 12 and 19 points, the ResNet 3, 2 and 7: by recipe and operations together.
 # But why is the lead larger in the middle?
 #
-# With 500 and 5,000 pictures both models have memorised them, so nobody is short of steps: there the lead says who makes more of
-# the same pictures. With 50,000 neither knows its pictures, and the ViT knows fewer than the ResNet. It is short of something, of
-# steps or of size, so those 6 points may also say who learns *faster*. The two ends of the curve need not measure the same.
+# With 500 and 5,000 pictures both models have memorised them, so nobody is short of steps: there the lead says who makes more
+# of the same pictures. With 50,000 neither knows its pictures, and the ViT knows fewer than the ResNet. It is short of
+# something, of steps or of size, so those 6 points may also say who learns *faster*.
 #
 # And your list applies here too. The search chose both recipes with nearly all pictures, and nobody searched again for 500. So
 # believe the order; another recipe for few pictures could change the gap. (The runs with fewer pictures computed in float32,
-# those with all, the ones of section 6, in bfloat16: another processor.)
+# those with all in bfloat16: another processor.)
 
 # %% tags=["nbval-ignore-output"]
 compare(earlier, "ViT", "smaller ViT")

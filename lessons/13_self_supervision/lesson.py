@@ -18,7 +18,7 @@
 # Somebody looked at each of the 50,000 training pictures of CIFAR-10 and gave it one of ten names. That costs money. Pictures
 # *without* labels are everywhere. Can a model learn from them?
 #
-# Text models answered first. BERT (Devlin et al., 2018) takes a sentence, hides some words and asks for them:
+# A text model, BERT (Devlin et al., 2018), takes a sentence, hides some words and asks for them:
 #
 # > The cat drinks ▢ from a ▢.
 #
@@ -230,8 +230,7 @@ table(
 )
 
 # %% [markdown] claim="all(found[P]['mean of the neighbours'] > found[P]['most common class'] for P in found) and found[4]['mean of the neighbours'] > found[8]['mean of the neighbours']" always
-# The neighbours are the better rival, and the closer they are, the more they tell. A model that does not beat them has learned
-# nothing worth keeping.
+# The neighbours are the better rival, and the closer they are, the more they tell.
 #
 # ## 6. Can a ViT do better?
 #
@@ -285,10 +284,10 @@ plots.show(
 )
 
 # %% [markdown] claim="history.test_accuracy > max(rivals.values()) + 0.02"
-# The model beats both rivals; part of its lead is free, since one drawn patch in ten is left as it is. It cannot come near
-# 100 %: a hole may hide what the rest of the picture does not tell, and a colour near the border of two levels is a coin toss.
+# The model beats both rivals. Part of its lead is free: one drawn patch in ten is left as it is. It cannot come near 100 %: a
+# hole may hide what the rest of the picture does not tell, and a colour near the border of two levels is a coin toss.
 #
-# Now look at it. Which of its errors would you make too?
+# Which of its errors would you make too?
 
 # %% fold tags=["nbval-ignore-output"]
 looked_at = shapes.test_images[:4]
@@ -377,16 +376,16 @@ if records:
     )
 
 # %% [markdown] always claim=["[row[-2] for row in rows] == 2 * ['undecided', '', 'undecided', 'worse']", "['undecided' in line for line in fewer] == [False, False] and '+5' in fewer[0] and '-1' in fewer[1]", "0.35 < hidden_right < 0.42", "['undecided' in difference_in_words('', [a - b for a, b in zip(curves[WAYS['colours']][10], curves[WAYS[other]][10])], '', [0, 0, 0]) for other in ('nothing', 'vit')] == [False, True]"]
-# Nearly four in ten hidden patches get the right class (for a simple rival here, try `neighbour_guess`). Whether learning this
-# helps is **not decided**. With 1 percent of the labels the pre-trained body is ahead of the control by three to four points,
-# with 10 percent it is half a point behind, and both intervals hold 0.
+# Nearly four in ten hidden patches get the right class. Whether learning this helps is **not decided**. With 1 percent of the
+# labels the pre-trained body is ahead of the control by three to four points, with 10 percent it is half a point behind, and
+# both intervals hold 0.
 #
 # Against the start with *fewer* steps, the lines above the table, it is decided: five points up, one point down. A report
 # without the control would say "self-supervision helps where labels are few". Ours says: perhaps, and more seeds are needed.
 #
 # Two cautions. Fine-tuning ran at half the rate of the control (.001 and .002), and neither was searched. And of eight
-# comparisons chance alone decides .4. (Seed s picks the same pictures in every row. In pairs, the pre-trained body with 10 percent
-# would be behind the control, and undecided against fewer steps. Our rule stays Welch's.)
+# comparisons chance alone decides .4. (Seed s picks the same pictures in every row. In pairs, the pre-trained body with 10
+# percent would be behind the control, and undecided against fewer steps.)
 #
 # ## 8. Why should the encoder read what is hidden?
 #
@@ -554,8 +553,8 @@ plots.show(
 
 # %% [markdown] claim="errors['your decoder'] < 0.9 * errors['the mean colour of visible neighbours']"
 # The decoder beats the rival of section 5. The ground comes back, and a bright spot near the object; stripes and outlines do
-# not. Stripes could be continued, so six epochs may be too few. Where several outlines are possible, the smallest squared error
-# is their mean: blur. The aim is the encoder, and whether *this* one needs fewer labels we have not measured.
+# not. Where several outlines are possible, the smallest squared error is their mean: blur. The aim is the encoder, and whether
+# *this* one needs fewer labels we have not measured.
 
 # %% [markdown] curious
 # ## 10. What did the paper find, and what came next?

@@ -406,7 +406,7 @@ def test_objects_are_not_unpickled_from_a_checkpoint_with_a_valid_hash(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.weekly  # two processes that wait for each other, three times: a signal to one process is tested above
+@pytest.mark.weekly  # two processes that wait for each other, twice: a signal to one process is tested above
 @pytest.mark.skipif(sys.platform == "win32", reason="a process on Windows cannot note that it should end")
 def test_sigterm_to_torchrun_stops_both_processes_at_one_step_and_the_run_goes_on_from_there(tmp_path):
     options = [*LAUNCH, "--epochs=40", f"--out={tmp_path}", "--device=cpu"]

@@ -2,7 +2,7 @@
 
 Every picture of a batch gets its own random choice. Nothing here waits for the device, and all shapes depend on
 the batch alone, so `torch.compile` can swallow it. `train` calls `augment`; lesson 07 builds parts of it.
-Pictures are picked with `index_select`, which on the CPU is ten times faster than square brackets.
+Pictures are picked with `index_select`, which on the CPU is up to ten times faster than square brackets.
 """
 
 import math
@@ -124,7 +124,7 @@ def blend_with_partners(
         raise ValueError(f"images are {images.dtype}: blending needs floating-point numbers")
     kept = share.mean(dim=(1, 2))[:, None]
     partners = images.index_select(0, permutation), targets.index_select(0, permutation)
-    return partners[0].lerp_(images, share[:, None]), partners[1].lerp_(targets, kept)
+    return partners[0].lerp_(images, share[:, None].to(images)), partners[1].lerp_(targets, kept.to(targets))
 
 
 def box_mask(boxes: Tensor, size: tuple[int, int]) -> Tensor:
@@ -154,8 +154,8 @@ def random_erasing(images: Tensor, probability: float = 0.25) -> Tensor:
 
     Args:
         images: (B, C, H, W) float, normalised.
-        probability: share of the pictures that lose a rectangle. It has 2 to 33 % of their area, less where it
-            sticks out at the border.
+        probability: share of the pictures that lose a rectangle. It has about 2 to 33 % of their area, less where
+            it sticks out at the border.
 
     Returns:
         (B, C, H, W), a new tensor.

@@ -123,7 +123,7 @@ def make_optimizers(
         muon: further arguments of `muon_and_adamw`.
 
     Raises:
-        ValueError: if the optimiser is unknown, or has nothing to do.
+        ValueError: if the optimiser is unknown, or Muon has nothing to do.
     """
     groups = weight_decay_groups(model, weight_decay)
     if layer_decay != 1:

@@ -104,7 +104,7 @@ def build_model(
             "resnet-small" the `width` of `small_resnet`.
 
     Raises:
-        ValueError: if the name is unknown, the positions are, or the model has no such option.
+        ValueError: if the name is unknown, the positions are, or a ResNet has no such option (a ViT: TypeError).
     """
     name = name.removeprefix("ViT-")
     parts = ["modern"] * bool(modern) + ["first_values"] * bool(first_values)

@@ -125,7 +125,7 @@ def evaluate(
 
 
 def linear_classifier(dataset: Dataset) -> nn.Module:
-    """Build the simplest opponent: one linear layer from all pixels to the classes, starting at zero."""
+    """Build the simplest opponent: one linear layer from all pixels to the classes, its weights zero at first."""
     layer = nn.Linear(dataset.train_images[0].numel(), len(dataset.classes))
     nn.init.zeros_(layer.weight)
     return nn.Sequential(nn.Flatten(), layer)

@@ -423,9 +423,7 @@ def copy_patch_weights(answer: nn.Module, reference: PatchEmbed) -> nn.Module:
                 f"{what} where a patch has {patch} pixels: its windows overlap. Patches do not: the stride is the "
                 "size of a patch, in both directions"
             )
-        raise Mistake(
-            f"{what} where a patch has {patch} pixels: kernel_size and stride are both the patch size"
-        )
+        raise Mistake(f"{what} where a patch has {patch} pixels: kernel_size and stride are the patch size")
     return same_weights(answer, reference)
 
 
@@ -545,7 +543,7 @@ exercise(
                 convolves(lambda patch: {"kernel_size": patch}),
                 convolves(lambda patch: {"kernel_size": patch, "stride": patch[0]}),
             ],
-            "kernel_size and stride are both the patch size": convolves(lambda patch: {"kernel_size": 1}),
+            "kernel_size and stride are the patch size": convolves(lambda patch: {"kernel_size": 1}),
             "your convolution pads the image": convolves(
                 lambda patch: {"kernel_size": patch, "stride": patch, "padding": 1}
             ),

@@ -61,8 +61,9 @@ plots.show(figure, "One portrait four times, cut by white lines into 4, 16, 49 a
 #
 # where P is the side of a patch in pixels, and N is the number of patches: the length of the sentence.
 #
-# **Your task.** Write `count_patches`. A size can be a number (a square) or a pair (height, width). The call of `grid_size`
-# is given: it counts both ways, `grid_size((32, 48), 8)` is `(4, 6)`, and refuses patches that leave a remainder.
+# **Your task.** Write `count_patches`. A size can be a number (a square) or a pair (height, width); `as_pair` makes a pair of
+# both. The call of `grid_size` is given: it counts both ways, `grid_size((32, 48), 8)` is `(4, 6)`, and refuses patches that
+# leave a remainder.
 
 # %% exercise="vit_course.patches:count_patches" difficulty=1 minutes=3 hint="How many patches fit from top to bottom? How many from left to right? `rows` and `columns` are exactly these two numbers." hint2="The number of cells in a table with so many rows and columns is their product."
 from vit_course.patches import count_patches

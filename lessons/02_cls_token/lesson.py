@@ -474,7 +474,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Your task.** Write `pool`, which makes (B, D) of (B, T, D) in one of two ways.
+# **Your task.** Write `pool`, which makes (B, D) of (B, T, D) in one of two ways; its tokens are normed already.
 #
 # - Mode `"token"` reads the token at index 0.
 # - Mode `"avg"` takes the mean of the *patch* tokens. The first `num_prefix_tokens` tokens are no patches (CLS is such a

@@ -118,7 +118,7 @@ WRONG = {
         ),
         ("yours is still a tensor", lambda *case: torch.tensor(equivariance_gap(*case))),
         ("expected", lambda encoder, x, p: (encoder(x[:, p]) - encoder(x)[:, p]).abs().amax(dim=(1, 2))),
-        ("you returned", gap(lambda x: x[:, 0].abs().max())),
+        ("you returned", gap(lambda x: x.square().max())),
     ],
     "learned_positions": [
         ("is (1, 1, 200, 48), not (1, 200, 48)", learned(lambda t, d, std: std * torch.randn(1, 1, t, d))),

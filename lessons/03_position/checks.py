@@ -19,7 +19,7 @@ from vit_course.interpret import equivariance_gap
 # -- equivariance_gap
 
 
-class Encoder:
+class Function:
     """A small stand-in for an encoder that says in the verdict what it does."""
 
     def __init__(self, name: str, function: Callable[[Tensor], Tensor]):
@@ -32,10 +32,10 @@ class Encoder:
         return f"<{self.name}>"
 
 
-RUNNING_SUM = Encoder("running sum over the tokens", lambda x: x.cumsum(1))
-NEGATIVE = Encoder("tokens minus their running sum", lambda x: x - x.cumsum(1))
-BLIND = Encoder("adds the mean of all tokens", lambda x: x + x.mean(1, keepdim=True))
-PLACED = Encoder(
+RUNNING_SUM = Function("running sum over the tokens", lambda x: x.cumsum(1))
+NEGATIVE = Function("tokens minus their running sum", lambda x: x - x.cumsum(1))
+BLIND = Function("adds the mean of all tokens", lambda x: x + x.mean(1, keepdim=True))
+PLACED = Function(
     "running sum, each number times its place", lambda x: x.cumsum(1) * torch.arange(1.0, x.shape[2] + 1)
 )
 THREE, FIVE = torch.tensor([1, 2, 0]), torch.tensor([3, 0, 4, 1, 2])
@@ -62,7 +62,7 @@ def largest_by_numpy(encoder, tokens, permutation):
 @demand({"with an encoder whose weights learn": largest_by_numpy})
 def takes_encoders_that_learn(answer):
     weight = torch.ones(1, requires_grad=True)
-    learning = Encoder("running sum times a learned weight", lambda x: weight * x.cumsum(1))
+    learning = Function("running sum times a learned weight", lambda x: weight * x.cumsum(1))
     result = outcome(lambda f, *case: f(*case), answer, (learning, torch.randn(2, 5, 3), FIVE))
     if isinstance(result, Exception):
         raise Mistake(
@@ -73,7 +73,7 @@ def takes_encoders_that_learn(answer):
 
 @demand({"do not round, and keep float64": [in_float32, rounded]})
 def keeps_small_gaps(answer):
-    faint = Encoder("adds a billionth of the running sum", lambda x: x + 1e-9 * x.cumsum(1))
+    faint = Function("adds a billionth of the running sum", lambda x: x + 1e-9 * x.cumsum(1))
     case = faint, torch.randn(2, 5, 3, dtype=torch.float64), FIVE
     right, mine = equivariance_gap(*case), float(answer(*case))
     if not abs(mine - right) < 1e-3 * right:
@@ -119,8 +119,12 @@ exercise(
                 lambda x: x.abs().amax(dim=(1, 2)).mean()
             ),
             "you shuffle the result alone: one way shuffles the tokens, the other one the result": gap(
+                first=lambda x, p: x, last=lambda x, p: x[:, p]
+            ),
+            "both ways do the same, so the gap is always 0: shuffle the tokens in one, the result in the other": gap(
                 first=lambda x, p: x
             ),
+            "you compare the token at index 0 alone: all tokens count": gap(lambda x: x[:, 0].abs().max()),
             "you shuffle the images of the batch; the tokens are axis 1": gap(first=lambda x, p: x[p]),
             "you shuffle the numbers inside a token; the tokens are axis 1": gap(
                 first=lambda x, p: x[..., p]
@@ -367,9 +371,7 @@ def asserts_quarters(grid_size, dim, temperature=10000.0):
 @demand({"your positions would learn": lambda *case: nn.Parameter(sincos_2d(*case))})
 def stays_fixed(answer):
     if getattr(outcome(lambda f, *case: f(*case), answer, ((2, 2), 4)), "requires_grad", False):
-        raise Mistake(
-            "your positions would learn, and these are fixed: return a tensor, and no `nn.Parameter`"
-        )
+        raise Mistake("your positions would learn, and these are fixed: return a tensor, no `nn.Parameter`")
 
 
 QUARTERS = "sin(row), cos(row), sin(column), cos(column)"

@@ -103,8 +103,12 @@ attended = results(
     ],
     {
         WRONG_AXIS: attend(axis=-2),
-        "softmax(dim=0) or (dim=1) counts the axes from the front, so it is right for some shapes alone; the keys "
-        "are the last axis, whatever stands before it: -1": [attend(axis=1), attend(axis=0), axis_left_out],
+        "softmax without `dim`, or with 0 or 1, counts the axes from the front: right for some shapes alone; the "
+        "keys are the last axis, whatever stands before it: -1": [
+            attend(axis=1),
+            attend(axis=0),
+            axis_left_out,
+        ],
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),
@@ -390,7 +394,7 @@ def goes_on_returning(self, x, return_attention=False):
 @demand(
     {
         "is called `return_attention`": steps(forward=lambda self, x: Steps.forward(self, x)),
-        "after one call with return_attention=True every call": steps(forward=goes_on_returning),
+        "after one call with return_attention=True all calls": steps(forward=goes_on_returning),
     }
 )
 def takes_return_attention(answer):
@@ -427,7 +431,7 @@ def drops_weights(answer):
         weights, returned = dropped_weights(module, wanted)
         if wanted and difference(returned, torch.full_like(returned, 0.2)):
             raise Mistake(
-                "you return the weights after dropout: their rows no longer sum to 1. Return those from before"
+                "you return the weights after dropout, whose rows do not sum to 1: return those before"
             )
         if torch.allclose(weights, torch.tensor(0.2), atol=1e-4):
             raise Mistake(
@@ -436,9 +440,7 @@ def drops_weights(answer):
                 "of 0 is no weight of 0"
             )
         if torch.equal(weights, dropped_weights(module, wanted)[0]):
-            raise Mistake(
-                f"{how} two passes drop the same weights: set no seed in `forward`, and keep nothing"
-            )
+            raise Mistake(f"{how} two passes drop the same weights: set no seed in `forward`, keep nothing")
         if difference(*weights):
             raise Mistake(
                 f"{how} the numbers of the *result* are dropped by `attn_drop`: it is the rate for the weights, before "

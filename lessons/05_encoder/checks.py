@@ -387,9 +387,7 @@ def run(answer: Callable, *case) -> Tensor:
         )
         raise Mistake(f"{where}: {difference(value, case[0])}{hint if more else ''}")
     if not value.isfinite().all():
-        raise Mistake(
-            f"{where}: the result has numbers that are nan or infinite; a dropped branch should be 0"
-        )
+        raise Mistake(f"{where}: some numbers are nan or infinite; a dropped branch should be 0")
     return value
 
 
@@ -461,13 +459,9 @@ def does_nothing_outside_training(answer):
     if not difference(quiet, few / 0.75):
         raise Mistake("you divide by 1 - rate outside training too: there nothing happens")
     if not difference(quiet, few * 0.75):
-        raise Mistake(
-            "outside training you scale the branch; the scaling is done in training, here nothing happens"
-        )
+        raise Mistake("outside training you scale the branch: that is for training, here nothing happens")
     if not difference(quiet, few * 2):
-        raise Mistake(
-            "your result is the branch added to itself: return the branch, whoever calls it adds it"
-        )
+        raise Mistake("your result is the branch added to itself: return the branch; whoever calls adds it")
     if difference(quiet, few):
         raise Mistake(
             "drop path is active in evaluation: with training=False the branch must come back unchanged"
@@ -589,9 +583,7 @@ def draws_for_each_picture(answer):
     run(answer, torch.ones(200, 2), 0.5, True)
     kept = torch.stack([run(answer, torch.ones(32, 1), 0.5, True)[:, 0] for _ in range(300)]).bool().double()
     if (kept == kept[0]).all():
-        raise Mistake(
-            "two calls drop the same pictures: draw anew in each call, without a fixed seed or fixed places"
-        )
+        raise Mistake("two calls drop the same pictures: draw anew in each call, without a fixed seed")
     if kept.all(dim=0).any():
         raise Mistake("in 300 batches of 32 pictures, one picture is never dropped: each goes by chance")
     together = kept.T.corrcoef().fill_diagonal_(0)

@@ -608,7 +608,7 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         ],
         "gradients are off while your model trains": loop(without_gradients),
         "in some calls of the model gradients are on, and off in others": loop(measures_again),
-        "2 of 10 pictures are never shown: the last batch is smaller than the others": loop(
+        "2 of 10 pictures are never shown: the last batch, a smaller one": loop(
             batches=lambda number, batch_size: shuffled(number, batch_size)[: number // batch_size]
         ),
         "9 pictures make batches of 4, 4, 1": loop(
@@ -620,7 +620,7 @@ def steps_once(model, images, labels, optimizer, batch_size=64):
         "a last batch of one picture counts as well": loop(
             batches=lambda number, size: [pair for pair in shuffled(number, size) if len(pair[0]) > 1]
         ),
-        "are never shown: does your loop leave out the first batch, or end early?": [
+        "are never shown: is the first batch left out, or the last one?": [
             loop(batches=lambda number, size: shuffled(number, size)[1:]),
             loop(batches=lambda number, size: shuffled(number, size)[:1]),
         ],
@@ -659,13 +659,9 @@ def shows_every_picture_once(answer):
     counts = torch.bincount(shown, minlength=10)
     sizes = sorted({len(call.rows) for call in calls})
     if (lost := (counts == 0).sum()) == 2 and counts.max() == 1:
-        raise Mistake(
-            "2 of 10 pictures are never shown: the last batch is smaller than the others, and is lost"
-        )
+        raise Mistake("2 of 10 pictures are never shown: the last batch, a smaller one, is lost")
     if lost and counts.max() == 1 and sizes[-1] == 4:
-        raise Mistake(
-            f"{lost} of 10 pictures are never shown: does your loop leave out the first batch, or end early?"
-        )
+        raise Mistake(f"{lost} of 10 pictures are never shown: is the first batch left out, or the last one?")
     if len(calls) > 1 and calls[0].rows == calls[1].rows:
         raise Mistake("your code calls the model twice for each batch: once is enough, keep its logits")
     if counts.max() > 1:
@@ -695,7 +691,7 @@ def shows_every_picture_once(answer):
         "the optimiser that you were given never steps; another one moves the weights": loop(own_optimizer),
         "the optimiser steps once in the whole epoch: a step follows each batch": steps_once,
         "no gradient reaches the model": loop(step_of("zero_grad", "step")),
-        "the optimiser steps before `loss.backward()`: it finds no gradient, or that of the batch before": [
+        "the optimiser steps before `loss.backward()`: it finds no gradient, or an old one": [
             loop(step_of("zero_grad", "step", "backward")),
             loop(step_of("step", "zero_grad", "backward")),
         ],
@@ -742,9 +738,7 @@ def steps_along_the_gradient(answer):
             "before they are used"
         )
     if empty[0]:
-        raise Mistake(
-            "the optimiser steps before `loss.backward()`: it finds no gradient, or that of the batch before"
-        )
+        raise Mistake("the optimiser steps before `loss.backward()`: it finds no gradient, or an old one")
     if close(steps[1], gradient(epoch, epoch.calls[0]) + gradient(epoch, epoch.calls[1])):
         raise Mistake(
             "the gradients of earlier batches are still there: PyTorch adds new ones to them. Call "
@@ -887,7 +881,7 @@ def labels_behind(epoch: Epoch, call: Call, got: Tensor) -> str:
             ]
         ),
         "your pictures come class by class": by_class,
-        "your order is the given one, begun at another place": loop(
+        "your order is the given one, begun elsewhere": loop(
             batches=lambda number, size: [
                 (rows, rows)
                 for rows in torch.arange(number).roll(int(torch.randint(1, number, ()))).split(size)
@@ -912,21 +906,15 @@ def shuffles_anew(answer):
     if all(parts == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)} for parts in batches):
         raise Mistake("you shuffle the batches, not the pictures: the same pictures always come together")
     if all(len({(b - a) % 10 for a, b in itertools.pairwise(order)}) == 1 for order in orders):
-        raise Mistake(
-            "your order is the given one, begun at another place: draw one, `torch.randperm(len(images))`"
-        )
+        raise Mistake("your order is the given one, begun elsewhere: draw one, `torch.randperm(len(images))`")
     epoch = epoch_of(answer)
     answer(epoch.model, epoch.pictures, epoch.labels, torch.optim.SGD(epoch.model.parameters(), lr=0.5), 4)
     first, second = ([row for call in epoch.calls[i : i + 3] for row in call.rows] for i in (0, 3))
     if first == second or orders[0] == orders[1] == orders[2]:
-        raise Mistake(
-            "every epoch has the same order: draw a new permutation each time, without a fixed seed"
-        )
+        raise Mistake("every epoch has the same order: draw a new permutation each time, with no fixed seed")
     more = [[row for call in epoch_of(answer).calls for row in call.rows] for _ in range(8)]
     if len({order[0] for order in more}) == 1 or len({frozenset(order[:5]) for order in more}) == 1:
-        raise Mistake(
-            "the same pictures always come first: draw one permutation of all, `torch.randperm(len(images))`"
-        )
+        raise Mistake("the same pictures always come first: draw one order of all, `torch.randperm(...)`")
 
 
 def with_graph(model, images, labels, optimizer):
@@ -1024,9 +1012,7 @@ def leaves_things_as_promised(answer):
     if isinstance(epoch.result, Tensor):
         raise Mistake("your loss is still a tensor: return a plain number, with `.item()`")
     if not epoch.model.training:
-        raise Mistake(
-            "your code leaves the model in evaluation mode, and the docstring promises training mode"
-        )
+        raise Mistake("your code leaves the model in evaluation mode: the docstring promises training mode")
 
 
 exercise(

@@ -134,7 +134,7 @@ FROM_0 = "the offsets begin at 0: `torch.randint(0, 2·padding + 1, ...)`"
             lambda images, padding=4, flip=0.5: images.copy_(crop()(images, padding, flip))
         ),
         "you turn the pictures upside down": crop(axis=-2),
-        "with padding 0 there is still one place": [
+        "with padding 0 there is one place": [
             crop(lambda b, p: torch.randint(0, 2 * p, (2, b))),
             crop(lambda b, p: torch.tensor(np.random.randint(0, 2 * p, (2, b)))),
         ],
@@ -152,7 +152,7 @@ def does_what_is_certain(answer):
         if "random_" in str(stopped_early) and "from=0 " not in str(stopped_early):
             raise Mistake(f"{FROM_0}. With padding 0, torch says: {stopped_early}")
         raise Mistake(
-            "with padding 0 there is still one place: `randint(0, n)` stops at n - 1, so n is 2·padding + 1"
+            "with padding 0 there is one place: `randint(0, n)` stops at n - 1, so n is 2·padding + 1"
         )
     unmoved = cropped(answer, small, 0, 0.0)
     if difference(unmoved, small):
@@ -184,9 +184,7 @@ def does_what_is_certain(answer):
             "you write into the pictures that you are given: whoever called it still needs them. Return a new tensor"
         )
     if answer(given := small.clone(), 0, 0.0).data_ptr() == given.data_ptr():
-        raise Mistake(
-            "with padding 0 and flip 0 you hand back the input itself: return a new tensor, as always"
-        )
+        raise Mistake("with padding 0 and flip 0 you hand back the input itself: return a new tensor")
     mirrored = cropped(answer, small, 0, 1.0)
     if torch.equal(mirrored, small.flip(2)):
         raise Mistake("you turn the pictures upside down: mirror left and right, along the last axis")
@@ -199,9 +197,7 @@ def does_what_is_certain(answer):
     cuts = cropped(answer, batch, 1, 0.5)
     origin = torch.stack([matches(cuts, F.pad(picture, [1] * 4)).any(1) for picture in batch])
     if bool((origin & ~torch.eye(20, dtype=torch.bool)).any()):
-        raise Mistake(
-            "the pictures of a batch change places: result i must be cut from picture i, labels stay"
-        )
+        raise Mistake("the pictures of a batch change places: result i must be cut from picture i")
 
 
 @demand(
@@ -767,9 +763,7 @@ def compare_decays(groups: object, model: nn.Module, decay: float, described: st
             "your groups hold tensors that are no parameters of the model: copies? They would never be trained"
         )
     if not decay and any(map(any, given.values())):
-        raise Mistake(
-            "where `weight_decay` is 0 nothing decays: 0 counts as false, `weight_decay or ...` replaces it"
-        )
+        raise Mistake("where `weight_decay` is 0 nothing decays: `weight_decay or ...` replaces a 0")
     if decay and given == {key: [decay - value] for key, value in wanted.items()}:
         raise Mistake("the decays are swapped: the weight matrices get 0, and all others decay")
     second = {given[key][0] for key, value in wanted.items() if value == 0 and len(given.get(key, [])) == 1}

@@ -198,7 +198,7 @@ class SmallNet(nn.Module):
         "you froze layers after the stem": lambda model, in_chans=3: stem()(
             model.requires_grad_(False), in_chans
         ),
-        "you put the model into evaluation mode, or into training mode": [
+        "you put the model into evaluation or training mode": [
             stem(lambda model: model.eval()),
             stem(lambda model: model.train()),
         ],
@@ -223,9 +223,7 @@ def changes_the_stem_alone(answer):
         hands_its_input_on(getattr(model, "maxpool", None), torch.randn(2, width, *size))
         keeps_the_rest(model, layers, before, texts)
         if model.training != bool(given):
-            raise Mistake(
-                "you put the model into evaluation mode, or into training mode: leave its mode alone"
-            )
+            raise Mistake("you put the model into evaluation or training mode: leave its mode alone")
         logits = model(torch.randn(2, channels, *size))
         if model.seen.shape[2:] != size:
             raise Mistake(f"{where}pictures of {size} leave the stem as {tuple(model.seen.shape[2:])}")
@@ -242,9 +240,7 @@ def has_the_convolution(conv: nn.Module, width: int, channels: int, where: str) 
     if tuple(weight.shape[2:]) == (7, 7):
         raise Mistake("`model.conv1` has a 7x7 kernel: assign a new nn.Conv2d to it, with kernel_size=3")
     if weight.shape[0] != width and tuple(weight.shape[:2]) == (channels, width):
-        raise Mistake(
-            "`nn.Conv2d` takes the input channels first, then the output channels; yours are swapped"
-        )
+        raise Mistake("`nn.Conv2d` takes the input channels first, then the output channels: swapped")
     if weight.shape[0] != width:
         raise Mistake(
             f"{where}your convolution has {weight.shape[0]} output channels, but the next layer expects {width}: "
@@ -295,9 +291,7 @@ def hands_its_input_on(pooling: nn.Module | None, features: Tensor) -> None:
             f"`model.maxpool` still turns {before} into {after}: put a module in its place that hands its input on"
         )
     if not torch.equal(pooled, features):
-        raise Mistake(
-            "`model.maxpool` keeps the size but changes values: it should hand its input on as it is"
-        )
+        raise Mistake("`model.maxpool` keeps the size but changes values: it should hand its input on")
 
 
 def keeps_the_rest(
@@ -306,9 +300,7 @@ def keeps_the_rest(
     """Demand that all layers but the two of the task are the old ones, trainable, and in the mode they were in."""
     now = dict(model.named_children())
     if added := now.keys() - layers.keys():
-        raise Mistake(
-            f"you added {', '.join(sorted(added))} to the model: change `conv1` and `maxpool` alone"
-        )
+        raise Mistake(f"you added {', '.join(sorted(added))} to the model: change only `conv1` and `maxpool`")
     others = layers.keys() - {"conv1", "maxpool"}
     if other := sorted(name for name in others if now.get(name) is not layers[name]):
         raise Mistake(f"you replaced {', '.join(other)} as well: change `conv1` and `maxpool` alone")
@@ -347,9 +339,7 @@ def measure(function: Callable, shifts: tuple | list) -> list | None:
     model = position_reader()
     found = function(model, *mine, shifts)
     if not model[2].weight.requires_grad or model[2].weight.dtype != torch.float32:
-        raise Mistake(
-            "afterwards the model is another one: it cannot learn any more, or has another precision"
-        )
+        raise Mistake("afterwards the model is another: it cannot learn any more, or has another precision")
     if changed_in_place(given, mine):
         raise Mistake(
             "your code changes the pictures, labels or stats in place: the next shift starts from them"
@@ -510,7 +500,7 @@ exercise(
                 difference_to_untouched,
                 lambda *case: {s: -value for s, value in difference_to_untouched(*case).items()},
             ],
-            "afterwards the model is another one": lambda model, *given: (
+            "afterwards the model is another": lambda model, *given: (
                 evaluated()(model, *given),
                 model.requires_grad_(False),
             )[0],

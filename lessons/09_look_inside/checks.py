@@ -519,9 +519,7 @@ def any_prefix_is_dropped(answer):
 def gives_one_number_a_head(answer):
     got = outcome(call, answer, (attention_weights(2, 3, 7, 7), (2, 3), 4, 1))
     if isinstance(got, Tensor) and got.ndim == 0:
-        raise Mistake(
-            "you return one number: do you average over the heads too? Each head gets its own, (h,)"
-        )
+        raise Mistake("you return one number: do you average over heads too? Each head gets its own, (h,)")
 
 
 exercise(

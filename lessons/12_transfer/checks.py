@@ -250,9 +250,7 @@ def demand_head(model: VisionTransformer, dim: int, num_classes: int) -> None:
     probe = torch.randn(2, dim)
     model.pre_logits.train()
     if any(isinstance(part, nn.Dropout) for part in model.pre_logits.modules()):
-        raise Mistake(
-            "dropout stands in the place of the hidden layer: put `nn.Identity()` there, which does nothing"
-        )
+        raise Mistake("dropout stands in the place of the hidden layer: put `nn.Identity()` there")
     if list(model.pre_logits.parameters()) or not torch.equal(model.pre_logits(probe), probe):
         raise Mistake(
             "the hidden tanh layer of pre-training is still there: put `nn.Identity()` in the place of "
@@ -415,7 +413,7 @@ def asks_for_blocks(model, trainable=("head",)):
         "on a module `requires_grad` is an attribute like any other": freeze_modules,
         "parameters of the model itself, in none of its modules": freeze_children,
         "a bias is a parameter too": freeze_where(lambda n, parts: in_part(n, parts) or n.endswith("bias")),
-        "should go on learning": [
+        "belongs to a named part, and should learn": [
             freeze_where(lambda n, parts: n.startswith("head")),
             freeze_where(
                 lambda n, parts: n in parts or {n.split(".")[0], ".".join(n.split(".")[:2])} & set(parts)
@@ -485,15 +483,13 @@ def refuses_too_late(model, trainable=("head",)):
     return model
 
 
-@demand({"has frozen parts before it raises the error": refuses_too_late})
+@demand({"freezes parts before it raises the error": refuses_too_late})
 def changes_nothing_where_it_refuses(answer):
     model = trained()
     learned = learning(model)
     result = outcome(lambda f, *case: f(*case), answer, (model, ("head", "heads")))
     if isinstance(result, ValueError) and len(learning(model)) < len(learned):
-        raise Mistake(
-            "your code has frozen parts before it raises the error: look at all names of `trainable` first"
-        )
+        raise Mistake("your code freezes parts before it raises the error: look at all of `trainable` first")
 
 
 def learning(model: nn.Module) -> set[str]:
@@ -513,7 +509,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
         )
     if got == learned and not parts:
         raise Mistake(
-            f"{where}: nothing is frozen, but an empty tuple names no part that may learn: freeze all"
+            f"{where}: nothing is frozen: an empty tuple names no part that may learn, so freeze all"
         )
     if got == learned:
         why = (
@@ -543,9 +539,7 @@ def demand_frozen(model: nn.Module, parts, learned: set[str], where: str) -> Non
         )
     if extra := sorted(got - want):
         raise Mistake(f"{where}: {extra[0]} still learns: {why_free(set(extra), learned - want, parts)}")
-    raise Mistake(
-        f"{where}: {min(want - got)} is frozen, but it belongs to a named part and should go on learning"
-    )
+    raise Mistake(f"{where}: {min(want - got)} is frozen: it belongs to a named part, and should learn")
 
 
 def why_free(extra: set[str], others: set[str], parts) -> str:

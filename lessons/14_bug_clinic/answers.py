@@ -213,7 +213,7 @@ WRONG = {
     ],
     "decay_groups": [
         (
-            "1.weight of two layers and a norm gets the decay 0.05, it should get 0",
+            "two layers and a norm: 1.weight gets the decay 0.05, not 0",
             checks.groups_by(lambda name, p: name.endswith("weight") and "norm" not in name),
         )
     ],

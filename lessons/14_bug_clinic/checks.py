@@ -729,9 +729,9 @@ def puts_each_parameter_in_one_group(answer):
 @demand(
     {
         "head.bias": groups_by(lambda n, p: "norm" not in n and n not in ("cls_token", "pos_embed")),
-        "it should get 0.3: use": lambda model, decay: groups_by(is_matrix)(model, 0.05),
+        "not 0.3: use": lambda model, decay: groups_by(is_matrix)(model, 0.05),
         "norm1.weight": groups_by(lambda n, p: n.endswith("weight")),
-        "0.weight of a layer with one output gets the decay 0": groups_by(
+        "a layer with one output: 0.weight gets the decay 0": groups_by(
             lambda n, p: is_matrix(n, p) and len(p) > 1
         ),
         "5 of 6 matrices do not": groups_by(lambda n, p: n == "head.weight"),
@@ -747,13 +747,9 @@ def decays_matrices_alone(answer):
                 wanted = decay if p.ndim == 2 and name.endswith("weight") else 0.0
                 if abs(got[id(p)] - wanted) > 1e-6:
                     end = ": use the argument `weight_decay`" if wanted and got[id(p)] else ""
-                    raise Mistake(
-                        f"{name} of {described} gets the decay {got[id(p)]:g}, it should get {wanted:g}{end}"
-                    )
+                    raise Mistake(f"{described}: {name} gets the decay {got[id(p)]:g}, not {wanted:g}{end}")
                 if p.requires_grad != before[name][1] or not torch.equal(p, before[name][0]):
-                    raise Mistake(
-                        f"your code changes the model itself ({name}); sort its parameters, no more"
-                    )
+                    raise Mistake(f"your code changes the model itself ({name}): sort its parameters alone")
 
 
 clinic("decay_groups", decays_matrices_alone, first=puts_each_parameter_in_one_group)
@@ -882,7 +878,7 @@ def demand_whole(targets: Tensor) -> None:
         "some targets sum to 1.75": blend_with(other=lambda share: 1.0),
         "some targets sum to 0.75": larger_of_both,
         f"{NAMED}the target names the picture alone": blend_with(targets=lambda y, partners, share: y),
-        f"{NAMED}with share = 0.75 a picture keeps 0.25 of itself": blend_with(
+        f"{NAMED}with share = 0.75 a picture keeps 0.25": blend_with(
             lambda s: 1 - s,
             lambda s: s,
             targets=lambda y, partners, share: share * y + (1 - share) * partners,
@@ -922,9 +918,7 @@ def targets_say_what_is_seen(answer):
             swapped = torch.where(mixed[:, None], (said > 0).to(said) - said, said)
             if near(seen, swapped) and near(said.diagonal()[mixed], torch.tensor(share)):
                 kept = f"{1 - share:.2g}"
-                raise Mistake(
-                    f"{NAMED}with share = {share} a picture keeps {kept} of itself: it should keep `share`"
-                )
+                raise Mistake(f"{NAMED}with share = {share} a picture keeps {kept}: it should keep `share`")
             if near(seen, swapped):
                 raise Mistake(
                     f"{NAMED}the shares of the target are swapped: they should be those of the picture"
@@ -969,7 +963,7 @@ def draws_partners(answer):
         drawn.append((said - 0.75 * targets).argmax(dim=1))
         if not near(seen, 0.75 * images + 0.25 * images[drawn[-1]]):
             raise Mistake(
-                "a blended picture is not the sum of its two pictures: blend every pixel with the same pixel"
+                "a blended picture is not the sum of its two: blend every pixel with the same pixel"
             )
     if torch.equal(drawn[0], torch.arange(25)):
         raise Mistake("nothing is blended: every picture is its own partner")

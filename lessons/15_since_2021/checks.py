@@ -98,6 +98,26 @@ def lets_projections_learn(answer):
     compare_gradients(in_one_tensor(answer), in_one_tensor(qk_norm), (*qkv(1, 2, 3, 4), *scales(4)))
 
 
+@demand(
+    {
+        "some numbers are nan for constant vectors": norming(
+            lambda x, scale, eps: (
+                (x - x.mean(-1, True))
+                / (x.square().mean(-1, True) - x.mean(-1, True) ** 2 + eps).sqrt()
+                * scale
+            )
+        )
+    }
+)
+def keeps_constant_vectors_finite(answer):
+    x = torch.linspace(0, 10, 1001)[:, None].expand(1, 1, -1, 8)
+    got = outcome(lambda f, *case: torch.cat(f(*case)), answer, (x, x, x, *scales(8)))
+    if isinstance(got, Tensor) and not got.isfinite().all():
+        raise Mistake(
+            "some numbers are nan for constant vectors: mean(x²) - mean(x)² can be below 0, `var` cannot"
+        )
+
+
 exercise(
     qk_norm,
     results(
@@ -164,6 +184,7 @@ exercise(
         float64=False,
     ),
     lets_projections_learn,
+    keeps_constant_vectors_finite,
 )
 
 # -- rope_2d: by what a rotation must keep, so that every way to form pairs is right
@@ -437,9 +458,7 @@ def knows_rows_and_columns(answer):
     if same(turned, still.expand_as(turned)):
         raise Mistake("no patch is turned at all: are your frequencies, or your angles, 0?")
     if same(turned[1, 0], turned[0, 1].matrix_power(3)) and not same(turned[0, 1], still):
-        raise Mistake(
-            "patches are numbered along the list: a patch has a row and a column, with pairs of their own"
-        )
+        raise Mistake("patches are numbered along the list: row and column have pairs of their own")
     if same(turned[1, 1], turned[0, 2] @ turned[0, 2]) and not same(turned[0, 1], still):
         raise Mistake(
             "your places fit another grid: grid_size is (rows, columns), and the patches come row by row. In a grid of "

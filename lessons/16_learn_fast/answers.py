@@ -82,7 +82,7 @@ WRONG = {
             "the shape should be (6, 4, 7), yours is (4, 16, 7)",
             lambda tokens, keep, *prefix: tokens[torch.randperm(len(tokens))[:keep]],
         ),
-        ("not tokens of the input", lambda x, keep, *n: drop_with_a_mask(x, keep, *n) * (x.shape[1] / keep)),
+        ("no tokens of the input", lambda x, keep, *n: drop_with_a_mask(x, keep, *n) * (x.shape[1] / keep)),
     ],
     "whitening_filters": [
         (

@@ -109,9 +109,9 @@ def leaves_zeros(answer):
 
 @demand(
     {
-        "your result is torch.float32 where the matrices are torch.bfloat16": lambda m, steps=5: (
-            newton_schulz(m.float(), steps).to(torch.promote_types(m.dtype, torch.float32))
-        )
+        "your result is torch.float32 for matrices in torch.bfloat16": lambda m, steps=5: newton_schulz(
+            m.float(), steps
+        ).to(torch.promote_types(m.dtype, torch.float32))
     }
 )
 def keeps_bfloat16(answer):
@@ -119,7 +119,7 @@ def keeps_bfloat16(answer):
     got = outcome(lambda f, x: f(x), answer, (drawn(2, 3, dtype=torch.bfloat16),))
     if isinstance(got, Tensor) and got.dtype != torch.bfloat16:
         raise Mistake(
-            f"your result is {got.dtype} where the matrices are torch.bfloat16: keep the type that comes in"
+            f"your result is {got.dtype} for matrices in torch.bfloat16: keep the type that comes in"
         )
 
 
@@ -178,6 +178,11 @@ exercise(
             ),
             "several matrices come out as if they were one: each is for itself, with its own norm and X Xᵀ": stacked,
             "the term a·X is missing": schulz(lambda gram, x: (B * gram + C * gram @ gram) @ x),
+            "c is the factor of (X Xᵀ)², `gram @ gram`": schulz(lambda gram, x: A * x + (B + C) * gram @ x),
+            "the bracket is lost: X is a factor of both terms, b and c": schulz(
+                lambda gram, x: A * x + B * gram + C * gram @ gram @ x
+            ),
+            "the factor on the left is X Xᵀ: yours is Xᵀ X": schulz(lambda gram, x: power(x.mT @ x, x)),
             "the term with c is missing": schulz(lambda gram, x: A * x + B * gram @ x),
             "the sign of b is lost: b is negative": schulz(
                 lambda gram, x: A * x + (-B * gram + C * gram @ gram) @ x
@@ -198,10 +203,15 @@ exercise(
 # -- drop_tokens
 
 
+def whole(first: Tensor) -> Tensor:
+    """Make tokens of their first numbers (B, T, 1): the next ones rise with these, and the last one falls."""
+    return torch.cat([first + torch.arange(6) / 8, -first], dim=2)
+
+
 def kept_by(answer: Callable, keep: int, prefix: int = 0, patches: int = 16, batch: int = 6) -> Tensor:
     """Call an answer on tokens that tell their place; return the places that it kept, (B, prefix + keep)."""
     places = torch.arange(prefix + patches, dtype=torch.float32)
-    tokens = places[None, :, None] + 100 * torch.arange(batch)[:, None, None] + torch.arange(7) / 8
+    tokens = whole(places[None, :, None] + 100 * torch.arange(batch)[:, None, None])
     got = outcome(lambda f, *case: f(*case), answer, (tokens, keep, prefix))
     if isinstance(got, Exception):
         raise stopped_with(f"with {patches} patches, keep {keep} and {prefix} prefix tokens it", got)
@@ -221,9 +231,9 @@ def kept_by(answer: Callable, keep: int, prefix: int = 0, patches: int = 16, bat
             f"{tuple(got.shape)}"
         )
     found = got[..., 0] - 100 * torch.arange(batch)[:, None]
-    if not torch.equal(got, got[..., :1] + torch.arange(7) / 8) or not bool(torch.isin(found, places).all()):
+    if not torch.equal(got, whole(got[..., :1])) or not bool(torch.isin(found, places).all()):
         raise Mistake(
-            "what you return are not tokens of the input: pick tokens, and leave their numbers as they are"
+            "these are no tokens of the input: pick whole ones, and sort their places, not their numbers"
         )
     return found.long()
 
@@ -318,9 +328,7 @@ def draws_places(answer):
     if any(len(set(row)) < 4 for places in calls for row in places.tolist()):
         raise Mistake("a place is kept twice: draw without putting back, as `torch.randperm` does")
     if any(bool((places != places[:1]).any()) for places in calls):
-        raise Mistake(
-            "every picture keeps other places: one draw for the whole batch is the task, and cheaper"
-        )
+        raise Mistake("every picture keeps other places: one draw for the whole batch is the task")
     if all(torch.equal(places, first) for places in calls):
         raise Mistake("the places are not drawn: two calls keep the same ones")
     if any(bool((places.diff(dim=1) < 0).any()) for places in calls):
@@ -349,9 +357,7 @@ def treats_places_alike(answer):
         counts = torch.stack([kept_by(answer, 4)[0] for _ in range(300)]).flatten().bincount(minlength=16)
     rare, often = int(counts.argmin()), int(counts.argmax())  # of about 75, with a deviation of 7.5
     if counts[rare] < 35:
-        raise Mistake(
-            f"place {rare} of 0 ... 15 is hardly ever kept: every patch should have the same chance"
-        )
+        raise Mistake(f"place {rare} of 0 ... 15 is hardly ever kept: all should have the same chance")
     if counts[often] > 115:
         raise Mistake(f"place {often} of 0 ... 15 is kept too often: every patch should have the same chance")
 
@@ -380,9 +386,7 @@ def keeps_prefix(answer):
         if len(set(row)) < len(row):
             raise Mistake("prefix tokens come twice: places of patches begin after the prefix")
         if row[: len(prefix)] != prefix:
-            raise Mistake(
-                "a prefix token took part in the draw, and is missing now and then: it always stays"
-            )
+            raise Mistake("a prefix token took part in the draw, and is missing at times: it always stays")
 
 
 @demand(
@@ -483,7 +487,7 @@ exercise(
             (pictures(30, 1, 3, (3, 4), 9, torch.double), 3, 0.1),
         ],
         {
-            "your filters are the eigenvectors as they are: divide each by its root, sqrt(eigenvalue + eps)": whitened(
+            "your filters have length 1, as the eigenvectors: divide these by sqrt(eigenvalue + eps)": whitened(
                 scale=lambda v, eps: torch.ones_like(v)
             ),
             "you divide by the variance: its root is missing": whitened(scale=lambda v, eps: 1 / (v + eps)),

@@ -212,7 +212,7 @@ plots.show(figure, "Loss over 100 steps, log scale: three falling lines; that of
 #
 # Positions are added *before* tokens are left out. So a token that is kept still says where it comes from.
 #
-# **Your task.** Write `drop_tokens`. One draw for the whole batch is enough.
+# **Your task.** Write `drop_tokens`. One draw serves the whole batch.
 
 # %% exercise="vit_course.beyond.fast:drop_tokens" difficulty=1 minutes=6 hint="`torch.randperm(N)[:keep]` draws `keep` different places. Sort them, so that the patches stay in their order. The prefix does not take part in the draw." hint2="`kept = torch.randperm(N)[:keep].sort().values + num_prefix_tokens` are places in the sequence. Put `tokens[:, :num_prefix_tokens]` and `tokens[:, kept]` together with `torch.cat(..., dim=1)`."
 from vit_course.beyond.fast import drop_tokens

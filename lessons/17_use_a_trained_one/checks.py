@@ -141,7 +141,8 @@ class Log(list):
 class Watched(nn.Module):
     """An encoder from (B, 6) to (B, 4) with dropout that notes how it is called.
 
-    Its last number is 1 for all pictures of `KNOWN`, and a little more for others.
+    Its last number is the same for all pictures of `KNOWN`, and a little more for others. Its square has as many bits
+    as a float32 can hold, so by mean(x²) - mean(x)² its deviation is not 0.
     """
 
     def __init__(self, training: bool):
@@ -158,7 +159,7 @@ class Watched(nn.Module):
         found = self.inner(images @ self.matrix)
         self.seen += [(self.training or self.inner.training, found.requires_grad)]
         known = (images[:, None] == KNOWN).all(dim=2).any(dim=1, keepdim=True)
-        return torch.cat([found, torch.where(known, 1.0, 1.0001)], dim=1)
+        return torch.cat([found, torch.where(known, 1 + 2**-11, 1.0006)], dim=1)
 
 
 class Layer(nn.Linear):
@@ -191,9 +192,7 @@ def watch(answer: Callable, training: bool) -> tuple[Watched, list, Layer, Tenso
 
     scores = outcome(lambda f: f(encoder, KNOWN.clone(), LABELS.clone(), ASKED.clone(), fit), answer, ())
     if isinstance(scores, Exception):
-        raise stopped(
-            scores, "with an encoder from (B, 6) to (B, 4), 8 pictures to learn from and 5 to test, "
-        )
+        raise stopped(scores, "with an encoder from (B, 6) to (B, 4), 8 pictures to learn from, 5 to test, ")
     if not encoder.matrix.requires_grad:
         raise Mistake("afterwards the encoder cannot learn any more: use the block `torch.no_grad()`")
     given = drawn(8, 4), LABELS, drawn(5, 4)  # an encoder may return what it gets: that belongs to the caller
@@ -295,11 +294,11 @@ def treats_the_encoder_well(answer):
         if any(training for training, _ in encoder.seen):
             raise Mistake(
                 "the encoder was in training mode when it computed features: dropout made noise of them. Call "
-                "`encoder.eval()` first"
+                "`encoder.eval()` before both sets, and give the old mode back after both"
             )
         if encoder.training and not training:
             raise Mistake(
-                "the encoder came in evaluation mode and is in training mode now: leave it as it was"
+                "the encoder came in evaluation mode and is in training mode now: give the old one back"
             )
         if training and not (encoder.training and encoder.inner.training):
             raise Mistake(
@@ -307,11 +306,9 @@ def treats_the_encoder_well(answer):
                 "and give it to `encoder.train(...)` at the end"
             )
         if any(recorded for _, recorded in encoder.seen):
-            raise Mistake(
-                "gradients were recorded for the encoder, which costs memory: use `torch.no_grad()`"
-            )
+            raise Mistake("gradients were recorded for the encoder: put both sets into `torch.no_grad()`")
         if not any(torch.equal(image, ASKED[0]) for image in encoder.read):
-            raise Mistake("the encoder never got the test pictures as they are: the scores wanted are theirs")
+            raise Mistake("the encoder never got the test pictures as they are: it reads them, unchanged")
         if fitted and len(fitted[-1][0]) != len(fitted[-1][1]):
             counts = f"{len(fitted[-1][0])} features and {len(fitted[-1][1])} labels"
             raise Mistake(f"`fit` gets {counts}: only the pictures that have labels")
@@ -398,9 +395,7 @@ def gives_the_right_numbers_to_the_layer(answer):
     if got.ndim < labels.ndim:
         raise Mistake("`fit` takes the features first, then the labels")
     if len(got) != len(KNOWN):
-        raise Mistake(
-            f"`fit` gets {len(got)} features, and there are {len(KNOWN)} pictures with labels: each once"
-        )
+        raise Mistake(f"`fit` gets {len(got)} features for {len(KNOWN)} pictures with labels: each once")
     order = torch.cdist(got, features).argmin(dim=1).argsort()  # pictures may come in another order
     if close(got[order], features):
         got, labels = got[order], labels[order]
@@ -469,6 +464,11 @@ exercise(
             "each token is brought to length 1 before the mean is subtracted: first subtract": patches_by(
                 centre=lambda patches, tokens: unit(patches) - unit(patches).mean(dim=0)
             ),
+            "the place is counted in all tokens: count in the patches, which are the last ones": (
+                lambda tokens, *place: patches_by(
+                    product=lambda p, i: unit(p) @ unit(tokens - tokens[-len(p) :].mean(dim=0))[i]
+                )(tokens, *place)
+            ),
             "the prefix tokens are counted as patches: the patches are the last ones": patches_by(
                 take=lambda tokens, count: tokens[:count]
             ),
@@ -482,9 +482,9 @@ exercise(
                 product=lambda patches, i: unit(patches) @ patches[i]
             ),
             "the chosen patch keeps the mean: compare with it as it is after the subtraction": (
-                lambda tokens, grid, row, column: patches_by(
+                lambda tokens, *place: patches_by(
                     product=lambda patches, i: unit(patches) @ unit(tokens[-len(patches) :])[i]
-                )(tokens, grid, row, column)
+                )(tokens, *place)
             ),
             "patch number row · columns + column, not row · column": patches_by(
                 index=lambda grid, row, column: row * column

@@ -89,6 +89,11 @@ KEPT = {
     "lambda": written("same = lambda x: x", "return ", "return same(1) * "),
     "function of torch": written("from torch import relu", "return ", "relu(images); return "),
     "package by dots": written(LAYERS, "grid_size(", "einops.layers.torch.Rearrange; grid_size("),
+    "a copy on its way": written(
+        "import torch",
+        "e(images,",
+        "e(torch.tensor(images.tolist(), dtype=images.dtype, device=images.device),",
+    ),
     "a star": "from vit_course.patches import *\n" + RIGHT,
     "future": "from __future__ import annotations\n"
     + USED

@@ -100,7 +100,7 @@ def test_an_examination_leaves_patient_and_random_state_as_they_were():
     examine(examined)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(before[name], value) for name, value in examined.state_dict().items())
-    assert all(parameter.grad is None for parameter in examined.parameters())
+    assert all(parameter.grad is None for parameter in examined.parameters()) and examined.training
 
 
 def test_a_measurement_that_stops_is_a_finding():

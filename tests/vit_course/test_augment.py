@@ -199,6 +199,7 @@ BOXES = torch.tensor([[1, 2, 4, 5], [-3, -2, 2, 1], [4, 3, 99, 99], [2, 2, 2, 4]
 def test_cutmix_equals_a_loop_and_counts_what_is_really_pasted():
     images, targets, permutation = numbered(5), one_hot(5), torch.tensor([1, 2, 3, 4, 0])
     pasted, labels = cutmix(images, targets, BOXES, permutation)
+    assert torch.equal(cutmix(images.bfloat16(), targets, BOXES, permutation)[0], pasted.bfloat16())
     for i, (top, left, bottom, right) in enumerate(BOXES.tolist()):
         expected, count = images[i].clone(), 0
         for y in range(6):

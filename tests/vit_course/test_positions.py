@@ -197,7 +197,7 @@ def test_positions_that_do_not_exist_are_refused_and_nothing_changes(kind, at, w
 
 @pytest.mark.parametrize("first", [("2d", "stem"), ("learned", "every"), ("relative", "stem")])
 def test_a_model_is_given_other_positions_once(first):
-    with pytest.raises(ValueError, match="given other positions already"):
+    with pytest.raises(ValueError, match="parts for other positions already"):
         with_positions(placed(*first), "2d")
 
 

@@ -40,7 +40,9 @@ def test_a_reader_gives_what_the_head_reads_and_the_mean_of_the_patches():
     torch.manual_seed(0)
     model = VisionTransformer(16, 4, embed_dim=24, depth=2, num_heads=3).eval()
     images = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
-    features = Reader(Backbone(model, (0.5,) * 3, (0.5,) * 3))(images)
+    reader = Reader(Backbone(model, (0.5,) * 3, (0.5,) * 3))
+    features = reader(images)
+    assert not reader.training  # whoever gives it its mode back leaves the backbone as it was
     with torch.no_grad():
         tokens = model.encode(model.patch_embed(images / 127.5 - 1))
     torch.testing.assert_close(features, torch.cat([tokens[:, 0], tokens[:, 1:].mean(dim=1)], dim=1))

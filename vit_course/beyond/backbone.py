@@ -174,7 +174,8 @@ def load_backbone(path: str | Path, **given: Any) -> Backbone:
 
     Args:
         path: a .safetensors or .pth file, or a folder with `model.safetensors`.
-        given: `num_heads`, `act`, `mean`, `std` or `img_size` (for DINOv3, whose weights hold no positions), which win.
+        given: `num_heads`, `act`, `mean`, `std`, which win, and `img_size` for DINOv3, whose weights hold no positions.
+            A table of positions is taken for one of square pictures.
 
     Raises:
         FileNotFoundError: if there is no such file.

@@ -57,7 +57,7 @@ def rope_2d(
     the column and turn by c·w_j. The frequencies are w_j = temperature^(-j / (d/4)), j = 0 ... d/4 - 1. Rows and
     columns count from 0. Keys are turned in the same way. Values, and all prefix tokens (CLS), stay as they are.
 
-    Which numbers form a pair is free, if it is the same for queries and keys. This function pairs number i with
+    Which numbers form a pair is free, if it is the same for queries and keys. The course's own pairs number i with
     number i + d/2, and the row's pairs come first.
 
     Args:
@@ -142,7 +142,7 @@ def merge_tokens(
         num_prefix_tokens: how many tokens in front belong to no patch.
 
     Returns:
-        (B, T - r, D) tokens and (B, T - r) sizes.
+        (B, T - r, D) tokens, which gradients pass, and (B, T - r) sizes.
 
     Raises:
         ValueError: if there are fewer than r sources, or sources without any target.
@@ -362,7 +362,7 @@ def add_registers(model: VisionTransformer, count: int) -> None:
 def at_resolution(
     model: VisionTransformer, img_size: int | tuple[int, int], stretch: bool = False
 ) -> VisionTransformer:
-    """Return a copy that reads pictures of another size: tables are interpolated, rotations go on counting.
+    """Return a copy of a trained model that reads another size: tables are interpolated, rotations go on counting.
 
     With `stretch` rotations count in steps such that a grid has as many rows of angles as that of the training.
     """
@@ -443,7 +443,7 @@ def attend_by_size(attention: MultiHeadAttention, x: Tensor, sizes: Tensor) -> t
 
 
 def with_merging(model: VisionTransformer, r: int, merge: Callable = merge_tokens) -> VisionTransformer:
-    """Return a copy of a trained model that merges r tokens in each block; it reads the CLS token."""
+    """Return a copy of a model with a table of positions that merges r tokens a block; it reads the CLS token."""
     model = copy.deepcopy(model).eval()
     model.blocks = MergingEncoder(model.blocks, r, model.num_prefix_tokens, merge)
     return model

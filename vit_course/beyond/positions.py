@@ -35,8 +35,8 @@ def with_positions(model: VisionTransformer, kind: str = "2d", at: str = "stem")
         The same model.
 
     Raises:
-        ValueError: if kind or place is unknown or they do not fit each other, or if the model has been given other
-            positions before; then nothing is changed.
+        ValueError: if kind or place is unknown or they do not fit each other, or if the model has parts for other
+            positions already; then nothing is changed.
     """
     if kind not in KINDS or at not in PLACES:
         raise ValueError(
@@ -45,7 +45,7 @@ def with_positions(model: VisionTransformer, kind: str = "2d", at: str = "stem")
     if kind == "relative" and at != "stem":
         raise ValueError(f"positions 'relative' have no table to add, so `at` must be 'stem', not {at!r}")
     if any(isinstance(part, WithPosition | RelativeAttention) for part in model.modules()):
-        raise ValueError("the model has been given other positions already: build a new one")
+        raise ValueError("the model has parts for other positions already: build a new one")
     if kind == "relative":
         model.pos_embed = None
         num_tokens = model.patch_embed.num_patches + model.num_prefix_tokens

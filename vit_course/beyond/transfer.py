@@ -43,7 +43,7 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
     if num_classes < 1:  # given
         raise ValueError(f"num_classes {num_classes} is smaller than 1: a head needs a class")
     dim = model.norm.normalized_shape[0]
-    head = nn.Linear(dim, num_classes).to(model.head.weight)
+    head = nn.Linear(dim, num_classes).to(model.norm.weight)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
     model.pre_logits = nn.Identity()

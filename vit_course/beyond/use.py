@@ -154,6 +154,7 @@ class Reader(nn.Module):
     def __init__(self, backbone: Backbone):
         super().__init__()
         self.backbone, self.model = backbone, backbone.model
+        self.train(self.model.training)
 
     def forward(self, images: Tensor) -> Tensor:
         """Map uint8 pictures (N, C, H, W) to features (N, 2D)."""

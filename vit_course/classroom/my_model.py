@@ -45,7 +45,7 @@ def keep_model(model: nn.Module, dataset: Dataset, test_accuracy: float, picture
     """Keep a trained model beside the answers, unless the one that is there was trained on more pictures.
 
     Args:
-        model: a `MiniViT` or a `VisionTransformer` with a CLS token.
+        model: a `MiniViT`, or a `VisionTransformer` with a CLS token and no other options.
         dataset: what it was trained on.
         test_accuracy: its share of test pictures that were right.
         pictures_seen: how many pictures its training consisted of, epochs times pictures.

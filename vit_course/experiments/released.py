@@ -46,7 +46,7 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
         model: in evaluation mode, on the CPU, float32.
         info: "model" (name for `build_model`), "options", "img_size", "classes" (names), "mean" and "std" (3 numbers
             each, for `normalize`), and what every record of a run has: "data", "test_accuracy" (a share in 0..1),
-            "parameters", "config", "machine", "seconds"...
+            "parameters", "config", "machine"...
 
     Raises:
         FileNotFoundError: if there is no such model; the message says which there are.

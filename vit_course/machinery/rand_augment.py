@@ -1,6 +1,7 @@
-"""RandAugment: fourteen random operations on whole batches (Cubuk et al., 2019), each equal to torchvision's.
+"""RandAugment: fourteen random operations on whole batches (Cubuk et al., 2019), as in torchvision.
 
-`augment` calls `rand_augment`. Tensors in, tensors out, on the device the images are on; nothing waits for it.
+`augment` calls `rand_augment`. Tensors in, tensors out, on the device the images are on; nothing waits for it. Shears
+leave the centre of a picture where it is, where torchvision's leave a corner.
 """
 
 import math

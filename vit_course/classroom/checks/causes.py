@@ -85,7 +85,7 @@ CAUSES = [
     (r"mean\(\): could not infer output dtype", "`mean` wants fractions: `.float().mean()`"),
     (r"'type' object does not support the context manager", "brackets are missing: `with torch.no_grad():`"),
     (r"only integer tensors of a single element can be converted to an index",
-     "a slice begins at one number, and there stands a tensor of several: take them one by one"),
+     "one whole number is wanted, and a tensor of several stands there: a slice begins at one, a pair is unpacked"),
     (r"Number of dimensions of repeat dims", "`repeat` wants a number for each axis, 1 where nothing is repeated"),
     (r"'torch\.return_types\.(\w+)' object has no attribute",
      "`{0}` along an axis returns a pair (values, indices): take `.values` or `.indices`"),

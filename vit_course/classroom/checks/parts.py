@@ -25,9 +25,7 @@ def check_keyword(answer: type, options: dict, x: Tensor) -> None:
         )
     one, other = (isinstance(outcome(lambda f: f(x), module, ()), tuple) for module in (fresh, used))
     if other and not one:
-        raise Mistake(
-            "after one call with return_attention=True every call returns the pair: keep it nowhere"
-        )
+        raise Mistake("after one call with return_attention=True all calls return the pair: keep it nowhere")
 
 
 def shared_draw(dropped: Tensor, kept: Tensor, names: Sequence[str]) -> str:

@@ -154,7 +154,7 @@ def scores_and_labels() -> list[tuple]:
             counted(right_share)(model, images, labels, batch_size),
             torch.set_grad_enabled(False),
         )[1],
-        "afterwards the model cannot learn any more": lambda model, images, labels, batch_size=500: counted(
+        "afterwards the model cannot learn": lambda model, images, labels, batch_size=500: counted(
             right_share
         )(model.requires_grad_(False), images, labels, batch_size),
         "your code changes the rate of a dropout": lambda model, images, labels, batch_size=500: (
@@ -175,9 +175,7 @@ def measures_without_training(answer):
     model, images, labels, batch_size = scores_and_labels()[2]
     result = outcome(lambda f, m, x, y: f(m, x, y, batch_size), answer, (model, images, labels))
     if not model.calls and not isinstance(result, Exception):
-        raise Mistake(
-            "your code never calls the model that it gets (a copy perhaps?): `scores = model(batch)`"
-        )
+        raise Mistake("your code never calls the model that it gets (a copy?): `scores = model(batch)`")
     if len({training for _, training, _ in model.calls}) > 1:
         raise Mistake(
             "some batches meet the model in training mode, others in evaluation mode: `model.eval()` stands before the "
@@ -189,15 +187,11 @@ def measures_without_training(answer):
             "all layers inside. Training has left it in the other mode"
         )
     if not model.factor.requires_grad:
-        raise Mistake(
-            "afterwards the model cannot learn any more: `requires_grad` is False; use `torch.no_grad()`"
-        )
+        raise Mistake("afterwards the model cannot learn: `requires_grad` is False; use `torch.no_grad()`")
     if model.frozen.requires_grad:
         raise Mistake("a part that was frozen learns again afterwards: leave `requires_grad` as it is")
     if model.inner.p != 0.25:
-        raise Mistake(
-            "your code changes the rate of a dropout, for all later training too: `eval()` is enough"
-        )
+        raise Mistake("your code changes the rate of a dropout, for later training too: `eval()` is enough")
     if any(kept for _, _, kept in model.calls):
         raise Mistake(
             "gradients are kept while you measure: that costs memory and time, and nothing is learned here. Put the "
@@ -213,9 +207,7 @@ def measures_without_training(answer):
     if sum(sizes := [size for size, _, _ in model.calls]) == 10 and sorted(sizes) != [2, 4, 4]:
         raise Mistake(f"a batch has 4 pictures, `batch_size`; yours have {str(sizes)[1:-1]}, of 10 pictures")
     if model.training:
-        raise Mistake(
-            "your code leaves the model in training mode, and the docstring promises evaluation mode"
-        )
+        raise Mistake("your code leaves the model in training mode: the docstring promises evaluation mode")
 
 
 @demand(

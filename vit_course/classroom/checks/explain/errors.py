@@ -20,7 +20,7 @@ def cause_of_error(trial: Trial) -> str:
     for name, value in given.items() if isinstance(error, KeyError) and error.args else ():
         if isinstance(value, dict) and name != "axes" and error.args[0] in value:
             key = repr(error.args[0])
-            return f"`{name}` has the key {key}, and your line asks something else for it: look it up in `{name}`"
+            return f"{key} is a key of `{name}`, and your line wants what stands there, `{name}[{key}]`"
     return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
 
 

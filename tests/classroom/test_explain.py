@@ -648,7 +648,7 @@ def test_a_key_that_is_asked_of_another_table_is_found():
         return table[name] * 2.0
 
     words = explanation(lambda table, name: {"C": 1}[name], cost, [({"A": 1, "B": 2}, "A"), ({"B": 3}, "B")])
-    assert words == "`table` has the key 'A', and your line asks something else for it: look it up in `table`"
+    assert words == "'A' is a key of `table`, and your line wants what stands there, `table['A']`"
 
 
 def test_a_function_of_the_course_that_refuses_what_it_is_handed_is_named():

@@ -308,6 +308,9 @@ MODE_AVG = results(
         "without a CLS token (num_prefix_tokens = 0) you still leave out the first token, and it is a patch": pooled(
             avg=lambda x, prefix: x[:, max(prefix, 1) :].mean(1)
         ),
+        "the first patch is lost: it stands at place `num_prefix_tokens`": pooled(
+            avg=lambda x, prefix: x[:, prefix + 1 :].mean(1)
+        ),
         "you leave out the last tokens: the prefix stands in front": pooled(
             avg=lambda x, prefix: x[:, : x.shape[1] - prefix].mean(1)
         ),

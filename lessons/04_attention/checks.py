@@ -109,6 +109,9 @@ attended = results(
             attend(axis=0),
             axis_left_out,
         ],
+        "`sum(dim=-1)` drops the axis of the keys: `keepdim=True`, or each column is divided": (
+            lambda q, k, v: ((w := (p := (q @ k.mT / q.shape[-1] ** 0.5).exp()) / p.sum(-1)) @ v, w)
+        ),
         "the scale is missing: divide the scores by sqrt(d), else wide heads get peaked weights": attend(
             lambda q, k, v: 1.0
         ),

@@ -60,6 +60,12 @@ def between_two(a, b):
     return low, gap, high
 
 
+def of_deviations(a, b):
+    q, p = variance(a) / len(a), variance(b) / len(b)
+    error = sqrt(variance(a) + variance(b))
+    return ends(fmean(a) - fmean(b), t_quantile(0.95, welch(q, p, len(a), len(b))) * error)
+
+
 def no_width_where(still: Callable) -> Callable:
     """Return a `difference` without a width where this is so of the seeds."""
 
@@ -88,6 +94,7 @@ COMPARISONS = {
     "your error is made of the spread of single runs: means scatter less, divide each variance by its n": interval(
         per=lambda values: 1
     ),
+    "your error is made of standard deviations: those of means, standard errors, are s/sqrt(n)": of_deviations,
     "q is s²/n; you divide by n - 1 twice. The n - 1 belongs into s² alone": interval(
         per=lambda values: len(values) - 1
     ),

@@ -549,6 +549,9 @@ exercise(
                 back=lambda row, restore: row.gather(1, restore[..., None])
             ),
             "the final norm is missing, before `predict`": decoder(read=without_norm),
+            "the norm stands before the blocks: it is for their result": decoder(
+                read=lambda module, tokens: without_norm(module, module.norm(tokens))
+            ),
             "the blocks are missing: without them no token hears of another": decoder(
                 read=lambda module, tokens: module.predict(module.norm(tokens))
             ),

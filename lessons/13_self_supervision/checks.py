@@ -29,7 +29,7 @@ def demand_random(shown: Tensor, kept: int) -> None:
         raise Mistake("you keep the same patches in all pictures of a batch: draw anew for every picture")
     if torch.equal(*shown.chunk(2)):
         raise Mistake("the second half of the batch keeps the patches of the first: draw for every picture")
-    often = shown.double().mean(dim=0) * shown.shape[1] / kept
+    often = shown.double().mean(dim=0) * shown.shape[1] / kept  # 1, with a deviation of .02
     if (often - 1).abs().max() > 0.12:
         raise Mistake(f"patch {often.argmax()} is kept too often: every patch should have the same chance")
     pairs = shown.double().T @ shown.double() / len(shown)

@@ -316,6 +316,7 @@ BROKEN = {
     "patchify": ("import sys\nsys.exit()\n", "stops with SystemExit"),
     "PatchEmbed": ("raise KeyboardInterrupt\n", "stops with KeyboardInterrupt"),
     "unpatchify": ("def unpatchify(:\n", "SyntaxError"),
+    "add_position": ("high = 'höher'\n", "SyntaxError"),
     "count_patches": ("", "there is no count_patches in the file"),
     "split_heads": ("def split_heads(x, h):\n    return x\n", "in a file of its own it is not right: "),
     "patchfy": ("", "did you mean patchify.py?"),
@@ -325,7 +326,7 @@ BROKEN = {
 @pytest.mark.parametrize(("name", "text", "words"), [(name, *row) for name, row in BROKEN.items()])
 def test_lesson_06_names_what_it_leaves_out_and_why(name, text, words, folder, capsys):
     folder.mkdir()
-    (folder / f"{name}.py").write_text(text)
+    (folder / f"{name}.py").write_text(text, encoding="latin-1")
     (folder / "merge_heads.py").write_text(
         "from einops import rearrange\ndef merge_heads(x):\n    return rearrange(x, 'b h t d -> b t (h d)')\n"
     )

@@ -66,7 +66,9 @@ def keep(name: str, answer: Any) -> Path | None:
     before = kept_files()[0].get(name)
     if before and before.read_bytes() == text.encode():
         return before
-    tried(name, text, f"<{name}.py>")
+    file = f"<{name}.py>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # checks read lines in it
+    tried(name, text, file)
     try:
         return written(f"{name}.py", text)
     except OSError as error:
@@ -80,13 +82,7 @@ def tried(name: str, text: str | bytes, file: str) -> Any:
         CannotKeep: if it does not run, or is not right.
     """
     space: dict[str, Any] = {"__name__": f"answers.{name}", CHECK: lambda answer, *_: answer}
-    limit, lines = TimeLimit(), (text if isinstance(text, str) else text.decode()).splitlines(keepends=True)
-    linecache.cache[file] = (
-        len(text),
-        None,
-        lines,
-        file,
-    )  # so that a check can read the line that it objects to
+    limit = TimeLimit()
     try:
         with untouched(), limit:
             exec(compile(text, file, "exec", dont_inherit=True), space)

@@ -82,7 +82,7 @@ def standing_alone(name: str, cells: Sequence[str]) -> str:
     mine = [known[n] for n in sorted(chosen)]
     definitions = [one for one in mine if name in one.binds]
     if not definitions:
-        raise CannotKeep(f"the source of `{name}` was not found: write it with `def` or `class`, here")
+        raise CannotKeep(f"the source of `{name}` was not found: use `def` or `class`, in this cell")
     if extends(definitions[0].node, name):
         finished.add(name)
     future = [one.text for one in known if getattr(one.node, "module", "") == "__future__"]

@@ -306,6 +306,7 @@ def covers(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
             lambda count, keep: torch.randperm(count)[:keep]
         ),
         "every picture keeps other places": drop_by_picture,
+        "sort their places, not their numbers": lambda *given: drop_tokens(*given).sort(dim=-1).values,
         "you keep neighbours, a piece of the sequence: draw each place by itself": picks(window),
         "different choices in 200 calls: draw each place by itself, of all places": [
             picks(

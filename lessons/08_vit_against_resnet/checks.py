@@ -240,7 +240,7 @@ def has_the_convolution(conv: nn.Module, width: int, channels: int, where: str) 
     if tuple(weight.shape[2:]) == (7, 7):
         raise Mistake("`model.conv1` has a 7x7 kernel: assign a new nn.Conv2d to it, with kernel_size=3")
     if weight.shape[0] != width and tuple(weight.shape[:2]) == (channels, width):
-        raise Mistake("`nn.Conv2d` takes input channels first, then output channels; yours are swapped")
+        raise Mistake("`nn.Conv2d` takes the input channels first, then the output's; yours are swapped")
     if weight.shape[0] != width:
         raise Mistake(
             f"{where}your convolution has {weight.shape[0]} output channels, but the next layer expects {width}: "

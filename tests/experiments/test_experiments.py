@@ -797,7 +797,7 @@ def test_a_trial_is_scored_on_held_out_training_pictures_and_sees_no_test_pictur
 
 
 def test_all_arms_of_the_search_cost_the_same_processor_time():
-    base = trials.BASE.epochs * (0.7 * trials.HALF + 0.3 * trials.FULL) * (45_000 // 128)
+    base = trials.BASE.epochs * (0.7 * trials.MUON[1] + 0.3 * trials.MUON[0]) * (45_000 // 128)
     for name, changed, _, (all_tokens, fewer) in trials.arms():
         config = replace(trials.BASE, **changed)
         steps = trials.equal_epochs(config, (all_tokens, fewer)) * (45_000 // config.batch_size)
@@ -858,7 +858,7 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():
     rungs = {one.name: one for one in plan("cpu") if one.group == "ladder" and not one.config.seed}
-    steps = 2 * [(trials.SGD, trials.SGD)] + 2 * [trials.ADAMW] + 2 * [(trials.FULL, trials.HALF)]
+    steps = 2 * [(trials.SGD, trials.SGD)] + 2 * [trials.ADAMW] + 2 * [trials.MUON]
     costs = dict(zip(rungs, steps, strict=True))
     spent = [one.config.epochs * trials.mean_step(one.config, costs[name]) for name, one in rungs.items()]
     assert spent == pytest.approx([spent[-1]] * 6, rel=1e-3)

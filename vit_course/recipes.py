@@ -163,7 +163,7 @@ def training_flops(model: nn.Module, dataset: Dataset, config: dict[str, Any], s
     every = fewer = forward_flops(model, dataset)
     early, share = ceil(config["keep_until"] * steps), config["keep_tokens"]
     if share < 1:
-        with fewer_tokens(model, share):
+        with fewer_tokens(model, share, config.get("keep_by", "batch")):
             fewer = counted_flops(model, dataset, training=True)
     return 3 * (early * fewer + (steps - early) * every) * config["batch_size"]
 

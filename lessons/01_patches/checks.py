@@ -453,12 +453,7 @@ def keeps_its_sizes(answer):
         (8, 4, (4, 4), (2, 2)),
     ):
         module = build(answer, **options(size, patch, 3, 10))
-        wanted = {
-            "num_patches": math.prod(grid),
-            "grid_size": grid,
-            "img_size": as_pair(size),
-            "patch_size": pair,
-        }
+        wanted = dict(num_patches=math.prod(grid), grid_size=grid, img_size=as_pair(size), patch_size=pair)
         for name, value in wanted.items():
             mine = getattr(module, name, "missing")
             if repr(tuple(mine) if isinstance(mine, list | torch.Size) else mine) != repr(value):

@@ -340,10 +340,6 @@ def to_two_pi(y, x, rows, columns):
     return 2 * math.pi * y / rows, 2 * math.pi * x / columns
 
 
-def one_line(rows, columns):
-    return torch.arange(rows * columns), torch.arange(rows * columns)
-
-
 def four_quarters(y, x):
     return torch.cat([y.sin(), y.cos(), x.sin(), x.cos()], dim=1)
 
@@ -444,7 +440,9 @@ exercise(
                 lambda rows, columns: reading_order(columns, rows)
             ),
             "you scale rows and columns to 0..1: one patch is one step, on every grid": sincos(fractions),
-            "you number the patches in one line: a row and a column are needed": sincos(one_line),
+            "you number the patches in one line: a row and a column are needed": sincos(
+                lambda rows, columns: 2 * (torch.arange(rows * columns),)
+            ),
             "the argument `temperature` is not used: 10000 is fixed in your code": sincos(fixed=10000.0),
             "one row too many: this table is for patches alone, without the CLS token": (
                 lambda *case: F.pad(sincos_2d(*case), (0, 0, 1, 0))

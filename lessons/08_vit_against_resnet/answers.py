@@ -69,21 +69,13 @@ def points_literal() -> set[str]:
     return {"h", "g", "f", "d", "b"}
 
 
-def accuracy_adds_up(model, images, labels, stats, shifts=SHIFTS):
-    found = {}
-    for pixels in shifts:
-        images = shift(images, pixels)
-        found[pixels] = evaluate(model, images, labels, stats)[0]
-    return found
-
-
 def moved_by_slices(images, pixels):
     moved = torch.zeros_like(images)
     moved[..., pixels:] = images[..., :-pixels]
     return moved
 
 
-DISSECTED = ("overwrites the pictures, so the shifts add up", accuracy_adds_up)
+DISSECTED = ("overwrites the pictures, so the shifts add up", checks.adds_up)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "cifar_stem": [("`in_chans` has no default: it should be 3", lambda m, in_chans: stem_same(m, in_chans))],

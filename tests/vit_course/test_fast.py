@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from vit_course.beyond.fast import (
     drop_by_picture,
@@ -14,6 +15,7 @@ from vit_course.beyond.fast import (
     start_whitened,
 )
 from vit_course.beyond.modern import modernize
+from vit_course.beyond.transfer import change_resolution
 from vit_course.data import normalize, shapes10
 from vit_course.machinery.processor import describe_processor
 from vit_course.optim import Muon, make_optimizers
@@ -79,6 +81,19 @@ def test_train_leaves_tokens_out_for_the_first_part_of_the_steps():
     config = TrainConfig(epochs=2, batch_size=40, keep_tokens=0.5, keep_until=0.6, device="cpu", quiet=True)
     train(model, DATA, config)
     assert seen == [9] * 6 + [17] * 4
+
+
+def test_smaller_pictures_are_read_as_by_a_model_of_that_size_and_teach_the_same_positions():
+    model = small_vit()
+    small = change_resolution(copy.deepcopy(model), 24)
+    expected = small.embed(F.interpolate(IMAGES[:2], (24, 24), mode="bilinear", antialias=True))
+    names, table = list(model.state_dict()), model.pos_embed
+    with fewer_tokens(model, 0.5625, "size"):
+        tokens = model.embed(IMAGES[:2])
+    assert torch.allclose(tokens, expected, atol=1e-6) and model.embed(IMAGES[:2]).shape[1] > tokens.shape[1]
+    assert list(model.state_dict()) == names and model.pos_embed is table
+    tokens.square().sum().backward()
+    assert table.grad.abs().amax(dim=-1).min() > 0
 
 
 def test_a_whitened_start_holds_the_filters_then_their_negatives_then_what_was_drawn():

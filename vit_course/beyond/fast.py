@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_course.embeddings import resample_pos_embed
 from vit_course.patches import patchify
 from vit_course.vit import VisionTransformer
 
@@ -42,8 +44,10 @@ def drop_by_picture(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Te
 
 
 @contextmanager
-def fewer_tokens(model: nn.Module, share: float, by_picture: bool = False) -> Iterator[None]:
+def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[None]:
     """Let a ViT in training mode compute a share of its patch tokens, inside; `share` 1 changes nothing.
+
+    `by` says how: "batch" is `drop_tokens`, "picture" `drop_by_picture`, "size" `smaller_pictures`.
 
     Raises:
         ValueError: if the model is no `VisionTransformer`.
@@ -53,9 +57,12 @@ def fewer_tokens(model: nn.Module, share: float, by_picture: bool = False) -> It
         return
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"keep_tokens {share:g} is for a VisionTransformer: for this model it should be 1")
+    if by == "size":
+        with smaller_pictures(model, share):
+            yield
+        return
     keep = max(1, round(share * model.patch_embed.num_patches))
-
-    drop = drop_by_picture if by_picture else drop_tokens
+    drop = drop_by_picture if by == "picture" else drop_tokens
 
     def leave_out(module: nn.Module, given: tuple, tokens: Tensor) -> Tensor:
         return drop(tokens, keep, model.num_prefix_tokens) if model.training else tokens
@@ -65,6 +72,29 @@ def fewer_tokens(model: nn.Module, share: float, by_picture: bool = False) -> It
         yield
     finally:
         handle.remove()
+
+
+@contextmanager
+def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
+    """Let a ViT read its pictures made smaller, inside, with about this share of their patches.
+
+    Positions are interpolated; what the smaller ones learn reaches the table, which stays the same parameter.
+    """
+    embed, table = model.patch_embed, model.pos_embed
+    grid = tuple(max(1, round(n * share**0.5)) for n in embed.grid_size)
+    full, size = embed.img_size, tuple(n * side for n, side in zip(grid, embed.patch_size, strict=True))
+    handle = embed.register_forward_pre_hook(
+        lambda module, given: F.interpolate(given[0], size, mode="bilinear", antialias=True)
+    )
+    embed.img_size = size
+    if table is not None:
+        resized = resample_pos_embed(table, embed.grid_size, grid, model.num_prefix_tokens)
+        model._parameters["pos_embed"] = resized  # an attribute of that name would have to be a parameter
+    try:
+        yield
+    finally:
+        handle.remove()
+        embed.img_size, model._parameters["pos_embed"] = full, table
 
 
 def whitening_filters(images: Tensor, patch_size: int, eps: float = 1e-2) -> Tensor:

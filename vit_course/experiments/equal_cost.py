@@ -7,20 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from vit_course.experiments import trials
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, pictures_shown, showing
-from vit_course.experiments.trials import (
-    ADAMW,
-    HELD_OUT,
-    MINUTES,
-    MUON,
-    RESNET,
-    RESNET_BASE,
-    RESNET_CHOSEN,
-    RESNET_STEP,
-    SGD,
-    WIDTH_96,
-    mean_step,
-)
 from vit_course.recipes import MODELS, RECIPES
 from vit_course.train import TrainConfig
 
@@ -59,16 +47,16 @@ def long_trials(scale) -> Iterator[Experiment]:
     (model, options), (changed, more) = MODELS["minutes"], LONGER
     base = replace(RECIPES["minutes"], quiet=True, **changed)
     for name, augment, part, steps in (
-        ("base", {}, {}, MUON),
-        ("cutmix", {"cutmix": 1.0}, {}, MUON),
-        ("cutmix-0.2", {"cutmix": 0.2}, {}, MUON),  # most boxes are tiny, or nearly the picture
-        ("mixup-0.2", {"mixup": 0.2}, {}, MUON),
-        ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}, MUON),
-        ("width-96", {}, {"embed_dim": 96, "num_heads": 3}, WIDTH_96),
+        ("base", {}, {}, trials.MUON),
+        ("cutmix", {"cutmix": 1.0}, {}, trials.MUON),
+        ("cutmix-0.2", {"cutmix": 0.2}, {}, trials.MUON),  # most boxes are tiny, or nearly the picture
+        ("mixup-0.2", {"mixup": 0.2}, {}, trials.MUON),
+        ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}, trials.MUON),
+        ("width-96", {}, {"embed_dim": 96, "num_heads": 3}, trials.WIDTH_96),
     ):
-        epochs = round(MARKS["85"] * mean_step(base, MUON) / mean_step(base, steps), 3)
+        epochs = round(MARKS["85"] * trials.mean_step(base, trials.MUON) / trials.mean_step(base, steps), 3)
         config = replace(base, epochs=epochs, augment=replace(base.augment, **augment))
-        with_part = {"options": options | more | part, "held_out": HELD_OUT}
+        with_part = {"options": options | more | part, "held_out": trials.HELD_OUT}
         yield Experiment("trials-long", name, scale.size, model, config, **with_part)
 
 
@@ -77,17 +65,16 @@ def ladder(scale) -> Iterator[Experiment]:
     (model, options), last = MODELS["minutes"], RECIPES["minutes"]
     sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
     for rung, recipe, changed, steps in (
-        ("plain", "plain", sgd, (SGD, SGD)),
-        ("crop-flip", "crop-flip", sgd, (SGD, SGD)),
-        ("adamw", "adamw", sgd | adamw, ADAMW),
-        ("smoothing", "smoothing", sgd | adamw, ADAMW),
-        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, MUON),
-        ("minutes", "minutes", {}, MUON),
+        ("plain", "plain", sgd, (trials.SGD, trials.SGD)),
+        ("crop-flip", "crop-flip", sgd, (trials.SGD, trials.SGD)),
+        ("adamw", "adamw", sgd | adamw, trials.ADAMW),
+        ("smoothing", "smoothing", sgd | adamw, trials.ADAMW),
+        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, trials.MUON),
+        ("minutes", "minutes", {}, trials.MUON),
     ):
         config = replace(RECIPES[recipe], **changed, quiet=True)
-        epochs = last.epochs * mean_step(last, MUON) / mean_step(config, steps)
-        config = replace(config, epochs=round(epochs, 3))
-        yield from scale.seeded(3, "ladder", rung, model, config, options=options)
+        epochs = round(last.epochs * trials.mean_step(last, trials.MUON) / trials.mean_step(config, steps), 3)
+        yield from scale.seeded(3, "ladder", rung, model, replace(config, epochs=epochs), options=options)
 
 
 def comparison(scale) -> Iterator[Experiment]:
@@ -106,10 +93,10 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
         return
     vit = replace(RECIPES["minutes"], quiet=True)
     yield "vit", MODELS["minutes"], vit
-    resnet = replace(RESNET_BASE, **RESNET_CHOSEN)
-    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * mean_step(vit, MINUTES)
-    epochs = cost / RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
-    yield "resnet", (RESNET, {}), replace(resnet, epochs=round(epochs, 1))
+    resnet = replace(trials.RESNET_BASE, **trials.RESNET_CHOSEN)
+    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * trials.mean_step(vit, trials.MINUTES)
+    epochs = cost / trials.RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
+    yield "resnet", (trials.RESNET, {}), replace(resnet, epochs=round(epochs, 1))
 
 
 def fractions(scale) -> Iterator[Experiment]:

@@ -37,7 +37,7 @@ class TrainConfig:
         ema: decay of an averaged copy of the weights, which is then scored and kept; 0 for none.
         keep_tokens: share of the patch tokens that a step of a ViT's first part computes (`beyond.fast`); 1 for all.
         keep_until: how long that part is, as a share of the run's steps.
-        keep_by: whether all pictures of a "batch" keep the same places, or each "picture" its own.
+        keep_by: all pictures of a "batch" keep the same places, each "picture" its own, or all get a smaller "size".
         validation: pictures held out from the training set and scored after every epoch.
         seed: fixes everything that is drawn at random during the run.
         device: "cpu", "cuda", "mps", or "auto" (`get_device`).
@@ -67,7 +67,7 @@ class TrainConfig:
     ema: Annotated[float, Range(0, 1, high_open=True)] = 0.0
     keep_tokens: Annotated[float, Range(0, 1, low_open=True)] = 1.0
     keep_until: Annotated[float, Range(0, 1)] = 0.0
-    keep_by: Literal["batch", "picture"] = "batch"
+    keep_by: Literal["batch", "picture", "size"] = "batch"
     validation: Annotated[int, Range(0)] = 0
     seed: Annotated[int, Range(0, 2**32 - 1)] = 0
     device: str = "auto"

@@ -220,7 +220,7 @@ class Run:
         """Leave out patch tokens in this step, if the configuration wants that so early in the run."""
         config = self.config
         early = self.step < config.keep_until * self.total_steps
-        return fewer_tokens(self.model, config.keep_tokens if early else 1.0, config.keep_by == "picture")
+        return fewer_tokens(self.model, config.keep_tokens if early else 1.0, config.keep_by)
 
     def set_rates(self) -> None:
         """Set the learning rates of this step."""

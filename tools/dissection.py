@@ -54,7 +54,7 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
         named["of"],
         re.sub(rf"\b{named['answer']}\b", named["of"], code),
         said.pop().strip(),
-        cause_of(found[0], named["answer"]),
+        next(filter(None, (cause_of(text, named["answer"]) for text in texts)), ""),
     )
 
 
@@ -82,6 +82,7 @@ def cause_of(text: str, name: str) -> str:
         node.elts for node in ast.walk(parse(text)) if isinstance(node, ast.Tuple) and len(node.elts) == 2
     )
     for words, answer in pairs:
-        if isinstance(answer, ast.Name) and answer.id == name and isinstance(words, ast.Constant):
+        called = getattr(answer, "attr", getattr(answer, "id", None))  # checks.name, or name
+        if called == name and isinstance(words, ast.Constant):
             return words.value
     return ""

@@ -75,7 +75,7 @@ def test_channel_stats_of_grey_pictures_have_one_value():
     assert mean.tolist() == pytest.approx([0.2]) and std.tolist() == pytest.approx([0.0], abs=1e-6)
 
 
-def test_subset_is_balanced_and_says_so_in_its_provenance():
+def test_subset_is_balanced_within_one_and_says_so_in_its_provenance():
     part = shapes10(train=200, test=50).subset(train=40, test=20, seed=7)
     assert part.train_labels.bincount().tolist() == [4] * 10
     assert part.test_labels.bincount().tolist() == [2] * 10
@@ -83,9 +83,6 @@ def test_subset_is_balanced_and_says_so_in_its_provenance():
         "Shapes-10 (generated, seed 0), 200 train / 50 test pictures; "
         "subset of 40 train / 20 test pictures, seed 7"
     )
-
-
-def test_subset_that_the_classes_cannot_share_evenly_is_balanced_within_one():
     counts = shapes10(train=200, test=10).subset(train=37).train_labels.bincount()
     assert counts.sum() == 37 and counts.max() - counts.min() == 1
 
@@ -113,13 +110,10 @@ def test_smaller_subset_lies_inside_a_larger_one_of_the_same_seed():
         assert all(bytes(picture.numpy()) in inside for picture in getattr(small, half))
 
 
-def test_subset_larger_than_a_class_names_the_class_and_both_numbers():
+def test_subset_larger_than_a_class_or_below_0_is_refused_with_the_numbers():
     images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
     with pytest.raises(ValueError, match="4 pictures need 2 of class 'b', which has 1"):
         dataset_of(images, [0, 0, 0, 0, 1]).subset(train=4)
-
-
-def test_subset_of_a_negative_number_of_pictures_is_refused():
     with pytest.raises(ValueError, match="-10 pictures need -1"):
         shapes10(train=20, test=10).subset(train=-10)
 
@@ -344,13 +338,6 @@ def write_jpeg_copy(root):
             save(root / "cifar10-jpeg" / half / name / "0.png", (1, (4, 4)))
 
 
-def test_folder_named_as_the_jpeg_copy_with_the_ten_classes_says_that_it_is_cifar(tmp_path):
-    write_jpeg_copy(tmp_path)
-    expected = "CIFAR-10 (JPEG copy), 10 train / 10 test pictures"
-    assert load_dataset("cifar10", root=tmp_path).provenance == expected
-    assert load_dataset(tmp_path / "cifar10-jpeg").provenance == expected
-
-
 # --- the cache of decoded folders
 
 
@@ -569,12 +556,11 @@ def test_shapes10_that_was_asked_for_comes_without_notice(tmp_path, capsys, monk
     assert capsys.readouterr().out == ""
 
 
-def test_environment_variable_names_the_folder_that_auto_takes(pets, tmp_path, monkeypatch):
+def test_environment_variable_names_the_folder_that_auto_takes_and_is_named_if_that_is_wrong(
+    pets, tmp_path, monkeypatch
+):
     monkeypatch.setenv("VIT_COURSE_DATA", str(pets))
     assert load_dataset(root=tmp_path / "nothing").provenance.startswith("folder pets")
-
-
-def test_environment_variable_with_a_wrong_folder_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_DATA", str(tmp_path / "typo"))
     with pytest.raises(FileNotFoundError, match=r"no data in .*typo \(named by VIT_COURSE_DATA\)"):
         load_dataset()
@@ -585,15 +571,14 @@ def test_an_explicit_name_is_stronger_than_the_environment_variable(pets, monkey
     assert load_dataset(pets).provenance.startswith("folder pets")
 
 
-def test_cifar10_that_is_not_there_says_how_to_get_it_and_takes_nothing_else(pets):
+def test_cifar10_is_found_among_other_pictures_or_says_how_to_get_it(pets):
     with pytest.raises(FileNotFoundError, match=r"no CIFAR-10 .* python -m vit_course data"):
         load_dataset("cifar10", root=pets.parent)
-
-
-def test_cifar10_is_found_among_other_pictures(pets):
     write_jpeg_copy(pets.parent)
     pets.rename(pets.with_name("a_folder_before_it"))
-    assert load_dataset("cifar10", root=pets.parent).provenance.startswith("CIFAR-10 (JPEG copy)")
+    expected = "CIFAR-10 (JPEG copy), 10 train / 10 test pictures"
+    assert load_dataset("cifar10", root=pets.parent).provenance == expected
+    assert load_dataset(pets.parent / "cifar10-jpeg").provenance == expected
 
 
 def test_image_size_other_than_32_is_refused_for_the_official_archive(tmp_path):

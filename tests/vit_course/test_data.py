@@ -556,9 +556,7 @@ def test_shapes10_that_was_asked_for_comes_without_notice(tmp_path, capsys, monk
     assert capsys.readouterr().out == ""
 
 
-def test_environment_variable_names_the_folder_that_auto_takes_and_is_named_if_that_is_wrong(
-    pets, tmp_path, monkeypatch
-):
+def test_environment_variable_names_the_folder_that_auto_takes_or_is_named(pets, tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_DATA", str(pets))
     assert load_dataset(root=tmp_path / "nothing").provenance.startswith("folder pets")
     monkeypatch.setenv("VIT_COURSE_DATA", str(tmp_path / "typo"))

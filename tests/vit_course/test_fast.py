@@ -1,6 +1,7 @@
 """Fewer tokens, first values, Muon, and what a record says of the processor."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -72,15 +73,16 @@ def test_only_a_vit_can_leave_tokens_out():
         pass
 
 
-def test_train_leaves_tokens_out_for_the_first_part_of_the_steps():
+@pytest.mark.parametrize(("by", "early"), [("batch", 9), ("picture", 9), ("size", 10)])
+def test_train_leaves_tokens_out_for_the_first_part_of_the_steps(by, early):
     model = small_vit()
     seen = []
     model.norm.register_forward_hook(
         lambda module, given, out: seen.append(out.shape[1]) if model.training else None
     )
     config = TrainConfig(epochs=2, batch_size=40, keep_tokens=0.5, keep_until=0.6, device="cpu", quiet=True)
-    train(model, DATA, config)
-    assert seen == [9] * 6 + [17] * 4
+    train(model, DATA, replace(config, keep_by=by))
+    assert seen == [early] * 6 + [17] * 4
 
 
 def test_smaller_pictures_are_read_as_by_a_model_of_that_size_and_teach_the_same_positions():

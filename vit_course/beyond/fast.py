@@ -76,8 +76,9 @@ def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[
 
 @contextmanager
 def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
-    """Let a ViT read its pictures made smaller, inside, with about this share of their patches.
+    """Let a ViT read its pictures (B, C, H, W) made smaller, inside, in evaluation too (progressive resizing).
 
+    Sides shrink by about the root of `share`, to multiples of a patch's, so about this share of the patches is left.
     Positions are interpolated; what the smaller ones learn reaches the table, which stays the same parameter.
     """
     embed, table = model.patch_embed, model.pos_embed
@@ -86,11 +87,11 @@ def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
     handle = embed.register_forward_pre_hook(
         lambda module, given: F.interpolate(given[0], size, mode="bilinear", antialias=True)
     )
-    embed.img_size = size
-    if table is not None:
-        resized = resample_pos_embed(table, embed.grid_size, grid, model.num_prefix_tokens)
-        model._parameters["pos_embed"] = resized  # an attribute of that name would have to be a parameter
     try:
+        embed.img_size = size
+        if table is not None:
+            resized = resample_pos_embed(table, embed.grid_size, grid, model.num_prefix_tokens)
+            model._parameters["pos_embed"] = resized  # an attribute of that name would have to be a parameter
         yield
     finally:
         handle.remove()

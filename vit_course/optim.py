@@ -260,12 +260,16 @@ class Muon(torch.optim.Optimizer):
         """Change every matrix that has a gradient."""
         for group in self.param_groups:
             waiting: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                mean = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
-                mean.lerp_(p.grad, 1 - group["momentum"])
-                update = p.grad.lerp(mean, group["momentum"])
+            params = [p for p in group["params"] if p.grad is not None]
+            if not params:
+                continue
+            for p in params:
+                if "momentum_buffer" not in self.state[p]:
+                    self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+            means, grads = [self.state[p]["momentum_buffer"] for p in params], [p.grad for p in params]
+            torch._foreach_lerp_(means, grads, 1 - group["momentum"])
+            updates = torch._foreach_lerp(grads, means, group["momentum"])
+            for p, update in zip(params, updates, strict=True):
                 for part, change in zip(p.chunk(group["parts"]), update.chunk(group["parts"]), strict=True):
                     if part.shape[0] > part.shape[1]:
                         part, change = part.mT, change.mT

@@ -55,18 +55,29 @@ RECIPES = {
     "hours": replace(
         FAST, epochs=52, augment=replace(RAND_AUGMENT, erasing=0.0), qkv_matrices=3, keep_until=0.85
     ),
+    "gpu": replace(
+        FAST,
+        epochs=100,
+        batch_size=1024,
+        lr=6e-3,
+        augment=MIXED,
+        warmup_epochs=5,
+        qkv_matrices=3,
+        keep_until=0.85,
+    ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
     ),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
-"hours" for one that learns over night; "resnet" is the ResNets' own recipe."""
+"hours" for one that learns over night, "gpu" for one that learns in minutes of a GPU; "resnet" is the ResNets' own recipe."""
 MODELS = {
     "minutes": (
         "Nano/4",
         {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False},
     ),
     "hours": ("Nano/4", {"embed_dim": 160, "depth": 6, "num_heads": 5}),
+    "gpu": ("Micro/4", {"depth": 8, "num_heads": 6, "mlp_ratio": 2}),
 }
 """Model and options that belong to a recipe; the others are for any model."""
 

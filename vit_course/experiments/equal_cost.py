@@ -21,15 +21,17 @@ LONGER = (
 """What a run of more than 20 epochs changes in recipe and model. No trial decided it; `long_trials` go on from it."""
 GPU_MARKS = {"90": 40.0, "94": 200.0}
 """The same for one minute and five of a GPU, by the operations that one of today does in them; not tried yet."""
+GPU_COMMON = {"quiet": True, "augment_ahead": 8, "compile": True}
 
 
 def marks(scale) -> Iterator[Experiment]:
     """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
     if scale.size == "gpu":
+        model, options = MODELS["gpu"]
         for mark, epochs in GPU_MARKS.items():
-            config = replace(RECIPES["hours"], **{**scale.everything, "epochs": epochs})
+            config = replace(RECIPES["gpu"], **GPU_COMMON, epochs=epochs)
             more = {"probes": True, "snapshots": (0, round(epochs) // 2)} if mark == max(GPU_MARKS) else {}
-            yield from scale.seeded(3, "marks", mark, scale.fine, config, **more)
+            yield from scale.seeded(3, "marks", mark, model, config, options=options, **more)
         return
     model, options = MODELS["minutes"]
     for mark, epochs in MARKS.items():

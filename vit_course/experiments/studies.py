@@ -10,10 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks
+from vit_course.experiments.equal_cost import (
+    GPU_COMMON,
+    comparison,
+    fractions,
+    ladder,
+    long_trials,
+    marks,
+)
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
-from vit_course.recipes import MIXED, RECIPES
+from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
 FEW_RUNGS = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
@@ -76,7 +83,6 @@ CPU = Scale(
     # Twice the operations of the ViT and half its speed on a CPU: half the epochs are as much work and as much time.
     resnet_recipe=replace(RECIPES["resnet"], **{**CPU_ALL, "epochs": 10}, lr=0.2),
 )
-GPU_COMMON = {"quiet": True, "augment_ahead": 8, "compile": True}
 GPU_ALL = {"epochs": 60, "batch_size": 512, **GPU_COMMON}
 GPU = Scale(
     "gpu",
@@ -109,12 +115,23 @@ def plan(size: str) -> list[Experiment]:
 
 
 def search(scale: Scale) -> Iterator[Experiment]:
-    """Which rate for a GPU's `marks` and its ResNet: short trials, scored on 5,000 held-out pictures."""
-    for name, model, recipe in (("vit", scale.fine, "hours"), ("resnet", scale.resnet, "resnet")):
-        base = replace(RECIPES[recipe], **{**scale.everything, "epochs": 20})
-        for factor in (0.5, 1, 2, 4):
-            config = replace(base, lr=base.lr * factor)
-            yield from scale.seeded(1, "search", f"{name}-{config.lr:g}", model, config, held_out=HELD_OUT)
+    """Which recipe for a GPU's `marks`, and which rate for its ResNet: trials scored on 5,000 held-out pictures."""
+    (model, options), base = MODELS["gpu"], replace(RECIPES["gpu"], **GPU_COMMON)
+    for name, changed, part in (
+        ("vit", {}, {}),
+        ("vit-0.003", {"lr": 3e-3}, {}),
+        ("vit-0.012", {"lr": 12e-3}, {}),
+        ("vit-no-mixing", {"augment": RECIPES["rand-augment"].augment}, {}),
+        ("vit-all-tokens", {"keep_tokens": 1.0, "epochs": 60}, {}),  # about as many operations
+        ("vit-average", {}, {"global_pool": "avg", "class_token": False}),
+        ("vit-256", {"epochs": 65}, {"embed_dim": 256, "num_heads": 8}),
+    ):
+        config, more = replace(base, **changed), {"options": options | part, "held_out": HELD_OUT}
+        yield from scale.seeded(1, "search", name, model, config, **more)
+    base = replace(RECIPES["resnet"], **{**scale.everything, "epochs": 20})
+    for factor in (0.5, 1, 2, 4):
+        config, name = replace(base, lr=base.lr * factor), f"resnet-{base.lr * factor:g}"
+        yield from scale.seeded(1, "search", name, scale.resnet, config, held_out=HELD_OUT)
 
 
 def headline(scale: Scale) -> Iterator[Experiment]:

@@ -32,10 +32,11 @@ def get_device(name: str = "auto") -> torch.device:
 def seed_random_numbers(seed: int, device: torch.device) -> None:
     """Seed what torch draws at random on the CPU and on the device of a run.
 
-    On a CPU this takes microseconds. `torch.manual_seed` takes some tenths of a millisecond there, and more the deeper
-    the call: it writes down its whole call stack for every kind of accelerator that has not been started.
+    This takes microseconds. `torch.manual_seed` takes some tenths of a millisecond, and more the deeper the call: it
+    writes down its whole call stack for every kind of accelerator that has not been started.
     """
-    if device.type == "cpu":
-        torch.default_generator.manual_seed(seed)
-    else:
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)
+    elif device.type != "cpu":
         torch.manual_seed(seed)

@@ -20,6 +20,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from vit_course.augment import augment
 from vit_course.beyond.fast import fewer_tokens
 from vit_course.data import Dataset
+from vit_course.encoder import Block
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
 from vit_course.machinery.config import RESUMABLE, History, Objective, TrainConfig
@@ -58,6 +59,8 @@ def start_run(
             yield run
         finally:
             run.console.close()
+            for block in alike_blocks(model) if run.config.compile else ():
+                block._compiled_call_impl = None  # what `compiled` did
         if run.average is not None:
             model.load_state_dict(run.average.module.state_dict())
         model.eval()
@@ -104,7 +107,7 @@ class Run:
             self.average = AveragedModel(model, multi_avg_fn=average, use_buffers=True)
             self.scored_model = self.average.module
         self.history = History(asdict(config), dataset.provenance, str(self.device))
-        self.step, self.unread_losses, self.pass_seconds = 0, [], {}
+        self.step, self.unread_losses, self.pass_seconds, self.saved = 0, [], {}, time.perf_counter()
         self.stop = lambda: False
 
     @property
@@ -142,9 +145,8 @@ class Run:
         self.console = Console(self.total_steps, folder, len(self.history.train_loss), quiet)
         if self.console.is_watched and self.step < self.total_steps:
             self.announce()
-        self.forward = processes.wrap_ddp(
-            torch.compile(self.model) if self.config.compile else self.model, self.device
-        )
+        forward = compiled(self.model) if self.config.compile else self.model
+        self.forward = processes.wrap_ddp(forward, self.device)
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
         """Build the optimisers as the configuration and the engine ask for them."""
@@ -286,8 +288,14 @@ class Run:
     # -- going on
 
     def save(self) -> None:
-        """Write the checkpoint, if the run keeps one; the first of several processes does."""
-        if self.checkpoint and self.first_process:
+        """Write the checkpoint, if the run keeps one; the first of several processes does.
+
+        On a GPU, whose epochs can be shorter than the writing, that is done when the last was half a minute ago.
+        """
+        waits = self.device.type == "cuda" and time.perf_counter() - self.saved < 30
+        waits = waits and self.step < self.total_steps and not self.history.interrupted
+        if self.checkpoint and self.first_process and not waits:
+            self.saved = time.perf_counter()
             state = {
                 "config": self.history.config,
                 "history": asdict(self.history),
@@ -343,6 +351,25 @@ class Run:
         whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
         if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
             raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    """Return a model that computes compiled: where the blocks of a ViT are alike, one compilation in place serves all.
+
+    It takes a fraction of the time that the whole model does, and leaves hooks outside the blocks, such as those
+    of `fewer_tokens`, alone: a compiled model may not notice them.
+    """
+    blocks = alike_blocks(model)
+    for block in blocks:
+        block.compile(dynamic=False)
+    return model if blocks else torch.compile(model)
+
+
+def alike_blocks(model: nn.Module) -> list[Block]:
+    """List the blocks of a model if they differ in nothing but their weights; drop path and hooks may differ."""
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for one in blocks for part in one.modules())
+    return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks
 
 
 def seed_of(*numbers: int) -> int:

@@ -57,20 +57,20 @@ RECIPES = {
     ),
     "gpu": replace(
         FAST,
-        epochs=100,
-        batch_size=1024,
-        lr=6e-3,
+        epochs=400,
+        batch_size=512,
+        lr=4e-3,
         augment=MIXED,
         warmup_epochs=5,
         qkv_matrices=3,
-        keep_until=0.85,
+        keep_until=0.5,
     ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
     ),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
-"hours" for one that learns over night, "gpu" for one that learns in minutes of a GPU; "resnet" is the ResNets' own recipe."""
+"hours" for one that learns over night, "gpu" for minutes of a GPU; "resnet" is the ResNets' own recipe."""
 MODELS = {
     "minutes": (
         "Nano/4",

@@ -20,16 +20,17 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from vit_course.augment import augment
 from vit_course.beyond.fast import fewer_tokens
 from vit_course.data import Dataset
-from vit_course.encoder import Block
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
+from vit_course.machinery.compiled import Recorded, compiled, leave_uncompiled
 from vit_course.machinery.config import RESUMABLE, History, Objective, TrainConfig
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device, seed_random_numbers
 from vit_course.machinery.engine import Engine, choose_engine
 from vit_course.machinery.run_folder import CHECKPOINT, model_settings, own_folder
 from vit_course.machinery.stopping import explain_out_of_memory, stop_on_signal
-from vit_course.optim import SCHEDULES, make_optimizers, set_rates
+from vit_course.optim import SCHEDULES, make_optimizers, newton_schulz, set_rates
+from vit_course.vit import VisionTransformer
 
 
 @contextmanager
@@ -59,8 +60,8 @@ def start_run(
             yield run
         finally:
             run.console.close()
-            for block in alike_blocks(model) if run.config.compile else ():
-                block._compiled_call_impl = None  # what `compiled` did
+            if run.config.compile:
+                leave_uncompiled(model)
         if run.average is not None:
             model.load_state_dict(run.average.module.state_dict())
         model.eval()
@@ -120,6 +121,13 @@ class Run:
         """Whether this process prints and writes: the first of several."""
         return self.rank == 0
 
+    @property
+    def records(self) -> bool:
+        """Whether kernels are recorded and replayed: those of a compiled ViT that learns alone on a GPU."""
+        is_vit = isinstance(self.model, VisionTransformer) and self.objective is None
+        alone = self.device.type == "cuda" and self.world == 1
+        return self.config.compile and is_vit and alone and self.config.keep_by != "size"
+
     # -- the beginning
 
     def begin(self, resume: bool) -> None:
@@ -146,6 +154,8 @@ class Run:
         if self.console.is_watched and self.step < self.total_steps:
             self.announce()
         forward = compiled(self.model) if self.config.compile else self.model
+        if self.records:
+            forward = Recorded(forward, lambda: self.is_early)
         self.forward = processes.wrap_ddp(forward, self.device)
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
@@ -154,6 +164,8 @@ class Run:
         rates = config.lr, config.weight_decay, config.layer_decay, self.engine.fused_optimizer
         dtype = torch.bfloat16 if self.engine.precision == "bfloat16" else torch.float32
         muon = {"rest_lr": config.rest_lr, "qkv_matrices": config.qkv_matrices, "dtype": dtype}
+        if self.records:
+            muon["orthogonalize"] = Recorded(newton_schulz)
         return make_optimizers(self.model, config.optimizer, *rates, **muon)
 
     def time_a_pass(self, engine: Engine) -> float:
@@ -221,8 +233,12 @@ class Run:
     def fewer_tokens(self) -> AbstractContextManager:
         """Leave out patch tokens in this step, if the configuration wants that so early in the run."""
         config = self.config
-        early = self.step < config.keep_until * self.total_steps
-        return fewer_tokens(self.model, config.keep_tokens if early else 1.0, config.keep_by)
+        return fewer_tokens(self.model, config.keep_tokens if self.is_early else 1.0, config.keep_by)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether this step lies in the run's first part, which computes fewer tokens."""
+        return self.step < self.config.keep_until * self.total_steps
 
     def set_rates(self) -> None:
         """Set the learning rates of this step."""
@@ -351,25 +367,6 @@ class Run:
         whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
         if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
             raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
-
-
-def compiled(model: nn.Module) -> nn.Module:
-    """Return a model that computes compiled: where the blocks of a ViT are alike, one compilation in place serves all.
-
-    It takes a fraction of the time that the whole model does, and leaves hooks outside the blocks, such as those
-    of `fewer_tokens`, alone: a compiled model may not notice them.
-    """
-    blocks = alike_blocks(model)
-    for block in blocks:
-        block.compile(dynamic=False)
-    return model if blocks else torch.compile(model)
-
-
-def alike_blocks(model: nn.Module) -> list[Block]:
-    """List the blocks of a model if they differ in nothing but their weights; drop path and hooks may differ."""
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for one in blocks for part in one.modules())
-    return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks
 
 
 def seed_of(*numbers: int) -> int:

@@ -1,0 +1,74 @@
+"""How a GPU is kept busy by small models: kernels compiled into few, recorded once, and replayed.
+
+To start hundreds of small kernels can take the CPU longer than the GPU computes. `Run` uses both, if it is to compile.
+"""
+
+from collections.abc import Callable, Hashable
+
+import torch
+from torch import Tensor, nn
+
+from vit_course.encoder import Block
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    """Return a model that computes compiled: where the blocks of a ViT are alike, one compilation in place serves all.
+
+    It takes a fraction of the time that the whole model does, and leaves hooks outside the blocks, such as those
+    of `fewer_tokens`, alone: a compiled model may not notice them.
+    """
+    blocks = alike_blocks(model)
+    for block in blocks:
+        block.compile(dynamic=False)
+    return model if blocks else torch.compile(model)
+
+
+def leave_uncompiled(model: nn.Module) -> None:
+    """Let a model compute as before `compiled`."""
+    for block in alike_blocks(model):
+        block._compiled_call_impl = None
+
+
+def alike_blocks(model: nn.Module) -> list[Block]:
+    """List the blocks of a model if they differ in nothing but their weights; drop path and hooks may differ."""
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for one in blocks for part in one.modules())
+    return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks
+
+
+class Whole(nn.Module):
+    """A model as a part of another, so that what is done to its `forward` does not reach it."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Do as the model does."""
+        return self.model(x)
+
+
+class Recorded:
+    """A model, or a function of one tensor, whose kernels are recorded on first use and then replayed (CUDA graphs).
+
+    What is drawn at random is drawn anew in each replay, from the seed of the moment. Results are overwritten by the
+    next replay.
+
+    Args:
+        function: computes the same kernels for all inputs of one shape and `kind`, and waits for none of them.
+        kind: names what else decides on the kernels.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], kind: Callable[[], Hashable] = lambda: None):
+        self.function, self.kind, self.graphs = function, kind, {}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Compute the function of a tensor on a GPU."""
+        key = tuple(x.shape), self.kind()
+        if key not in self.graphs:
+            part = Whole(self.function) if isinstance(self.function, nn.Module) else self.function
+            with torch.random.fork_rng([x.device]):  # to record draws numbers, too
+                self.graphs[key] = torch.cuda.make_graphed_callables(
+                    part, (x.clone(),), allow_unused_input=True
+                )
+        return self.graphs[key](x)

@@ -11,23 +11,23 @@ from vit_course.experiments.records import load_records
 
 CARD = Path("data", "checkpoints", "README.md")
 ROWS = {
-    "linear classifier": ("comparison", "linear"),
-    "ViT, first settings": ("comparison-first", "vit"),
-    "ResNet, first settings": ("comparison-first", "resnet"),
-    "ViT, searched": ("comparison", "vit"),
-    "ResNet, searched": ("comparison", "resnet"),
-    "ViT, longer": ("marks", "85"),
-    "ViT, longest": ("marks", "90"),
-    "ViT, longest, on a GPU": ("marks", "94"),
+    "linear classifier": ("comparison", "linear", "cpu"),
+    "ViT, first settings": ("comparison-first", "vit", "cpu"),
+    "ResNet, first settings": ("comparison-first", "resnet", "cpu"),
+    "ViT, searched": ("comparison", "vit", "cpu"),
+    "ResNet, searched": ("comparison", "resnet", "cpu"),
+    "ViT, longer": ("marks", "85", "cpu"),
+    "ViT, longest": ("marks", "90", "cpu"),
+    "ViT, on a GPU": ("marks", "94", "gpu"),
 }
-"""What the table shows, where it is recorded: the group of each row, and its name there."""
+"""What the table shows, where it is recorded: the group of each row, its name there, and the size."""
 
 
 def results_text(root: Path) -> str:
     """Return the table in Markdown, with all that is needed to read it."""
-    runs = {group: load_records(group, runs=root / "data" / "runs") for group, _ in ROWS.values()}
     found = {
-        name: [run for run in runs[group] if run["step"] == step] for name, (group, step) in ROWS.items()
+        name: [run for run in load_records(group, size, root / "data" / "runs") if run["step"] == step]
+        for name, (group, step, size) in ROWS.items()
     }
     shown = {name: some for name, some in found.items() if some}
     if not shown:
@@ -41,10 +41,10 @@ def results_text(root: Path) -> str:
     notes = (
         f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
         f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
-        "Older runs have the clock's minutes, with other work beside some, so the quickest run is shown. Accuracy: "
-        "mean of the seeds, and their sample standard deviation. How the "
-        "comparison was made, and what is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run "
-        "in full, with recipe, curves and the commit that made it: [data/runs](data/runs)."
+        "A GPU's are the clock's, as in older runs, with other work beside some, so the quickest run is shown. "
+        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is not "
+        "equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
+        "commit that made it: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"
 
@@ -57,13 +57,18 @@ def row(name: str, runs: list[dict]) -> str:
     cells = (
         f"{name}{size}",
         f"{first['parameters']:,}",
-        f"{first['config']['epochs']}",
+        f"{first['config']['epochs']:g}",
         {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon"}[first["config"]["optimizer"]],
         f"{first['training_flops'] / 1e12:,.1f}",
-        f"{min(run.get('cpu_seconds', run['seconds']) for run in runs) / 60:.1f}",
+        "GPU: " * (first["size"] == "gpu") + f"{min(map(cost, runs)) / 60:.1f}",
         f"{mean(scores):.1f} %{spread}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def cost(run: dict) -> float:
+    """Return the seconds of a run: the processor's where they are known, the clock's of a GPU and of older runs."""
+    return run["seconds"] if run["size"] == "gpu" else run.get("cpu_seconds", run["seconds"])
 
 
 def changes(run: dict) -> list[str]:

@@ -8,22 +8,34 @@ from vit_course.experiments.records import load_records
 
 PAGE = Path("docs", "speedrun.md")
 GROUP = "marks"
-LIMITS = {"60": 2.5, "75": 9, "80": 18, "85": 60, "90": 480}
-"""The marks, test accuracies in percent, each with the core-minutes in which it should be reached."""
-COLUMNS = "mark | limit | test accuracy of each seed | mean | core-minutes | parameters | commit | so it is"
+LIMITS = {"cpu": {"60": 2.5, "75": 9, "80": 18, "85": 60, "90": 480}, "gpu": {"90": 1, "94": 5}}
+"""The marks, test accuracies in percent, each with the minutes in which it should be reached, of a core or of a GPU."""
+COSTS = {"cpu": ("core-minutes", "cpu_seconds"), "gpu": ("minutes of a GPU", "seconds")}
+COLUMNS = "mark | limit | test accuracy of each seed | mean | {} | parameters | commit | so it is"
 
 
 def marks_text(root: Path) -> str:
-    """Return the table in Markdown, and what is needed to read it and to repeat the runs."""
-    runs = load_records(GROUP, runs=root / "data" / "runs")
-    lines = [f"| {COLUMNS} |", "|---" * 8 + "|"]
-    lines += [
-        row(mark, limit, [run for run in runs if run["step"] == mark]) for mark, limit in LIMITS.items()
-    ]
+    """Return a table in Markdown for each size, with what is needed to read it and to repeat the runs."""
+    return "\n".join(size_text(root, size) for size in LIMITS)
+
+
+def size_text(root: Path, size: str) -> str:
+    """Return the table of one size and its notes."""
+    runs = load_records(GROUP, size, root / "data" / "runs")
+    unit, measured = COSTS[size]
+    lines = [f"| {COLUMNS.format(unit)} |", "|---" * 8 + "|"]
+    for mark, limit in LIMITS[size].items():
+        lines.append(row(mark, limit, [run for run in runs if run["step"] == mark], measured))
     if not runs:
         return "\n".join([*lines, "", "No run is recorded yet."]) + "\n"
     data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in runs})
-    command = f"`python -m vit_course experiments {GROUP} --size {runs[0]['size']} --data cifar10 --again`"
+    command = f"`python -m vit_course experiments {GROUP} --size {size} --data cifar10 --again`"
+    if size == "gpu":
+        machine = "; ".join(sorted({f"{r['machine']}, torch {r['versions']['torch']}" for r in runs}))
+        notes = [f"Data: {'; '.join(data)}.", f"Machine: {machine}.", f"Command: {command}."]
+        return (
+            "\n".join([*lines, "", *notes, "Limit and cost are the clock's minutes of the training."]) + "\n"
+        )
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
     for r in load_records("trials-long", runs=root / "data" / "runs"):
         new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))
@@ -31,13 +43,13 @@ def marks_text(root: Path) -> str:
     return "\n".join([*lines, "", *notes, f"Command: {command}. Limit and cost are core-minutes."]) + "\n"
 
 
-def row(mark: str, limit: float, runs: list[dict]) -> str:
-    """Return one row: a mark, its limit, and the runs that tried it."""
+def row(mark: str, limit: float, runs: list[dict], measured: str) -> str:
+    """Return one row: a mark, its limit, and the runs that tried it; `measured` names the seconds that count."""
     cells = ["–"] * 5 + ["no run is recorded yet"]
     if runs:
         runs = sorted(runs, key=lambda run: run["config"]["seed"])
         scores = [100 * run["test_accuracy"] for run in runs]
-        cost = fmean(run["cpu_seconds"] for run in runs) / 60
+        cost = fmean(run[measured] for run in runs) / 60
         high, cheap = fmean(scores) >= float(mark), cost <= limit
         cells = [
             ", ".join(f"{score:.1f}" for score in scores),

@@ -28,6 +28,7 @@ from vit_course.beyond.modern import modernize
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset, normalize
 from vit_course.machinery.config import History, TrainConfig
+from vit_course.machinery.device import get_device
 from vit_course.machinery.processor import describe_processor
 from vit_course.machinery.ranges import allowed_values
 from vit_course.machinery.run_folder import CHECKPOINT
@@ -57,13 +58,15 @@ RECIPES = {
     ),
     "gpu": replace(
         FAST,
-        epochs=400,
+        epochs=242.0,
         batch_size=512,
         lr=4e-3,
         augment=MIXED,
         warmup_epochs=5,
         qkv_matrices=3,
         keep_until=0.5,
+        compile=True,
+        augment_ahead=8,
     ),
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
@@ -250,7 +253,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     distributed = "LOCAL_RANK" in os.environ
     try:
         if distributed:
-            dist.init_process_group()
+            on_cpu = get_device(options.device or "auto").type == "cpu"
+            dist.init_process_group("gloo" if on_cpu else None)  # with CUDA there, it would go by way of that
         return run_command(options)
     except KeyboardInterrupt as stop:
         print(f"Stopped {stop}", file=sys.stderr)
@@ -274,7 +278,8 @@ def run_command(options: argparse.Namespace) -> int:
     if options.train or options.test:
         dataset = dataset.subset(options.train, options.test)
     given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
-    config = replace(RECIPES[options.recipe], **given, compile=options.compile)
+    config = replace(RECIPES[options.recipe], **given)
+    config.compile |= options.compile
     if options.warmup_epochs and config.warmup_epochs > config.epochs:
         raise ValueError(
             f"warmup_epochs is {config.warmup_epochs:g}: it should be at most the {config.epochs:g} epochs of the run"

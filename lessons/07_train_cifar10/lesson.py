@@ -825,53 +825,60 @@ plots.show(
 # What is the recipe alone worth? This table cannot say: its rows differ in model, epochs and recipe at once. (For the same
 # ResNet-18 the README of that repository lists 93.0 %. One reason: the user chose the best epoch on the test pictures.)
 #
-# And we? The two longest trainings of this course are of plain ViTs, trained on a CPU with RandAugment and with **Muon**, not with AdamW
-# alone:
+# And we? The longest trainings of this course are of plain ViTs with RandAugment, and with **Muon**, not with AdamW alone. Two
+# were made on a CPU, the last one on a GPU:
 
 # %%
-marks = load_records("marks")
+marks, on_gpu = load_records("marks", "cpu"), load_records("marks", "gpu")
 longest = [[run for run in marks if run["step"] == mark] for mark in list(by_step(marks))[-2:]]
-for runs in longest:
+mixed = max(on_gpu, key=lambda run: run["config"]["epochs"], default=None)
+for runs in [*longest, *([[mixed]] if mixed else [])]:
     run, config = runs[0], runs[0]["config"]
     shape = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     tested, known = (", ".join(percent(r[key]) for r in runs) for key in ("test_accuracy", "stored_accuracy"))
     print(fill(f"{run['model']}, {shape}: {run['parameters']:,} parameters", 90))
     print(f"{config['epochs']:g} epochs with {config['optimizer']}, rate {config['lr']:g}, all pictures")
     print(f"seed by seed: test {tested}; stored training pictures {known}")
-    print(f"a core's time, mean of the seeds: {minutes(fmean(r['cpu_seconds'] for r in runs))}")
+    clock = ("cpu_seconds", "a core's time") if run["size"] == "cpu" else ("seconds", "the clock's time")
+    print(f"{clock[1]}, mean of the seeds: {minutes(fmean(r[clock[0]] for r in runs))}")
     print(caption(runs), end="\n\n")
 trials = {trial["step"]: trial for trial in load_records("trials-long")}
 for step, trial in trials.items():
     new, known = percent(trial["held_out_accuracy"]), percent(trial["stored_accuracy"])
     how = "as it is" if step == "base" else f"with {step}"
-    print(f"the shorter again, {how}: held-out {new}; stored training pictures {known}")
+    print(f"28 epochs again, {how}: held-out {new}; stored training pictures {known}")
 if matrices := [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]:
     print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
 if longest:
+    run, config = longest[-1][0], longest[-1][0]["config"]
     learned = by_epoch(run["train_accuracy"])
     back = int(config["keep_until"] * config["epochs"])  # the last epoch that begins with fewer tokens
     plots.show(
         plots.curves(
-            {"": learned}, "How does the longest run learn?", "epoch", "right on augmented pictures, %"
+            {"": learned}, "How does the longest run on a CPU learn?", "epoch", "right on augmented pictures, %"
         ),
         "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a jump near the end.",
     )
 
-# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for runs in longest for r in runs)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or ([len(runs) for runs in longest] == [3, 1] and longest[1][0]['test_accuracy'] < fmean(r['test_accuracy'] for r in longest[0]) and 0.008 < max(r['test_accuracy'] for r in longest[0]) - min(r['test_accuracy'] for r in longest[0]) < 0.01 and 2.8 < longest[1][0]['training_flops'] / longest[0][0]['training_flops'] < 3.1 and longest[1][0]['parameters'] > longest[0][0]['parameters'])", "not longest or all(x != y for x, y in zip(*([run['options'].get(key) for key in ('global_pool', 'pos_embed')] + [run['config'].get(key) for key in ('warmup_epochs', 'qkv_matrices')] for run in (longest[0][0], longest[1][0]))))", "not longest or (longest[1][0]['stored_accuracy'] > 0.98 and 0.155 < 1 - longest[1][0]['test_accuracy'] < 0.18 and max(r['stored_accuracy'] for r in longest[0]) < 0.93 and not any(longest[1][0]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or (lambda base, cutmix, other, small, boxes: 0.025 < base['held_out_accuracy'] - boxes['held_out_accuracy'] < 0.035 and cutmix['held_out_accuracy'] < base['held_out_accuracy'] - 0.03 and 0.015 < cutmix['stored_accuracy'] - cutmix['held_out_accuracy'] < 0.025 and 0.065 < base['stored_accuracy'] - base['held_out_accuracy'] < 0.075 and 0.005 < base['held_out_accuracy'] - other['held_out_accuracy'] < 2 * (2 * 0.84 * 0.16 / 5_000) ** 0.5 and other['stored_accuracy'] - other['held_out_accuracy'] < base['stored_accuracy'] - base['held_out_accuracy'] - 0.01 and small['stored_accuracy'] - small['held_out_accuracy'] > base['stored_accuracy'] - base['held_out_accuracy'] + 0.01 and abs(small['held_out_accuracy'] - base['held_out_accuracy']) < 0.005 and 0.5 < small['parameters'] / base['parameters'] < 0.6 and 1.4 < small['config']['epochs'] / base['config']['epochs'] < 1.6)(*(trials[step] for step in ('base', 'cutmix', 'erasing-drop-path', 'width-96', 'cutmix-0.2')))", "not trials or {*trials} == {'base', 'cutmix', 'cutmix-0.2', 'erasing-drop-path', 'width-96'}", "not trials or all(t['config']['epochs'] == longest[0][0]['config']['epochs'] for step, t in trials.items() if step != 'width-96') and all('45,000 train / 5,000 held-out' in t['data'] and t['config']['seed'] == 0 for t in trials.values())"]
+# %% [markdown] always claim=["not longest or all(r['config']['optimizer'] == 'muon' and r['config']['augment']['rand_augment_ops'] and not r['config']['validation'] for runs in longest for r in runs)", "not longest or max(y - x for x, y in zip(learned[1][back - 4 : back - 1], learned[1][back - 3 : back])) < 2 < 4 < learned[1][back + 1] - learned[1][back - 1]", "not longest or ([len(runs) for runs in longest] == [3, 1] and longest[1][0]['test_accuracy'] < fmean(r['test_accuracy'] for r in longest[0]) and 0.008 < max(r['test_accuracy'] for r in longest[0]) - min(r['test_accuracy'] for r in longest[0]) < 0.01 and 2.8 < longest[1][0]['training_flops'] / longest[0][0]['training_flops'] < 3.1 and longest[1][0]['parameters'] > longest[0][0]['parameters'])", "not longest or all(x != y for x, y in zip(*([run['options'].get(key) for key in ('global_pool', 'pos_embed')] + [run['config'].get(key) for key in ('warmup_epochs', 'qkv_matrices')] for run in (longest[0][0], longest[1][0]))))", "not longest or (longest[1][0]['stored_accuracy'] > 0.98 and mixed['stored_accuracy'] > 0.999 and mixed['test_accuracy'] > longest[1][0]['test_accuracy'] + 0.07 and 0.155 < 1 - longest[1][0]['test_accuracy'] < 0.18 and max(r['stored_accuracy'] for r in longest[0]) < 0.93 and not any(longest[1][0]['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing')))", "not trials or (lambda base, cutmix, other, small, *mild: all(0.025 < base['held_out_accuracy'] - one['held_out_accuracy'] < 0.035 for one in mild) and cutmix['held_out_accuracy'] < base['held_out_accuracy'] - 0.03 and 0.015 < cutmix['stored_accuracy'] - cutmix['held_out_accuracy'] < 0.025 and 0.065 < base['stored_accuracy'] - base['held_out_accuracy'] < 0.075 and 0.005 < base['held_out_accuracy'] - other['held_out_accuracy'] < 2 * (2 * 0.84 * 0.16 / 5_000) ** 0.5 and other['stored_accuracy'] - other['held_out_accuracy'] < base['stored_accuracy'] - base['held_out_accuracy'] - 0.01 and small['stored_accuracy'] - small['held_out_accuracy'] > base['stored_accuracy'] - base['held_out_accuracy'] + 0.01 and abs(small['held_out_accuracy'] - base['held_out_accuracy']) < 0.005 and 0.5 < small['parameters'] / base['parameters'] < 0.6 and 1.4 < small['config']['epochs'] / base['config']['epochs'] < 1.6)(*(trials[step] for step in ('base', 'cutmix', 'erasing-drop-path', 'width-96', 'cutmix-0.2', 'mixup-0.2')))", "not trials or {*trials} == {'base', 'cutmix', 'cutmix-0.2', 'mixup-0.2', 'erasing-drop-path', 'width-96'}", "not mixed or (all(mixed['config']['augment'][key] for key in ('mixup', 'cutmix', 'erasing', 'rand_augment_ops')) and 0.9 < mixed['test_accuracy'] < 0.92 and 1 - mixed['test_accuracy'] < 1 / 11 and mixed['config']['epochs'] > 240 and 200 < mixed['seconds'] < 260 and mixed['parameters'] < 1.3 * longest[1][0]['parameters'] and mixed['config']['seed'] == 0 and len({run['step'] for run in on_gpu}) == len(on_gpu))", "not trials or all(t['config']['epochs'] == longest[0][0]['config']['epochs'] for step, t in trials.items() if step != 'width-96') and all('45,000 train / 5,000 held-out' in t['data'] and t['config']['seed'] == 0 for t in trials.values())"]
 # The jump near the end is not a better model all at once. Until there, half of the patch tokens were left out of every picture
 # (lesson 16 says why); from there on the model sees all of them, and pictures become easier to name.
 #
-# **Longer was not better.** The last model is larger, took three times the operations of the one before it, and names no more
-# test pictures than that does in the mean. (It has one seed, the other three, which lie almost a point apart: which is better
-# stays open. They also differ in read-out, positions, warm-up, and in how Muon takes q, k and v.) It was meant to reach 90 % and
-# missed by far. Why? It names nearly all training pictures as they are stored, and misses one in six of the test pictures: it
-# **overfits**. The best ViT of the table has what ours left out: MixUp, CutMix, erasing, drop path.
+# **On the CPU, longer was not better.** The second model is larger, took three times the operations of the first, and names no
+# more test pictures than that does in the mean. (It has one seed, the other three, which lie almost a point apart: which is
+# better stays open. They also differ in read-out, positions, warm-up, and in how Muon takes q, k and v.) It was to reach 90 %
+# and missed by far. Why? It names nearly all training pictures as they are stored, and misses one in six of the test pictures: it
+# **overfits**. The best ViT of the table has what this one left out: MixUp, CutMix, erasing, drop path.
 #
-# What helps? The shorter run once more, on 45,000 of the pictures, with one change each time. **CutMix takes most of the
-# overfitting away, and still loses**: it names two points more of these than of 5,000 held-out ones (seven without), but four
-# points *fewer* of those. With other boxes (*cutmix-0.2*: most tiny, or nearly the picture) three fewer. **Erasing with drop path
-# lessens it, and wins nothing**: a point fewer, which chance alone could do. **A smaller model overfits more, and wins nothing**:
-# *width-96* has little more than half the parameters and, at equal cost, nearly half as many epochs again. (One seed each.)
+# **Mixing with patience was.** The model on the GPU is little larger and had MixUp, CutMix and erasing, for more than 240 epochs:
+# four minutes there. It misses fewer than one test picture in eleven. (One seed. It knows its stored training pictures by heart,
+# too, and was meant to reach 94 %. Batch, rate and warm-up are others as well, so this does not say how much mixing brought.)
+#
+# And without patience? The run of 28 epochs once more, on 45,000 of the pictures, with one change each time. **CutMix takes most
+# of the overfitting away, and loses**: it names two points more of these than of 5,000 held-out ones (seven without), but four
+# points *fewer* of those; gentler mixing (*cutmix-0.2*, *mixup-0.2*) three fewer. **Erasing with drop path lessens it, and wins
+# nothing**: a point fewer, which chance alone could do. **A smaller model overfits more, and wins nothing**: *width-96* has
+# little more than half the parameters and, at equal cost, nearly half as many epochs again. (One seed each.)
 
 # %% [markdown]
 # ## Check yourself

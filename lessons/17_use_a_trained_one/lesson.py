@@ -416,11 +416,11 @@ plots.show(
     "Four scenes with a thing on a dark ground, and maps of similarity from an early and from the last block.",
 )
 
-# %% [markdown] claim=["all(a[0] > b[0] for a, b in zip(dense[1:], dense[2:])) and dense[1][0] > dense[-1][0] + 12 and by_colour[0] > max(ious[0] for ious in dense)", "by_colour[1] > dense[1][1] + 2 and max(dense, key=lambda ious: ious[1]) is dense[1] and min(dense[1:], key=lambda ious: ious[1]) is dense[-1] and dense[1][1] > dense[-1][1] + 8"] always
-# Plain colour does best, since these things stand out by it. After block 1 each block makes the mask *worse*. Part of that is
-# the cut, but with a best one for each row, too, block 1 is the best of the blocks and the last is the worst: with depth the
-# tokens say less exactly *where* a thing is. A likely reason: the loss names a class from CLS alone, so patches may carry
-# whatever helps that.
+# %% [markdown] claim=["by_colour[0] > max(ious[0] for ious in dense) and max(dense, key=lambda ious: ious[0]) in dense[4:7] and min(dense, key=lambda ious: ious[0]) is dense[-1]", "by_colour[1] > dense[1][1] + 2 and max(dense, key=lambda ious: ious[1]) is dense[1] and all(a[1] > b[1] for a, b in zip(dense[1:], dense[2:])) and dense[1][1] > dense[-1][1] + 8"] always
+# Plain colour does best, since these things stand out by it. At a similarity above 0 the blocks in the middle do best, and the
+# last is worst. Part of that is the cut: with a best one for each row **each block after the first makes the mask worse**. With
+# depth the tokens say less exactly *where* a thing is. A likely reason: the loss names a class from CLS alone, so patches may
+# carry whatever helps that.
 #
 # For dense work people take DINOv2 or DINOv3: their training has a loss on patches too.
 

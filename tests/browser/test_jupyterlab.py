@@ -15,7 +15,7 @@ small_and_usual_screen = pytest.mark.parametrize("desk", [1024, 1440], indirect=
 
 
 @small_and_usual_screen
-def test_a_click_on_an_option_of_a_quiz_opens_its_reason_and_no_other(desk):
+def test_a_click_on_an_option_of_a_quiz_opens_its_reason_alone_and_hints_stay_closed_until_asked_for(desk):
     desk.open("notebooks/04_attention.ipynb")
     question = desk.cell("Your table of weights has columns that sum to 1")
     options = question.locator("details")
@@ -24,11 +24,6 @@ def test_a_click_on_an_option_of_a_quiz_opens_its_reason_and_no_other(desk):
     expect(options.nth(1).locator("strong")).to_be_visible()
     for closed in (0, 2):
         expect(options.nth(closed).locator("strong")).not_to_be_visible()
-
-
-@small_and_usual_screen
-def test_hints_are_closed_until_they_are_asked_for(desk):
-    desk.open("notebooks/04_attention.ipynb")
     hint = desk.cell("Exercise 4.1").locator("details").first
     expect(hint.locator("summary")).to_have_text("Hint 1")
     expect(hint.locator("p")).not_to_be_visible()
@@ -54,12 +49,6 @@ def test_the_solution_of_an_exercise_is_two_clicks_away(desk, slug, exercise):
         desk.front.get_by_role("link", name=f"{exercise}: ").click()  # from the line of exercises at its top
         expect(heading).to_be_in_viewport()
         desk.open_beside(f"notebooks/{slug}.ipynb")
-
-
-def test_nothing_is_asked_before_the_first_cell(desk):
-    desk.open("notebooks/00_start_here.ipynb")
-    desk.page.wait_for_timeout(3000)
-    expect(desk.page.get_by_text("notified about official")).to_have_count(0)
 
 
 def test_a_wrong_answer_is_told_and_a_right_one_goes_on_as_ones_own(desk):
@@ -134,8 +123,10 @@ def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_scree
     assert desk.wider_than_their_place(shown) == []
 
 
-def test_the_first_lesson_runs_whole_with_nothing_written(desk):
+def test_the_first_lesson_asks_nothing_before_its_first_cell_and_runs_whole_with_nothing_written(desk):
     desk.open("notebooks/00_start_here.ipynb")
+    desk.page.wait_for_timeout(3000)
+    expect(desk.page.get_by_text("notified about official")).to_have_count(0)
     desk.wait_for_kernel()
     desk.command("notebook:run-all-cells")
     desk.wait_until_whole()

@@ -100,16 +100,13 @@ def test_a_check_that_breaks_is_a_finding_and_the_others_still_run():
     assert fine.status == "ok"
 
 
-def test_a_path_with_a_space_is_quoted(monkeypatch):
+def test_a_command_names_a_python_inside_the_course_from_there_and_quotes_a_path_with_a_space(monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(doctor.ROOT / "env" / "python"))
+    assert doctor.command("vit_course", "data") == f"{Path('env', 'python')} -m vit_course data"
     monkeypatch.setattr(sys, "executable", str(Path("my course", "python")))
     assert doctor.command("pip", "install", "torch>=2.6") == (
         f'"{Path("my course", "python")}" -m pip install "torch>=2.6"'
     )
-
-
-def test_a_python_inside_the_course_is_named_from_there(monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(doctor.ROOT / "env" / "python"))
-    assert doctor.command("vit_course", "data") == f"{Path('env', 'python')} -m vit_course data"
 
 
 @pytest.mark.parametrize(("encoding", "dash"), [("utf-8", "–"), ("ascii", "?")])

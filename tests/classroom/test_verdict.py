@@ -345,15 +345,12 @@ def test_a_seed_for_a_gpu_that_nobody_used_yet_stays(monkeypatch):
     assert seeds[-1] == 1234
 
 
-def test_words_in_stars_are_italics_and_stars_of_code_stay():
+def test_words_in_stars_are_italics_code_is_shown_as_code_and_everything_else_as_it_is_written():
     html = verdict_html("rows *and* columns, the *last axis*")
     assert html == "rows <em>and</em> columns, the <em>last axis</em>"
     for code in ("x*y*z", "a * b * c", "f(*args, **options)", "x ** 2 ** 3"):
         assert verdict_html(code) == code
         assert verdict_html(f"`{code}`") == f"<code>{code}</code>"
-
-
-def test_code_in_a_verdict_is_shown_as_code_and_everything_else_as_it_is_written():
     assert verdict_html("`x < y`, then `z`\n  it's <b>") == (
         "<code>x &lt; y</code>, then <code>z</code><br>&nbsp; it's &lt;b&gt;"
     )

@@ -99,22 +99,18 @@ def test_drawing_changes_nothing_that_it_is_given():
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "grid", "words"),
     [
-        ((2, 0, 1, 0), "no picture 2: choose one of 0, 1"),
-        ((0, 7, 1, 0), "no token 7"),
-        ((0, 0, 0, 0), "no layer 0: choose one of 1, 2"),
-        ((0, 0, 1, 3), "no head 3: choose one of 0, 1, 2, mean, rollout"),
+        ((2, 0, 1, 0), None, "no picture 2: choose one of 0, 1"),
+        ((0, 7, 1, 0), None, "no token 7"),
+        ((0, 0, 0, 0), None, "no layer 0: choose one of 1, 2"),
+        ((0, 0, 1, 3), None, "no head 3: choose one of 0, 1, 2, mean, rollout"),
+        ((0, 0, 1, 0), (2, 2), "7 tokens are not 1 prefix \\+ a grid of 2x2"),
     ],
 )
-def test_a_state_that_does_not_exist_is_refused_by_name(state, words):
+def test_a_state_that_does_not_exist_or_a_grid_that_does_not_fit_is_refused_by_name(state, grid, words):
     with pytest.raises(ValueError, match=words):
-        explorer_figure(IMAGES, random_attentions(), *state)
-
-
-def test_a_grid_that_does_not_fit_the_tokens_is_refused():
-    with pytest.raises(ValueError, match="7 tokens are not 1 prefix \\+ a grid of 2x2"):
-        explorer_figure(IMAGES, random_attentions(), 0, 0, 1, 0, grid_size=(2, 2))
+        explorer_figure(IMAGES, random_attentions(), *state, grid_size=grid)
 
 
 def small_vit(**options):
@@ -153,9 +149,10 @@ def test_titles_that_do_not_fit_the_pictures_are_refused():
 
 
 class Screen:
-    """What `explore` has put on the screen."""
+    """What `explore` puts on the screen, where the fixture `shown` collects it."""
 
-    def __init__(self, displayed):
+    def __init__(self, displayed, titles=None, images=IMAGES, **options):
+        explore(small_vit(**options), images, titles, [0.5] * 3, [0.2] * 3)
         (box,) = displayed
         picture, panel = box.children
         prefix, self.stack = picture.children
@@ -173,8 +170,7 @@ class Screen:
 
 @pytest.mark.parametrize("options", [{}, {"class_token": False, "global_pool": "avg"}])
 def test_a_click_in_the_picture_makes_that_patch_the_query_and_frames_it(shown, options):
-    explore(small_vit(**options), IMAGES, ["one", "two"], [0.5] * 3, [0.2] * 3)
-    screen = Screen(shown)
+    screen = Screen(shown, ["one", "two"], **options)
     query = screen.controls["query"]
     for token, (name, _) in enumerate(query.options):
         screen.buttons[token].click()
@@ -183,8 +179,7 @@ def test_a_click_in_the_picture_makes_that_patch_the_query_and_frames_it(shown, 
 
 
 def test_every_control_changes_the_words_beside_the_picture(shown):
-    explore(small_vit(), IMAGES, ["one", "<two>"], [0.5] * 3, [0.2] * 3)
-    screen = Screen(shown)
+    screen = Screen(shown, ["one", "<two>"])
     for label, value in {"picture": 1, "layer": 1, "head": "rollout", "query": 3}.items():
         screen.controls[label].value = value
     assert "&lt;two&gt;<br>rollout through layers 1 to 1<br>" in screen.words.value
@@ -192,7 +187,6 @@ def test_every_control_changes_the_words_beside_the_picture(shown):
 
 
 def test_the_buttons_lie_over_the_picture_and_cover_it_patch_by_patch(shown):
-    explore(small_vit(), IMAGES, None, [0.5] * 3, [0.2] * 3)
     screen = Screen(shown)
     height, width, _ = screen.pixels().shape
     side = explorer.SIDE // 3
@@ -207,8 +201,7 @@ def test_the_buttons_lie_over_the_picture_and_cover_it_patch_by_patch(shown):
 def test_without_the_map_the_picture_is_shown_in_its_own_colours(shown):
     halves = torch.zeros(1, 3, 8, 12, dtype=torch.uint8)
     halves[0, :, :, 8:] = torch.tensor([255, 128, 1])[:, None, None]
-    explore(small_vit(), halves, None, [0.5] * 3, [0.2] * 3)
-    screen = Screen(shown)
+    screen = Screen(shown, images=halves)
     screen.controls["lay the map over the picture"].value = False
     edge = 2 * (explorer.SIDE // 3)
     assert (screen.pixels()[:, :edge] == 0).all()

@@ -98,21 +98,15 @@ def test_a_result_table_compares_each_setting_with_the_base():
     assert [row[5] for row in rows[2:]] == ["worse", "undecided"]
 
 
-def test_a_result_table_of_single_seeds_decides_nothing():
+def test_a_result_table_of_single_seeds_decides_nothing_and_without_its_base_shows_the_settings_alone():
     rows, _ = result_table({"base": [80.0], "other": [90.0]}, "base")
     assert rows[1] == ["other", 1, "90.0", "+10.0", "unknown", "undecided"]
-
-
-def test_a_result_table_without_its_base_still_shows_the_settings():
     assert result_table({"other": [90.0, 91.0]}, "base")[0] == [["other", 2, "90.5", "", "", ""]]
 
 
-def test_a_difference_that_rounds_to_zero_is_not_negative():
+def test_a_difference_that_rounds_to_zero_is_not_negative_and_no_end_of_a_decided_interval_reads_as_0():
     assert signed(-0.04) == "+0.0"
     assert signed(-0.06) == "-0.1"
-
-
-def test_an_end_of_a_decided_interval_never_reads_as_0():
     assert from_to(-4.84, -0.04) == "-4.84 to -0.04"
     assert from_to(0.004, 2.0) == "+0.004 to +2.000"
     assert from_to(-1.06, 0.04) == "-1.1 to +0.0"

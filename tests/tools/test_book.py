@@ -87,6 +87,8 @@ def test_the_first_page_names_every_lesson_and_its_contents_hold_every_page():
 
 # -- faults
 
+LOADS, STYLE_LOADS = (f"{name}: loads from another host: " for name in ("index.html", "book.css"))
+
 
 def write_book(folder, body="", style=""):
     page = f'<h1 id="top">A page</h1><a href="other.html#end">on</a><img src="a.png" alt="A.">{body}'
@@ -100,27 +102,21 @@ def test_a_book_without_a_fault_has_none(tmp_path):
     assert write_book(tmp_path, fine, "a { background: url(a.png) }") == []
 
 
-@pytest.mark.parametrize("picture", ['<img src="b.png">', '<img src="b.png" alt=" ">'])
-def test_a_picture_without_a_text_is_found_and_named(tmp_path, picture):
-    assert write_book(tmp_path, picture) == ["index.html: a picture without a text: b.png"]
-
-
 @pytest.mark.parametrize(
-    ("body", "address"),
+    ("written", "fault"),
     [
-        ('<script src="https://a.org/b.js"></script>', "https://a.org/b.js"),
-        ('<img src="//a.org/b.png" alt="B.">', "//a.org/b.png"),
-        ('<link rel="stylesheet" href="http://a.org/b.css">', "http://a.org/b.css"),
-        ('<p style="background: url(https://a.org/b)">', "https://a.org/b"),
+        ({"body": '<img src="b.png">'}, "index.html: a picture without a text: b.png"),
+        ({"body": '<img src="b.png" alt=" ">'}, "index.html: a picture without a text: b.png"),
+        ({"body": '<script src="https://a.org/b.js"></script>'}, f"{LOADS}https://a.org/b.js"),
+        ({"body": '<img src="//a.org/b.png" alt="B.">'}, f"{LOADS}//a.org/b.png"),
+        ({"body": '<link rel="stylesheet" href="http://a.org/b.css">'}, f"{LOADS}http://a.org/b.css"),
+        ({"body": '<p style="background: url(https://a.org/b)">'}, f"{LOADS}https://a.org/b"),
+        ({"style": "@import 'https://a.org/b.css'"}, f"{STYLE_LOADS}https://a.org/b.css"),
+        ({"style": "a { src: url('https://a.org/b.css') }"}, f"{STYLE_LOADS}https://a.org/b.css"),
     ],
 )
-def test_a_page_that_loads_from_another_host_is_found_and_named(tmp_path, body, address):
-    assert write_book(tmp_path, body) == [f"index.html: loads from another host: {address}"]
-
-
-@pytest.mark.parametrize("style", ["@import 'https://a.org/b.css'", "a { src: url('https://a.org/b.css') }"])
-def test_a_style_sheet_that_loads_from_another_host_is_found(tmp_path, style):
-    assert write_book(tmp_path, style=style) == ["book.css: loads from another host: https://a.org/b.css"]
+def test_a_picture_without_a_text_and_a_load_from_another_host_are_found_and_named(tmp_path, written, fault):
+    assert write_book(tmp_path, **written) == [fault]
 
 
 # -- the whole book

@@ -259,8 +259,7 @@ def test_a_class_exercise_makes_a_stub_of_every_method_and_keeps_decorators_and_
 def test_every_exercise_cell_runs_by_itself(course):
     for exercise in (EXERCISE, EXERCISE.replace("root", "roots"), of_square(EXERCISE)):
         course.lesson(exercise)
-        course.build()
-        (source,) = exercise_cells(course.read("solutions"))
+        (source,) = exercise_cells(course.built("solutions"))
         with pytest.MonkeyPatch.context() as patch:
             patch.syspath_prepend(str(course.root))
             for name in [name for name in sys.modules if name.split(".")[0] == "vit_course"]:
@@ -328,9 +327,13 @@ def test_a_folded_cell_hides_its_source_and_a_flag_may_stand_before_or_after_oth
         ("# %% curious\nx = 1", "'curious' is an option of markdown cells"),
         ("# %% [markdown] fold\n# Text", "'fold' is an option of code cells"),
         ("# %% [markdown] curious\n# Text", "begins with its only heading"),
+        ("# %% [markdown] claim=3\n# Text.", "a claim is an expression"),
+        ('# %% [markdown] claim="a > b\n# Text.', "options of this cell cannot be read"),
+        ('# %% claim="a > b"\n1', "'claim' is an option of markdown cells"),
+        ("# %% [markdown] always\n# Text.", "'always' stands at a claim"),
     ],
 )
-def test_a_wrong_option_of_a_cell_is_reported_with_file_and_line(course, cell, words):
+def test_a_wrong_option_or_claim_of_a_cell_is_reported_with_file_and_line(course, cell, words):
     course.lesson(cell)
     refused(course, "lessons/01_roots/lesson.py:9", words)
 
@@ -355,11 +358,6 @@ def test_a_map_is_stale_once_its_lesson_or_an_earlier_one_owns_other_parts(cours
         f"docs/maps/{slug}.png is stale: run `python tools/build.py {slug[:2]}`"
         for slug in ("01_roots", "02_cubes")
     ]
-
-
-def test_a_part_that_the_model_has_not_is_refused(course):
-    with_map(course, "01_roots", "[patches, decoder]")
-    refused(course, "lessons/01_roots/lesson.py:1", "map: the model has no decoder; its parts are")
 
 
 def test_parts_in_colour_and_ticks_are_drawn():
@@ -458,8 +456,7 @@ def colab(monkeypatch):
 def test_on_colab_the_setup_cell_prints_links_that_lead_somewhere_there(course, colab, capsys):
     for number in ("02", "03", "04"):
         course.write(f"lessons/{number}_later/lesson.py", LESSON)
-    course.build()
-    exec(course.read("notebooks", "02_later").cells[1].source, {})
+    exec(course.built("notebooks", "02_later").cells[1].source, {})
     links = re.findall(r"https://\S+", capsys.readouterr().out)
     colab, github = "https://colab.research.google.com/github/some/course", "https://github.com/some/course"
     books = ("solutions/02_later", "notebooks/01_roots", "notebooks/03_later")
@@ -512,7 +509,7 @@ def test_answers_on_colab_go_to_the_drive_where_it_is_mounted(course, colab, mon
     assert os.environ["VIT_COURSE_ANSWERS"] == "/content/drive/MyDrive/vit-course-answers"
 
 
-def test_the_readme_gets_the_lesson_table(course):
+def test_the_readme_gets_the_lesson_table_and_without_a_place_for_it_is_an_error(course):
     course.write("README.md", "before\n<!-- lessons:begin -->\nold\n<!-- lessons:end -->\nafter\n")
     assert "README.md" in course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
@@ -522,6 +519,9 @@ def test_the_readme_gets_the_lesson_table(course):
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     course.replace("lessons/01_roots/lesson.py", "minutes=10", "minutes=12")
     assert any(message.startswith("README.md is stale") for message in course.check())
+    course.write("README.md", "no markers\n")
+    with pytest.raises(LessonError, match=r"README\.md"):
+        course.build()
 
 
 # -- files
@@ -747,7 +747,9 @@ def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course,
         ('# part: "I. Numbers"', "# part: 1", 1, "'part'"),
         ('# part: "I. Numbers"', '# part: "I. Numbers"\n# authors: 3', 1, "authors"),
         ('# part: "I. Numbers"', '#  part: "I. Numbers"', 4, "front matter"),
+        ("# goals", "# map: [patches, decoder]\n# goals", 1, "map: the model has no decoder; its parts are"),
         ("# ---\n", "", 1, "front matter"),
+        ("# %% [markdown]", '# %% [markdown] claim="a >"', 10, "invalid syntax"),
         ("difficulty=2 ", "", 16, "difficulty"),
         ("difficulty=2", "difficulty=4", 16, "difficulty"),
         ("minutes=10 ", "", 16, "minutes"),
@@ -766,12 +768,6 @@ def test_execute_stores_nothing_of_a_solution_that_fails_or_shows_a_path(course,
 def test_a_mistake_in_a_lesson_is_reported_with_file_and_line(course, old, new, line, words):
     course.replace("lessons/01_roots/lesson.py", old, new)
     refused(course, f"lessons/01_roots/lesson.py:{line}", words)
-
-
-def test_a_readme_without_a_place_for_the_table_is_an_error(course):
-    course.write("README.md", "no markers\n")
-    with pytest.raises(LessonError, match=r"README\.md"):
-        course.build()
 
 
 # -- the command line
@@ -811,7 +807,11 @@ def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
     course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
     row = "| ViT, searched (Nano/8, depth 6) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |"
-    assert row in text
+    assert row in text and "| GPU" not in text
+    there = {**record, "step": "94", "test_accuracy": 0.8, "size": "gpu", "cpu_seconds": 300}
+    course.write("data/runs/gpu/marks/94-seed0.json", json.dumps(there))
+    course.build()
+    assert "3.0 | GPU: 1.5 | 80.0 % (1 seed) |" in (course.root / "README.md").read_text(encoding="utf-8")
     held_out = "Data: some pictures. ViT, searched: 1,000 of the training pictures were held out."
     assert held_out in text and "old" not in text
     course.replace("data/runs/cpu/comparison/vit-seed0.json", '"test_accuracy": 0.5', '"test_accuracy": 0.9')

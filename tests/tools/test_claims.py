@@ -13,7 +13,7 @@ from test_build import TinyCourse
 
 import build as builder
 from claims import claims_of, main, questions, shift_seeds, unclaimed
-from course import LessonError, read_course
+from course import read_course
 from evidence import examine
 from outputs import FalseClaims
 
@@ -115,23 +115,6 @@ def test_the_tests_of_the_notebooks_try_what_holds_always(course):
     done = subprocess.run(line, cwd=course.root, env=env, capture_output=True, text=True)
     assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "false: second < first" in done.stdout and "first = 2.0" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("cell", "words"),
-    [
-        ('# %% [markdown] claim="a >"\n# Text.', "invalid syntax"),
-        ("# %% [markdown] claim=3\n# Text.", "a claim is an expression"),
-        ('# %% [markdown] claim="a > b\n# Text.', "options of this cell cannot be read"),
-        ('# %% claim="a > b"\n1', "'claim' is an option of markdown cells"),
-        ("# %% [markdown] always\n# Text.", "'always' stands at a claim"),
-    ],
-)
-def test_a_claim_that_cannot_be_read_is_reported_with_file_and_line(course, cell, words):
-    course.lesson(cell)
-    with pytest.raises(LessonError, match=words) as error:
-        course.build()
-    assert str(error.value).startswith(f"{LESSON}:")
 
 
 # -- what a message says

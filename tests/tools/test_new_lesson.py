@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -17,8 +16,8 @@ import build
 import new_lesson
 from course import LessonError, read_course
 from outputs import code_cells
+from vit_course.machinery.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LAST = read_course(ROOT).lessons[-1].slug
 NUMBER = f"{int(LAST[:2]) + 1:02d}"
 SLUG = "after_the_last"

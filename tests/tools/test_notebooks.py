@@ -3,21 +3,18 @@
 import base64
 import importlib
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
+from test_reckoning import COURSE, ROOT, each_lesson
 
 import build as builder
-from course import Lesson, read_course
+from course import Lesson
 from excerpts import Reference, find_excerpt
 from outputs import ABSOLUTE_PATH, WIDGET_TEXT, code_cells, is_setup, output_texts
 from reach import PACKAGE
 from vit_course.classroom.checks import EXERCISES
 
-ROOT = Path(__file__).resolve().parents[2]
-
-COURSE = read_course(ROOT)
 COMPARED_STRICTLY = [lesson for lesson in COURSE.lessons if "01" <= lesson.number <= "06"]
 EXERCISES_OF_LESSONS = [
     pytest.param(lesson, reference, id=f"{lesson.number}-{reference}")
@@ -26,7 +23,6 @@ EXERCISES_OF_LESSONS = [
     for reference in cell.references
 ]
 
-each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
 each_strict_lesson = pytest.mark.parametrize("lesson", COMPARED_STRICTLY, ids=lambda lesson: lesson.slug)
 each_exercise = pytest.mark.parametrize(("lesson", "reference"), EXERCISES_OF_LESSONS)
 
@@ -113,16 +109,11 @@ def test_a_solution_says_what_its_outputs_came_from(lesson):
 
 
 @each_lesson
-def test_every_code_cell_of_a_solution_was_run_without_error_or_stderr(lesson):
+def test_every_code_cell_of_a_solution_was_run_and_shows_no_error_stderr_or_path_of_one_machine(lesson):
     for cell in code_cells(read("solutions", lesson)):
         assert cell.execution_count is not None  # nbval compares nothing where it is null
         assert not [output for output in cell.outputs if output.output_type == "error"]
         assert not [output for output in cell.outputs if output.get("name") == "stderr"]
-
-
-@each_lesson
-def test_no_output_of_a_solution_shows_a_path_of_one_machine(lesson):
-    for cell in code_cells(read("solutions", lesson)):
         assert not [text for text in output_texts(cell) if ABSOLUTE_PATH.search(text)]
 
 
@@ -140,14 +131,10 @@ def test_every_figure_of_a_solution_is_a_png_with_its_text_where_exports_and_com
 
 
 @each_strict_lesson
-def test_strict_comparison_finds_text_to_compare(lesson):
+def test_strict_comparison_finds_text_to_compare_and_no_cell_with_a_live_control(lesson):
     cells = compared(read("solutions", lesson))
     with_text = [cell for cell in cells if any(True for _ in output_texts(cell))]
     assert len(with_text) >= 5 and len(with_text) >= len(cells) / 2
-
-
-@each_strict_lesson
-def test_a_cell_with_a_live_control_is_not_compared(lesson):
-    for cell in compared(read("solutions", lesson)):
+    for cell in cells:
         shows_control = WIDGET_TEXT in output_texts(cell)
         assert not shows_control, f'mark this cell tags=["nbval-ignore-output"]:\n{cell.source}'

@@ -194,18 +194,14 @@ def test_the_plans_hold_every_lesson(pages):
 
 
 @pytest.mark.parametrize("stop", COURSE.lessons, ids=lambda stop: stop.number)
-def test_the_minutes_of_the_sections_of_the_core_add_up_to_those_of_the_lesson(stop):
+def test_the_sections_of_a_lesson_hold_every_word_and_those_of_the_core_its_minutes(stop):
+    parts = [part.source for section in sections(stop) for part in section.cells if part.kind == "markdown"]
+    assert " ".join(parts).split() == prose(stop).split()
     minutes = teaching_notes.section_minutes(COURSE, stop)
     core = [minutes[section.title] for section in sections(stop) if not section.curious]
     assert sum(core) == core_minutes(COURSE, stop)
     assert min(minutes.values()) >= 0
     assert minutes["Further reading"] == 0
-
-
-@pytest.mark.parametrize("stop", COURSE.lessons, ids=lambda stop: stop.number)
-def test_cutting_a_lesson_into_sections_loses_no_word(stop):
-    parts = [part.source for section in sections(stop) for part in section.cells if part.kind == "markdown"]
-    assert " ".join(parts).split() == prose(stop).split()
 
 
 def test_a_section_to_skip_that_is_not_there_is_an_error():

@@ -40,17 +40,13 @@ def test_a_question_is_read_with_its_options_and_reasons_also_over_several_lines
         (" :: Then a query could get nothing.", "", "not '- [ ] the queries'"),
         ("[ ] the queries", "[] the queries", "option :: reason"),
         ("Which axis does the softmax\nrun over?\n", "", "needs a text"),
+        (SOURCE, "Why?\n\n- [x] because :: It is so.", "at least two options"),
     ],
 )
 def test_a_question_that_is_not_complete_is_refused(old, new, words):
     with pytest.raises(ValueError) as error:
         parse_question(SOURCE.replace(old, new))
     assert words in str(error.value)
-
-
-def test_one_option_is_no_question():
-    with pytest.raises(ValueError, match="at least two options"):
-        parse_question("Why?\n\n- [x] because :: It is so.")
 
 
 def test_each_letter_is_right_once_in_three_questions_of_a_lesson():

@@ -2,26 +2,20 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import nbformat
 import pytest
+from test_pages import COURSE, ROOT, lesson
 
-from course import Course, Lesson, LessonCell, read_course
+from course import Course, LessonCell
 from outputs import code_cells
 from quiz import in_order, parse_question
 from reckoning import all_minutes, core_minutes, minutes_of, sections
 
-ROOT = Path(__file__).resolve().parents[2]
-COURSE = read_course(ROOT)
 CORE_MINUTES = 75
 PRINTED_WIDTH = 95
 
 each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
-
-
-def lesson(*cells):
-    return Lesson("01_patches", "Patches", "You cut.", "I", ["Cut."], cells)
 
 
 def text(source, **metadata):

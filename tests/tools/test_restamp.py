@@ -2,15 +2,14 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from test_build import TinyCourse
 
 import build as builder
 from outputs import code_cells
+from vit_course.machinery.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 MATHS = "vit_course/maths.py"
 LESSON = "lessons/01_roots/lesson.py"
 SHOW = "# %%\nfrom vit_course.maths import root\nprint(root(4))"

@@ -4,14 +4,14 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from test_pages import COURSE, ROOT
 
 import deck
 import run_sheets
 import slides
-from course import LessonError, read_course
+from course import LessonError
 from deck import Slide, beginning, count_words, make_deck, text_parts
 from dissection import wrong_answer
 from npm import PACKAGES
@@ -19,8 +19,6 @@ from quiz import Option, Question
 from teaching_notes import read_notes
 from vit_course.classroom.checks import diagnose, lesson_part
 
-ROOT = Path(__file__).resolve().parents[2]
-COURSE = read_course(ROOT)
 LESSONS = {lesson.slug: lesson for lesson in COURSE.lessons}
 ATTENTION = LESSONS["04_attention"]
 deck_of = cache(lambda slug: make_deck(COURSE, LESSONS[slug]))

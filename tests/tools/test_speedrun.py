@@ -13,8 +13,8 @@ RUN["processor"] = {"name": "a core", "amx": True, "bfloat16_gflops": 805.4, "fl
 RUN |= {"engine": {"precision": "bfloat16"}, "threads": 1}
 
 
-def write(root, *changes, group=speedrun.GROUP):
-    folder = root / "data" / "runs" / "cpu" / group
+def write(root, *changes, group=speedrun.GROUP, size="cpu"):
+    folder = root / "data" / "runs" / size / group
     folder.mkdir(parents=True)
     for number, change in enumerate(changes):
         (folder / f"{number}.json").write_text(json.dumps(RUN | change), encoding="utf-8")
@@ -35,6 +35,12 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     way = "a core, with AMX, 1 thread(s) in bfloat16, one of which does 790 to 805 GFLOP/s"
     assert f"60, 80 %: {way}; 75 %: a core, with AMX, 2 thread(s) in float32" in text
     assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
+    assert "No run is recorded yet." in text  # of a GPU
+    there = {"machine": "a GPU", "versions": {"torch": "2.11"}, "size": "gpu", "seconds": 240}
+    write(tmp_path, there | {"step": "94", "test_accuracy": 0.945}, size="gpu")
+    text = speedrun.marks_text(tmp_path)
+    assert "| 94 % | 5 | 94.5 | 94.5 % | 4.0 | 1,200,000 | abc | reached |" in text
+    assert "| 90 % | 1 | – |" in text and "Machine: a GPU, torch 2.11." in text and "--size gpu" in text
     tried = {"step": "base", "held_out_accuracy": 0.8385, "stored_accuracy": 0.9}
     write(tmp_path, tried, group="trials-long")
     assert "trial base: 83.9 % of held-out, 90.0 % of stored" in speedrun.marks_text(tmp_path)

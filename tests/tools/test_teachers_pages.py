@@ -2,15 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from course import read_course
 from vit_course.classroom.progress import command
+from vit_course.machinery.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 PROGRESS = (ROOT / "docs" / "progress.md").read_text(encoding="utf-8")
 FIGURES = json.loads((ROOT / "benchmarks" / "kernel_memory.json").read_text(encoding="utf-8"))

@@ -223,17 +223,13 @@ def test_a_wrong_number_on_the_shape_card_is_found(column_and_model, old, new, w
 # -- the list of exercises
 
 
-def test_the_list_of_exercises_is_that_of_the_lessons():
+def test_the_list_of_exercises_is_that_of_the_lessons_and_lesson_00_promises_nothing_else():
     rows = re.findall(r"^\| (\d\d) \| (.+) \|$", (DOCS / "exercises.md").read_text("utf-8"), re.MULTILINE)
     listed = {(name, lesson) for lesson, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert listed == {(name, folder[:2]) for name, folder in EXERCISES.homes.items()}
-
-
-def test_lesson_00_promises_nothing_that_is_not_an_exercise():
-    listed = re.findall(r"^\| (\d\d) \| (.+) \|$", (DOCS / "exercises.md").read_text("utf-8"), re.MULTILINE)
+    exercises = {number: set(re.findall(r"`(\w+)`", names)) for number, names in rows}
     lesson = (DOCS.parent / "lessons" / "00_start_here" / "lesson.py").read_text("utf-8")
     promised = re.findall(r"^# \| .+ \| (\d\d) \| (.+) \|$", lesson, re.MULTILINE)
     assert {number for number, _ in promised} == {f"0{n}" for n in range(1, 7)}
-    exercises = {number: set(re.findall(r"`(\w+)`", names)) for number, names in listed}
     for number, names in promised:
         assert set(re.findall(r"`(\w+)`", names)) <= exercises[number]

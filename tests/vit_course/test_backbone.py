@@ -27,9 +27,8 @@ PICTURES = torch.randint(
 def spread(model):
     """Give every weight a value of its own: new ones are zero or one in places, which would hide mistakes."""
     torch.manual_seed(0)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.copy_(0.3 * torch.randn_like(weight) + (0.5 if weight.ndim == 1 else 0))
+    for weight in model.requires_grad_(False).parameters():
+        weight.copy_(0.3 * torch.randn_like(weight) + (0.5 if weight.ndim == 1 else 0))
     return model.eval()
 
 
@@ -75,8 +74,7 @@ def test_a_file_of_hugging_face_gives_the_outputs_of_transformers(tmp_path, name
     theirs = saved(tmp_path, name)
     ours = load_backbone(tmp_path)
     assert (ours.mean, ours.std) == (GIVEN["mean"], GIVEN["std"])
-    with torch.no_grad():
-        want = theirs(pixel_values=normalize(PICTURES, *GIVEN.values()))
+    want = theirs(pixel_values=normalize(PICTURES, *GIVEN.values()))
     tokens = ours.tokens(PICTURES)
     if "last_hidden_state" in want:
         hidden = want.last_hidden_state
@@ -97,8 +95,7 @@ def test_a_whole_clip_gives_its_picture_tower_and_says_what_is_left_out(tmp_path
     theirs = spread(transformers.CLIPModel(config))
     theirs.save_pretrained(tmp_path)
     ours = load_backbone(tmp_path, **GIVEN)
-    with torch.no_grad():
-        want = theirs.get_image_features(pixel_values=normalize(PICTURES, *GIVEN.values()))
+    want = theirs.get_image_features(pixel_values=normalize(PICTURES, *GIVEN.values()))
     want = getattr(want, "pooler_output", want)
     assert furthest(ours.project(ours.tokens(PICTURES)), want) < 1e-5
     assert ours.left_out and all(re.match("text_|logit_scale", name) for name in ours.left_out)
@@ -127,8 +124,7 @@ def test_weights_of_timm_give_the_outputs_of_timm(name):
     theirs = spread(timm.create_model(name, **TIMM_SMALL))
     ours = build_backbone(theirs.state_dict(), **({"num_heads": 3} | GIVEN | TIMM[name]))
     pictures = normalize(PICTURES, *GIVEN.values())
-    with torch.no_grad():
-        tokens, result = theirs.forward_features(pictures), theirs(pictures)
+    tokens, result = theirs.forward_features(pictures), theirs(pictures)
     assert furthest(ours.tokens(PICTURES), tokens) < 1e-5
     if "dinov3" in name:  # timm reads the average over the patches there; ours CLS, as its authors do
         assert furthest(ours.tokens(PICTURES)[:, 5:].mean(dim=1), result) < 1e-5
@@ -141,8 +137,7 @@ def test_dinov3_reads_larger_and_oblong_pictures_as_timm_does():
     theirs = spread(timm.create_model("vit_small_patch16_dinov3", **TIMM_SMALL, dynamic_img_size=True))
     ours = build_backbone(theirs.state_dict(), num_heads=3, img_size=32, **GIVEN).at((40, 64))
     large = torch.randint(0, 256, (1, 3, 40, 64), dtype=torch.uint8)
-    with torch.no_grad():
-        assert furthest(ours.tokens(large), theirs.forward_features(normalize(large, *GIVEN.values()))) < 1e-5
+    assert furthest(ours.tokens(large), theirs.forward_features(normalize(large, *GIVEN.values()))) < 1e-5
 
 
 # -- torchvision: always here
@@ -157,8 +152,7 @@ def theirs():
 
 def test_weights_of_torchvision_give_its_outputs_with_imagenets_normalisation(theirs):
     ours = build_backbone(theirs.state_dict(), num_heads=3)
-    with torch.no_grad():
-        want = theirs(normalize(PICTURES, *IMAGENET))
+    want = theirs(normalize(PICTURES, *IMAGENET))
     assert ours.family == "torchvision ViT"
     assert furthest(ours.project(ours.tokens(PICTURES)), want) < 1e-5
 

@@ -350,15 +350,11 @@ def forbid_decoding(monkeypatch):
     monkeypatch.setattr(data.folders, "_decode", lambda *args: pytest.fail("decoded again"))
 
 
-def test_cache_moves_with_its_folder(pets, monkeypatch):
+def test_cache_moves_with_its_folder_and_its_pictures_may_be_changed_in_memory(pets, monkeypatch):
     first = load_folder(pets)
     forbid_decoding(monkeypatch)
-    assert same_pictures(load_folder(pets.rename(pets.with_name("animals"))), first)
-
-
-def test_cached_pictures_may_be_changed_in_memory_without_changing_the_cache(pets, monkeypatch):
-    load_folder(pets)
-    forbid_decoding(monkeypatch)
+    pets = pets.rename(pets.with_name("animals"))
+    assert same_pictures(load_folder(pets), first)
     load_folder(pets).train_images.fill_(255)
     assert load_folder(pets).train_images.max() == 52
 
@@ -465,7 +461,7 @@ def write_archive(root, files):
 
 
 @pytest.mark.parametrize("unpacked", [False, True])
-def test_official_archive_is_read_in_order_whether_packed_or_unpacked(tmp_path, unpacked):
+def test_official_archive_is_read_in_order_whether_packed_or_unpacked_and_needs_no_space(tmp_path, unpacked):
     dataset = load_official(tmp_path, **fake_cifar(tmp_path, unpacked))
     assert dataset.train_images.shape == (20, 3, 32, 32) and dataset.train_images.dtype == torch.uint8
     assert dataset.train_images[:, 0, 0, 0].tolist() == [10 * b + i for b in range(5) for i in range(4)]
@@ -474,11 +470,7 @@ def test_official_archive_is_read_in_order_whether_packed_or_unpacked(tmp_path, 
     assert dataset.train_labels.tolist() == [0, 1, 2, 3] * 5 and dataset.train_labels.dtype == torch.int64
     assert dataset.classes == CIFAR10_CLASSES
     assert dataset.provenance == "CIFAR-10 (official archive), 20 train / 4 test pictures"
-
-
-def test_official_archive_in_a_read_only_folder_needs_no_space_there(tmp_path):
-    load_official(tmp_path, **fake_cifar(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == [ARCHIVE]
+    assert [path.name for path in tmp_path.iterdir()] == [UNPACKED if unpacked else ARCHIVE]
 
 
 def test_names_and_sums_of_the_official_files_are_those_of_torchvisions_table():
@@ -537,10 +529,15 @@ def test_auto_finds_pictures_in_a_folder_of_the_data_folder(pets):
     assert load_dataset(root=pets.parent).provenance.startswith("folder pets")
 
 
-def test_auto_with_nothing_there_gives_shapes10_and_says_once_how_to_get_cifar10(
+def test_shapes10_comes_without_notice_where_it_was_asked_for_and_else_says_once_how_to_get_cifar10(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(data.load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
+    monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
+    assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
+    assert capsys.readouterr().out == ""
+    monkeypatch.delenv("VIT_COURSE_DATA")
     for _ in range(2):
         assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
     printed = capsys.readouterr().out
@@ -548,23 +545,12 @@ def test_auto_with_nothing_there_gives_shapes10_and_says_once_how_to_get_cifar10
     assert "python -m vit_course data" in printed
 
 
-def test_shapes10_that_was_asked_for_comes_without_notice(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(data.load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
-    assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
-    monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
-    assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
-    assert capsys.readouterr().out == ""
-
-
-def test_environment_variable_names_the_folder_that_auto_takes_or_is_named(pets, tmp_path, monkeypatch):
+def test_environment_variable_names_the_folder_and_an_explicit_name_is_stronger(pets, tmp_path, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_DATA", str(pets))
     assert load_dataset(root=tmp_path / "nothing").provenance.startswith("folder pets")
     monkeypatch.setenv("VIT_COURSE_DATA", str(tmp_path / "typo"))
     with pytest.raises(FileNotFoundError, match=r"no data in .*typo \(named by VIT_COURSE_DATA\)"):
         load_dataset()
-
-
-def test_an_explicit_name_is_stronger_than_the_environment_variable(pets, monkeypatch):
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert load_dataset(pets).provenance.startswith("folder pets")
 

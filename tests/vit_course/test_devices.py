@@ -99,6 +99,20 @@ def test_masked_prediction_stays_on_the_gpu(task):
     assert devices_of_a_batch(model, objective=masked_objective) == {"cuda"}
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "records"),
+    [
+        ("learned", {}, True),
+        ("learned", {"compile": False}, False),
+        ("learned", {"keep_by": "size"}, False),
+        ("resnet", {}, False),
+    ],
+)
+def test_the_kernels_of_a_compiled_vit_are_recorded(name, changed, records):
+    config = replace(RECIPES["gpu"], batch_size=40, device="cuda", quiet=True, **{"compile": True, **changed})
+    assert Run(moved(built(*MODELS[name]), "cuda"), pictures(), config).records is records
+
+
 def test_a_tensor_that_is_left_behind_is_found_out():
     class Careless(nn.Module):
         def __init__(self):

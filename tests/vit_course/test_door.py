@@ -22,18 +22,12 @@ def python(code):
 # --- the face
 
 
-def test_every_name_of_the_face_arrives():
+def test_every_name_of_the_face_arrives_none_is_also_a_modules_and_there_is_no_other():
     names = ", ".join(vit_course.__all__)
     done = python(f"from vit_course import {names}; print(*(name.__name__ for name in ({names})))")
     assert done.stdout.split() == list(vit_course.__all__), done.stderr
     assert set(vit_course.__all__) <= set(dir(vit_course))
-
-
-def test_no_name_of_the_face_is_also_a_modules():
     assert not set(vit_course.__all__) & {module.name for module in pkgutil.iter_modules(vit_course.__path__)}
-
-
-def test_a_name_that_the_face_has_not_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'vit_course' has no attribute 'create_vitt'"):
         vit_course.create_vitt  # noqa: B018
 

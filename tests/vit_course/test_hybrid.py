@@ -85,11 +85,13 @@ def test_a_hybrid_has_the_tokens_that_its_name_promises(name, grid):
     assert attentions[0].shape == (2, 3, tokens, tokens)
 
 
-def test_the_forward_pass_is_backbone_then_transformer():
+def test_the_forward_pass_is_backbone_then_transformer_and_gradients_reach_every_parameter():
     torch.manual_seed(0)
-    model = HybridViT(16, **SMALL).eval()
+    model, images = HybridViT(16, **SMALL), torch.randn(4, 3, 16, 16)
     nn.init.normal_(model.vit.head.weight)
-    images = torch.randn(2, 3, 16, 16)
+    model(images).square().sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+    model.eval()
     torch.testing.assert_close(model(images), model.vit(model.backbone(images)))
 
 
@@ -108,14 +110,6 @@ def test_options_reach_backbone_and_transformer():
     assert (model.grid_size, model.num_prefix_tokens) == ((2, 4), 0)
     assert len(blocks_of(model.backbone)) == 8
     assert model.vit.blocks[-1].drop_path_rate == 0.1
-
-
-def test_gradients_reach_every_parameter():
-    torch.manual_seed(0)
-    model = HybridViT(16, **SMALL)
-    nn.init.normal_(model.vit.head.weight)
-    model(torch.randn(4, 3, 16, 16)).square().sum().backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,13 @@ def test_every_picture_has_exactly_the_rounded_share_of_corrupted_patches(count,
     assert chosen.sum(dim=1).tolist() == [number] * 50
 
 
-def test_of_the_corrupted_patches_80_percent_are_masked_10_are_others_10_are_kept():
-    _, _, chosen, masked, swapped = fates()
+def test_of_the_corrupted_patches_80_percent_are_masked_10_are_others_10_are_kept_and_no_other_changes():
+    tokens, corrupted, chosen, masked, swapped = fates()
+    assert torch.equal(corrupted[~chosen], tokens[~chosen])
     total = chosen.sum()
     assert masked[chosen].sum() / total == pytest.approx(0.8, abs=0.015)
     assert swapped[chosen].sum() / total == pytest.approx(0.1, abs=0.012)
     assert (~masked & ~swapped)[chosen].sum() / total == pytest.approx(0.1, abs=0.012)
-
-
-def test_patches_that_were_not_chosen_stay_as_they_are():
-    tokens, corrupted, chosen, _, _ = fates()
-    assert torch.equal(corrupted[~chosen], tokens[~chosen])
 
 
 def test_another_patch_comes_from_the_same_picture_and_from_every_place_in_it():
@@ -134,11 +130,6 @@ def test_class_colours_take_any_axes_and_channels():
     assert class_colours(torch.tensor(511)).tolist() == [240, 240, 240]
     assert class_colours(torch.tensor([[5]]), num_channels=1).tolist() == [[[176]]]
     assert class_colours(torch.tensor([64])).dtype == torch.uint8
-
-
-def test_colour_classes_refuse_patches_that_do_not_fit():
-    with pytest.raises(ValueError, match="not divisible"):
-        colour_classes(pictures(1, 3, (16, 18)), 4)
 
 
 @pytest.mark.parametrize("task", ["colours", "pixels"])
@@ -199,16 +190,13 @@ def test_targets_come_from_raw_pixels_whatever_the_normalisation():
     assert torch.equal(model.target(normalize(images, *STATS)), colour_classes(images, 4))
 
 
-def test_pixel_targets_have_mean_0_and_deviation_1_in_every_patch():
-    target = MaskedPatches(tiny(), *STATS, task="pixels").target(normalize(pictures(), *STATS))
+def test_pixels_have_mean_0_and_deviation_1_in_every_patch_and_perfect_ones_explain_all_of_the_variance():
+    images = normalize(pictures(), *STATS)
+    model = MaskedPatches(tiny(), *STATS, task="pixels")
+    target = model.target(images)
     assert target.shape == (3, 16, 48)
     assert target.mean(dim=-1).abs().max() < 1e-5
     assert target.std(dim=-1, unbiased=False).sub(1).abs().max() < 1e-3
-
-
-def test_perfect_pixels_explain_all_of_the_variance():
-    images = normalize(pictures(), *STATS)
-    model = MaskedPatches(tiny(), *STATS, task="pixels")
     model.guess = lambda images: (model.target(images), torch.ones(3, 16, dtype=torch.bool))
     loss, hits = model(images)
     assert (loss.item(), hits.item()) == (0, 1)
@@ -222,7 +210,9 @@ def test_evaluation_repeats_and_training_does_not():
     assert model(images)[0] == model(images)[0]
 
 
-def test_unknown_task_and_a_share_without_patches_are_refused():
+def test_an_unknown_task_patches_that_do_not_fit_and_a_share_without_patches_are_refused():
+    with pytest.raises(ValueError, match="not divisible"):
+        colour_classes(pictures(1, 3, (16, 18)), 4)
     with pytest.raises(ValueError, match="colours"):
         MaskedPatches(tiny(), *STATS, task="sounds")
     with pytest.raises(ValueError, match="share 0.01 of 16 patches"):

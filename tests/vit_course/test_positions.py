@@ -44,12 +44,14 @@ def shifted(model):
     return model
 
 
-def test_learned_2d_positions_share_rows_and_columns():
+def test_learned_2d_positions_share_rows_and_columns_and_refuse_an_odd_width():
     table = LearnedPosition2d((3, 4), 10)()
     grid = table[0, 1:].reshape(3, 4, 10)
     assert table.shape == (1, 13, 10)
     assert torch.equal(grid[1, 0, :5], grid[1, 3, :5])
     assert torch.equal(grid[0, 2, 5:], grid[2, 2, 5:])
+    with pytest.raises(ValueError, match="dim 7 is not divisible by 2"):
+        LearnedPosition2d((2, 2), 7)
 
 
 def test_relative_position_scores_the_offset_of_query_and_key():
@@ -62,11 +64,6 @@ def test_relative_position_scores_the_offset_of_query_and_key():
             torch.testing.assert_close(bias[:, :, query, key], expected)
     with pytest.raises(ValueError, match="3 tokens, but relative positions of 5: use keep_tokens 1"):
         relative(q[:, :, :3])
-
-
-def test_2d_positions_refuse_an_odd_width():
-    with pytest.raises(ValueError, match="dim 7 is not divisible by 2"):
-        LearnedPosition2d((2, 2), 7)
 
 
 # -- in a model

@@ -11,17 +11,9 @@ def parameters(model):
     return sum(p.numel() for p in model.parameters())
 
 
-@pytest.fixture(scope="module")
-def big():
-    torch.manual_seed(0)
-    return cifar_resnet18()
-
-
-def test_cifar_resnet18_has_the_known_number_of_parameters(big):
+def test_cifar_resnet18_has_the_known_number_of_parameters_and_gives_one_logit_per_class():
+    big = cifar_resnet18()
     assert parameters(big) == 11_173_962
-
-
-def test_cifar_resnet18_gives_one_logit_per_class(big):
     assert big.eval()(torch.randn(2, 3, 32, 32)).shape == (2, 10)
     assert parameters(cifar_resnet18(num_classes=100)) == 11_173_962 + 90 * 513
 

@@ -32,12 +32,16 @@ def two_colours():
     return Dataset(images, labels, images[:10], labels[:10], ("dark", "bright"), "two colours")
 
 
-def test_training_lowers_the_loss_and_records_every_step(dataset):
-    history = train(small_vit(), dataset, QUICK)
+def test_training_lowers_the_loss_records_every_step_and_leaves_the_model_in_evaluation_mode(dataset):
+    model = small_vit()
+    history = train(model, dataset, QUICK)
     assert history.train_loss[-1] < history.train_loss[0] < math.log(10) + 0.1
     assert len(history.step_loss) == len(history.step_lr) == 3 * 10
     assert history.provenance == dataset.provenance
     assert history.config["epochs"] == 3
+    assert not model.training
+    score = evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())
+    assert score == pytest.approx((history.test_accuracy, history.test_loss))
 
 
 def test_what_a_line_can_separate_is_learned_completely_and_smoothing_asks_for_less():
@@ -79,14 +83,6 @@ def test_held_out_pictures_are_scored_after_every_epoch_and_never_trained_on(dat
     assert len(history.step_loss) == 2 * (220 // 32)
 
 
-def test_model_is_left_in_evaluation_mode_and_evaluation_repeats(dataset):
-    model = small_vit()
-    history = train(model, dataset, QUICK)
-    assert not model.training
-    score = evaluate(model, dataset.test_images, dataset.test_labels, dataset.channel_stats())
-    assert score == pytest.approx((history.test_accuracy, history.test_loss))
-
-
 def test_evaluation_counts_every_picture_once_whatever_the_batch(dataset):
     model, shown = small_vit(), (dataset.test_images, dataset.test_labels, dataset.channel_stats())
     nn.init.normal_(model.head.weight)
@@ -121,23 +117,19 @@ def test_training_says_what_it_does_and_on_which_data(dataset, monkeypatch, caps
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_layer_decay_gives_each_parameter_the_rate_of_its_layer(optimizer):
+def test_layer_decay_gives_each_parameter_the_rate_of_its_layer_and_keeps_who_decays(optimizer):
     model = small_vit()
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    (made,) = make_optimizers(model, optimizer, lr=0.1, layer_decay=0.5)
-    rates = {names[id(p)]: group["peak_lr"] for group in made.param_groups for p in group["params"]}
+    (made,) = make_optimizers(model, optimizer, lr=0.1, layer_decay=0.5, weight_decay=0.3)
+    groups = {names[id(p)]: group for group in made.param_groups for p in group["params"]}
+    rates, decays = (
+        {name: group[key] for name, group in groups.items()} for key in ("peak_lr", "weight_decay")
+    )
     assert rates.keys() == set(names.values())
     assert rates["head.weight"] == rates["norm.bias"] == 0.1
     assert rates["blocks.1.attn.qkv.weight"] == pytest.approx(0.05)
     assert rates["blocks.0.norm1.weight"] == pytest.approx(0.025)
     assert rates["cls_token"] == rates["patch_embed.proj.weight"] == pytest.approx(0.0125)
-
-
-def test_layer_decay_keeps_who_decays():
-    model = small_vit()
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    (made,) = make_optimizers(model, layer_decay=0.5, weight_decay=0.3)
-    decays = {names[id(p)]: group["weight_decay"] for group in made.param_groups for p in group["params"]}
     assert decays["blocks.0.mlp.fc1.weight"] == decays["head.weight"] == 0.3
     assert decays["blocks.0.mlp.fc1.bias"] == decays["pos_embed"] == decays["blocks.0.norm1.weight"] == 0
 

@@ -80,26 +80,16 @@ def test_the_interval_of_a_share_is_wilsons(right, low, high):
 # -- photos of one's own
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("photos")
-    return path, write_photos(path)
-
-
-def test_thirty_photos_are_read_whatever_a_phone_made_of_them(folder):
-    path, odd = folder
-    photos = load_dataset(path, image_size=32)
+def test_thirty_photos_are_read_whatever_a_phone_made_of_them_and_each_is_what_it_is_said_to_be(tmp_path):
+    odd = write_photos(tmp_path)
+    photos = load_dataset(tmp_path, image_size=32)
     assert photos.classes == KINDS and photos.train_images.shape == (20, 3, 32, 32)
     assert photos.test_images.shape == (10, 3, 32, 32)
     assert {what for what in odd.values()} == {
         "turned by a note in the file", "grey", "CMYK, for print", "7.7 million pixels", "with transparency",
         "a panorama, three times as wide as high",
     }  # fmt: skip
-
-
-def test_odd_files_are_what_they_are_said_to_be(folder):
-    path, odd = folder
-    found = {name: Image.open(path / name) for name in odd}
+    found = {name: Image.open(tmp_path / name) for name in odd}
     modes = {name: picture.mode for name, picture in found.items()}
     assert modes["train/leaf/01.jpg"] == "L" and modes["train/leaf/04.jpg"] == "CMYK"
     assert modes["train/leaf/07.png"] == "RGBA"

@@ -10,14 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vit_course.experiments.equal_cost import (
-    GPU_COMMON,
-    comparison,
-    fractions,
-    ladder,
-    long_trials,
-    marks,
-)
+from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_course.recipes import MIXED, MODELS, RECIPES
@@ -83,6 +76,7 @@ CPU = Scale(
     # Twice the operations of the ViT and half its speed on a CPU: half the epochs are as much work and as much time.
     resnet_recipe=replace(RECIPES["resnet"], **{**CPU_ALL, "epochs": 10}, lr=0.2),
 )
+GPU_COMMON = {"quiet": True, "augment_ahead": 8, "compile": True}
 GPU_ALL = {"epochs": 60, "batch_size": 512, **GPU_COMMON}
 GPU = Scale(
     "gpu",
@@ -116,15 +110,19 @@ def plan(size: str) -> list[Experiment]:
 
 def search(scale: Scale) -> Iterator[Experiment]:
     """Which recipe for a GPU's `marks`, and which rate for its ResNet: trials scored on 5,000 held-out pictures."""
-    (model, options), base = MODELS["gpu"], replace(RECIPES["gpu"], **GPU_COMMON)
+    (model, options), base = MODELS["gpu"], replace(RECIPES["gpu"], epochs=100, quiet=True)
     for name, changed, part in (
         ("vit", {}, {}),
-        ("vit-0.003", {"lr": 3e-3}, {}),
-        ("vit-0.012", {"lr": 12e-3}, {}),
+        ("vit-0.002", {"lr": 2e-3}, {}),
+        ("vit-0.008", {"lr": 8e-3}, {}),
         ("vit-no-mixing", {"augment": RECIPES["rand-augment"].augment}, {}),
-        ("vit-all-tokens", {"keep_tokens": 1.0, "epochs": 60}, {}),  # about as many operations
+        (
+            "vit-all-tokens",
+            {"keep_tokens": 1.0, "epochs": 75},
+            {},
+        ),  # about as many operations, as the last one
         ("vit-average", {}, {"global_pool": "avg", "class_token": False}),
-        ("vit-256", {"epochs": 65}, {"embed_dim": 256, "num_heads": 8}),
+        ("vit-256", {"epochs": 57}, {"embed_dim": 256, "num_heads": 8}),
     ):
         config, more = replace(base, **changed), {"options": options | part, "held_out": HELD_OUT}
         yield from scale.seeded(1, "search", name, model, config, **more)
@@ -136,7 +134,7 @@ def search(scale: Scale) -> Iterator[Experiment]:
 
 def headline(scale: Scale) -> Iterator[Experiment]:
     """README: a GPU's ResNet for as many operations as the longest of its `marks`."""
-    config = replace(scale.resnet_recipe, epochs=75)
+    config = replace(scale.resnet_recipe, epochs=60)
     yield from scale.seeded(3, "headline", "resnet-flops", scale.resnet, config, probes=True)
 
 

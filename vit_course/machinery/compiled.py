@@ -23,29 +23,11 @@ def compiled(model: nn.Module) -> nn.Module:
     return model if blocks else torch.compile(model)
 
 
-def leave_uncompiled(model: nn.Module) -> None:
-    """Let a model compute as before `compiled`."""
-    for block in alike_blocks(model):
-        block._compiled_call_impl = None
-
-
 def alike_blocks(model: nn.Module) -> list[Block]:
     """List the blocks of a model if they differ in nothing but their weights; drop path and hooks may differ."""
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     hooked = any(part._forward_hooks or part._forward_pre_hooks for one in blocks for part in one.modules())
     return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks
-
-
-class Whole(nn.Module):
-    """A model as a part of another, so that what is done to its `forward` does not reach it."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Do as the model does."""
-        return self.model(x)
 
 
 class Recorded:
@@ -66,8 +48,9 @@ class Recorded:
         """Compute the function of a tensor on a GPU."""
         key = tuple(x.shape), self.kind()
         if key not in self.graphs:
-            part = Whole(self.function) if isinstance(self.function, nn.Module) else self.function
-            with torch.random.fork_rng([x.device]):  # to record draws numbers, too
+            part = nn.Sequential(self.function) if isinstance(self.function, nn.Module) else self.function
+            devices = [x.device] if x.device.type == "cuda" else []
+            with torch.random.fork_rng(devices):  # to record draws numbers, too
                 self.graphs[key] = torch.cuda.make_graphed_callables(
                     part, (x.clone(),), allow_unused_input=True
                 )

@@ -43,7 +43,8 @@ class TrainConfig:
         device: "cpu", "cuda", "mps", or "auto" (`get_device`).
         precision: "float32", "bfloat16", or "auto" for the faster one here, which the history names
             (`machinery.engine`).
-        compile: compile the model with torch.compile; worth its minute on a GPU, in long runs.
+        compile: compile the model with torch.compile, worth its half minute on a GPU in long runs; a ViT's kernels are
+            also recorded there, once, and replayed (`machinery.compiled`).
         augment_ahead: batches that are augmented in one go, which keeps a GPU busy.
         quiet: no printed lines, and a progress bar only where somebody looks at a notebook.
 

@@ -18,9 +18,10 @@ def rank_and_number() -> tuple[int, int]:
 
 
 def own_device(device: torch.device) -> torch.device:
-    """Give each of several processes a GPU of its own."""
+    """Give each of several processes a GPU of its own, also for what they tell each other."""
     if device.type == "cuda" and dist.is_initialized():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+        torch.cuda.set_device(device)
     return device
 
 

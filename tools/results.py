@@ -42,8 +42,8 @@ def results_text(root: Path) -> str:
         f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
         f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
         "A GPU's are the clock's, as in older runs, with other work beside some, so the quickest run is shown. "
-        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is not "
-        "equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
+        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is "
+        "not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
         "commit that made it: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"

@@ -2,7 +2,7 @@
 
     python -m vit_course experiments --list
     python -m vit_course experiments ladder comparison/vit --size cpu
-    python -m vit_course experiments marks/90 --release
+    python -m vit_course experiments marks/94 --size gpu --release
     python -m vit_course experiments broken-runs mini-vit
 
 A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not

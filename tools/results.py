@@ -41,10 +41,9 @@ def results_text(root: Path) -> str:
     notes = (
         f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
         f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
-        "A GPU's are the clock's, as in older runs, with other work beside some, so the quickest run is shown. "
-        "Accuracy: mean of the seeds, and their sample standard deviation. How the comparison was made, and what is "
-        "not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run in full, with recipe, curves and the "
-        "commit that made it: [data/runs](data/runs)."
+        "A GPU's are the clock's, as in older runs. Accuracy: mean of the seeds, and their sample standard deviation. "
+        "What is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run with its recipe, curves and "
+        "commit: [data/runs](data/runs)."
     )
     return "\n".join([*lines, "", notes]) + "\n"
 

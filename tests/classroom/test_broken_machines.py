@@ -11,6 +11,7 @@ import shutil
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from jupyter_client.launcher import launch_kernel
@@ -242,9 +243,7 @@ def test_the_doctor_names_what_is_broken_and_its_mend_works(name, machine):
 
 
 def test_a_user_without_a_home_is_told_where_answers_go(machine):
-    def no_home():
-        raise RuntimeError("Could not determine home directory.")
-
+    no_home = Mock(side_effect=RuntimeError("Could not determine home directory."))
     machine.patch.setattr(Path, "home", no_home)
     assert doctor.check_folder() == doctor.Finding("Folder", "ok", "right answers are kept in answers")
     (machine.root / "answers").touch()

@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -83,10 +84,8 @@ def test_data_are_found_where_torch_is_missing(data_folder):
 
 
 def test_a_kernel_that_runs_need_not_look_for_jupyter(monkeypatch):
-    def load(name):
-        raise ImportError("No module named 'jupyterlab'")
-
     monkeypatch.setattr(doctor, "in_notebook", lambda: True)
+    load = Mock(side_effect=ImportError("No module named 'jupyterlab'"))
     assert doctor.check_jupyter(load).status == "ok"
 
 

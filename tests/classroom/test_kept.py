@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+from unittest.mock import Mock
 
 import nbformat
 import pytest
@@ -301,11 +302,7 @@ def test_answers_of_other_users_are_not_run(tmp_path, folder, monkeypatch, capsy
 def test_an_answer_is_written_whole_or_not_at_all(tmp_path, folder, monkeypatch):
     path = keep("patchify", cell(tmp_path, USED + RIGHT))
     before = path.read_text()
-
-    def fails(*names):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fails)
+    monkeypatch.setattr(os, "replace", Mock(side_effect=OSError("disk full")))
     with pytest.raises(CannotKeep):
         keep("patchify", cell(tmp_path, USED + RIGHT.replace("p, q =", "p = q = 0\n    p, q =")))
     assert path.read_text() == before

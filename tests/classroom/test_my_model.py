@@ -82,12 +82,6 @@ def test_a_kept_model_computes_the_same_as_the_courses_class(change, folder, sha
     assert my_model.load_my_model((3, 32, 32)) and my_model.load_my_model((1, 32, 32)) is None
 
 
-def test_a_model_that_another_user_left_in_a_shared_folder_is_not_mine(folder, shapes, monkeypatch):
-    my_model.keep_model(trained(), shapes, 0.5, 100)
-    monkeypatch.setattr(my_model, "is_mine", lambda path: False)
-    assert my_model.load_my_model() is None
-
-
 def test_sizes_that_have_no_name_are_kept_too(folder, shapes):
     model = trained(embed_dim=24, depth=2, num_heads=2)
     my_model.keep_model(model, shapes, 0.5, 100)
@@ -96,12 +90,16 @@ def test_sizes_that_have_no_name_are_kept_too(folder, shapes):
     assert torch.allclose(loaded(torch.ones(1, 3, 32, 32)), model(torch.ones(1, 3, 32, 32)), atol=1e-5)
 
 
-def test_what_was_trained_on_more_pictures_stays(folder, shapes):
+def test_what_was_trained_on_more_pictures_stays_and_what_another_user_left_in_a_shared_folder_is_not_mine(
+    folder, shapes, monkeypatch
+):
     my_model.keep_model(trained(), shapes, 0.5, 100)
     assert "trained on more pictures" in my_model.keep_model(trained(), shapes, 0.9, 99)
     assert my_model.load_my_model()[1]["test_accuracy"] == 0.5
     my_model.keep_model(trained(), shapes, 0.6, 100)
     assert my_model.load_my_model()[1]["test_accuracy"] == 0.6
+    monkeypatch.setattr(my_model, "is_mine", lambda path: False)
+    assert my_model.load_my_model() is None
 
 
 @pytest.mark.parametrize("variable", [("VIT_COURSE_STRICT", "1"), ("VIT_COURSE_ANSWERS", "")])

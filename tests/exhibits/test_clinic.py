@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from dataclasses import fields, replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -104,10 +105,7 @@ def test_an_examination_leaves_patient_and_random_state_as_they_were():
 
 
 def test_a_measurement_that_stops_is_a_finding():
-    def attend(tokens, block):
-        raise RuntimeError("no idea")
-
-    found = examine(patient(Parts(attend=attend)), "attend")
+    found = examine(patient(Parts(attend=Mock(side_effect=RuntimeError("no idea")))), "attend")
     assert [finding.ok for finding in found] == [False] * 3
     assert "RuntimeError: no idea" in str(found[0])
 

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from dataclasses import asdict, replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -105,11 +106,9 @@ def test_shuffle_draws_another_order_for_each_picture_and_the_same_for_each_seed
 
 
 def test_shuffle_leaves_the_random_state_alone():
-    torch.manual_seed(5)
-    expected = torch.rand(2)
-    torch.manual_seed(5)
+    state = torch.get_rng_state()
     shuffle_patches(torch.zeros(1, 3, 8, 8), 4)
-    assert torch.equal(torch.rand(2), expected)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 # -- measurements
@@ -193,14 +192,10 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_experiment_has_pictures_for_a_batch(size):
+def test_every_experiment_has_pictures_for_a_batch_and_a_model_that_can_be_built(size, pictures):
     for experiment in plan(size):
-        pictures = used_pictures(experiment) - experiment.config.validation
-        assert pictures >= experiment.config.batch_size, experiment.stem
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_every_model_of_the_plan_can_be_built(size, pictures):
+        own = used_pictures(experiment) - experiment.config.validation
+        assert own >= experiment.config.batch_size, experiment.stem
     for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
         build_model(model, pictures, **json.loads(options))
     for name, part in (("linear", "modern"), ("R-Nano/8", "first_values")):
@@ -502,8 +497,7 @@ def test_tokens_that_a_run_leaves_out_are_no_operations_of_its_training(pictures
 
 
 def test_time_that_is_up_starts_no_run(tiny_list, monkeypatch, capsys):
-    clock = iter(range(0, 10_000, 1000))
-    monkeypatch.setattr(experiments.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(experiments.time, "perf_counter", Mock(side_effect=range(0, 10_000, 1000)))
     assert main(["--size", "cpu", "--minutes", "1"]) == 0
     assert "call again" in capsys.readouterr().out
     assert list(tiny_list.iterdir()) == []
@@ -519,8 +513,8 @@ def test_list_tells_what_is_recorded_and_runs_nothing(tiny_list, capsys):
 # -- starts that are not random
 
 
-def beyond(group, name, start, **more):
-    config = replace(ONE_EPOCH, batch_size=20)
+def beyond(group, name, start, epochs=1, seed=0, **more):
+    config = replace(ONE_EPOCH, batch_size=20, epochs=epochs, seed=seed)
     pretraining = start and Pretraining(*start, config)
     options = {"embed_dim": 24, "depth": 2}
     return Experiment(group, name, "cpu", "Nano/8", config, 100, start=pretraining, options=options, **more)
@@ -543,13 +537,21 @@ def test_each_kind_of_pretraining_hands_its_body_to_a_head_of_zeros(pictures, da
     json.dumps(record)
 
 
-def test_weights_of_a_pretraining_are_made_once_and_shared(pictures, monkeypatch):
-    run_experiment(beyond("transfer", "first", ("one", "same", "labels")), pictures)
+def test_weights_of_a_pretraining_are_made_once_and_shared_and_those_of_another_of_its_name_are_refused(
+    pictures, monkeypatch
+):
+    one = beyond("transfer", "first", ("one", "same", "labels"))
+    run_experiment(one, pictures)
     (path,) = (experiments.KEPT / "cpu").iterdir()
     made = path.stat().st_mtime_ns
     monkeypatch.setattr(experiments, "pretrain", None)
-    run_experiment(beyond("transfer", "second", ("one", "same", "labels"), fraction=0.5), pictures)
+    run_experiment(replace(one, name="second", fraction=0.5), pictures)
     assert path.stat().st_mtime_ns == made
+    longer = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=2)), name="other")
+    with pytest.raises(ValueError, match=r"one-seed0.safetensors is of another pre-training: epochs differs"):
+        run_experiment(longer, pictures)
+    with pytest.raises(ValueError, match="of another pre-training: data differs"):
+        run_experiment(replace(one, name="other"), replace(pictures, provenance="CIFAR-10"))
 
 
 def test_a_body_that_is_frozen_keeps_its_pretrained_weights(pictures, monkeypatch):
@@ -586,8 +588,7 @@ def test_remainder_and_subset_share_no_picture_and_leave_none_out(pictures):
 
 def test_nine_classes_come_from_pictures_that_the_experiment_does_not_use(pictures):
     for seed in (0, 1):
-        one = beyond("transfer", "any", ("one", "nine classes", "labels"))
-        one = replace(one, config=replace(one.config, seed=seed))
+        one = beyond("transfer", "any", ("one", "nine classes", "labels"), seed=seed)
         own, _ = one.pictures_of(pictures)
         others = experiments.pretraining_data(one, pictures, own).train_images.flatten(1).tolist()
         mine = own.train_images.flatten(1).tolist()
@@ -601,16 +602,6 @@ def test_every_seed_draws_other_pictures(pictures):
         assert len(first.train_images) == len(second.train_images)
         assert not torch.equal(first.train_images, second.train_images)
     assert [len(part.train_images) for part in drawn[0]] == [100, 50]
-
-
-def test_weights_of_another_pretraining_under_the_same_name_are_refused(pictures):
-    one = beyond("transfer", "first", ("one", "same", "labels"))
-    run_experiment(one, pictures)
-    longer = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=2)), name="other")
-    with pytest.raises(ValueError, match=r"one-seed0.safetensors is of another pre-training: epochs differs"):
-        run_experiment(longer, pictures)
-    with pytest.raises(ValueError, match="of another pre-training: data differs"):
-        run_experiment(replace(one, name="other"), replace(pictures, provenance="CIFAR-10"))
 
 
 # -- runs that are cut off
@@ -630,10 +621,7 @@ def cut_off_in_epoch_two(model, dataset, config, folder, **more):
 def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
     pictures, queue, tmp_path, monkeypatch, start
 ):
-    one = beyond("transfer", "any", start, snapshots=(0, 2))
-    one = replace(one, config=replace(one.config, epochs=3))
-    if start:
-        one = replace(one, start=replace(one.start, config=replace(one.start.config, epochs=3)))
+    one = beyond("transfer", "any", start, epochs=3, snapshots=(0, 2))
     with monkeypatch.context() as patch:
         patch.setattr(experiments, "train", cut_off_in_epoch_two)
         with pytest.raises(RuntimeError, match="cut off"):
@@ -665,10 +653,7 @@ def test_a_run_that_goes_on_with_other_code_names_both(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("start", [None, ("one", "same", "labels")])
 def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, capsys, start):
-    def interrupted(*given, **more):
-        raise Stopped
-
-    monkeypatch.setattr(experiments, "train", interrupted)
+    monkeypatch.setattr(experiments, "train", Mock(side_effect=Stopped))
     monkeypatch.setattr(experiments, "plan", lambda size: [beyond("transfer", "any", start)])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
     assert main(["--size", "cpu"]) == 130
@@ -677,11 +662,8 @@ def test_ctrl_c_ends_the_command_without_a_record(runs, pictures, monkeypatch, c
 
 
 def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monkeypatch, capsys):
-    def fail(path, record):
-        raise OSError("the disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(experiments, "write_record", fail)
+        patch.setattr(experiments, "write_record", Mock(side_effect=OSError("the disk is full")))
         assert main(["comparison", "--size", "cpu"]) == 1
     assert capsys.readouterr().err == "error: the disk is full\n"
     assert len(list(queue.rglob("checkpoint.pt"))) == 1
@@ -696,8 +678,7 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
     runs, tmp_path, monkeypatch, pictures, capsys
 ):
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
-    one = beyond("marks", "90", None, snapshots=(0, 1))
-    one = replace(one, config=replace(one.config, epochs=2))
+    one = beyond("marks", "90", None, epochs=2, snapshots=(0, 1))
     monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
     model = []

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -54,9 +55,7 @@ def test_a_stale_page_is_named_with_the_difference_and_the_command(tmp_path, mon
 
 
 def test_what_an_author_has_to_mend_is_printed_without_a_traceback(tmp_path, monkeypatch, capsys):
-    def broken(course):
-        raise LessonError("glossary.yaml: 'patch' is in no lesson")
-
+    broken = Mock(side_effect=LessonError("glossary.yaml: 'patch' is in no lesson"))
     monkeypatch.setattr(build, "PAGES", {"docs/a.md": ("a.yaml", broken)})
     monkeypatch.setattr(build, "read_course", lambda root: Course(root, "", ()))
     (tmp_path / "a.yaml").touch()

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from torchvision.datasets import CIFAR10
@@ -139,17 +140,13 @@ def test_whole_file_arrives_under_its_final_name(server, tmp_path, kind):
     assert_only_the_archive_is_there(tmp_path / "new" / "data")
 
 
-def test_archive_that_is_there_and_intact_is_not_downloaded_again(server, tmp_path):
-    fetch(server, tmp_path, "good")
-    fetch(server, tmp_path, "good")
-    assert len(server.requests) == 1
-
-
-def test_damaged_archive_is_replaced(server, tmp_path, capsys):
+def test_damaged_archive_is_replaced_and_one_that_is_intact_is_not_downloaded_again(server, tmp_path, capsys):
     (tmp_path / ARCHIVE).write_bytes(OTHER)
     fetch(server, tmp_path, "good")
     assert_only_the_archive_is_there(tmp_path)
     assert "downloading it again" in capsys.readouterr().out
+    fetch(server, tmp_path, "good")
+    assert len(server.requests) == 1
 
 
 def test_environment_variable_overrides_the_mirrors(server, tmp_path, monkeypatch):
@@ -293,11 +290,8 @@ def test_an_intact_archive_in_a_folder_that_cannot_be_written_is_found(tmp_path,
 
 
 def test_a_file_system_without_locks_is_no_obstacle(server, tmp_path, monkeypatch):
-    class NoLock(download.FileLock):
-        def acquire(self):
-            raise NotImplementedError("FileSystem does not appear to support flock")
-
-    monkeypatch.setattr(download, "FileLock", NoLock)
+    no_lock = Mock(side_effect=NotImplementedError("FileSystem does not appear to support flock"))
+    monkeypatch.setattr(download.FileLock, "acquire", no_lock)
     fetch(server, tmp_path, "good")
     assert_only_the_archive_is_there(tmp_path)
 
@@ -310,9 +304,8 @@ def test_last_message_names_file_size_md5_addresses_and_folder(server, tmp_path)
     assert "What has arrived is kept" in str(error.value)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_full_disk_is_not_blamed_on_the_mirror_and_says_what_is_needed_where(server, tmp_path, capsys):
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
     part_of(tmp_path).symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"disk full: .* needs 1,000,000 bytes") as error:
         fetch(server, tmp_path, "good", "good")
@@ -354,8 +347,7 @@ def start_process(server, root, kind):
     """Start a download in a process of its own."""
     call = f"download_cifar10({str(root)!r}, urls=[{server.url(kind)!r}], **{EXPECTED | {'timeout': 20}!r})"
     code = f"from vit_course.data.cifar10 import download_cifar10; {call}"
-    where = {"cwd": ROOT, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-c", code], **where)
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
 def test_killed_process_leaves_nothing_trusted_and_the_next_goes_on(server, tmp_path):
@@ -388,10 +380,7 @@ def test_command_says_where_the_verified_archive_is(server, tmp_path, monkeypatc
 
 
 def test_command_stopped_with_ctrl_c_says_that_it_can_go_on(monkeypatch, capsys):
-    def stopped(root):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(download, "download_cifar10", stopped)
+    monkeypatch.setattr(download, "download_cifar10", Mock(side_effect=KeyboardInterrupt))
     assert main([]) == 130
     assert "goes on from here" in capsys.readouterr().out
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -109,7 +110,7 @@ def listens():
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(
-    tmp_path, number, unbroken, listens
+    tmp_path, number, unbroken, listens, monkeypatch
 ):
     moments = iter([False] * 9 + [True])
 
@@ -118,12 +119,9 @@ def test_signal_stops_between_two_steps_and_the_rest_gives_the_same_weights(
             signal.raise_signal(number)
         original(run, *args)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module.Run, "count_step", interrupt_at_step_10)
-        with pytest.raises(
-            Stopped, match=r"after step 10 of 28: nothing is measured; go on with resume=True"
-        ):
-            trained(tmp_path)
+    monkeypatch.setattr(run_module.Run, "count_step", interrupt_at_step_10)
+    with pytest.raises(Stopped, match=r"after step 10 of 28: nothing is measured; go on with resume=True"):
+        trained(tmp_path)
     weights, second = trained(tmp_path, resume=True)
     assert torch.equal(weights, unbroken[0])
     assert second.train_loss == unbroken[1].train_loss
@@ -204,7 +202,7 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
 
 
-def test_two_runs_cannot_share_a_folder(tmp_path):
+def test_two_runs_cannot_share_a_folder(tmp_path, monkeypatch):
     refused = []
 
     def second(history):
@@ -212,9 +210,9 @@ def test_two_runs_cannot_share_a_folder(tmp_path):
             trained(tmp_path, resume=True)
         refused.append(error)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module.Run, "save", lambda run: None)  # so that the second run finds no checkpoint
-        trained(tmp_path, on_epoch=second)
+    # The second run is to find no checkpoint.
+    monkeypatch.setattr(run_module.Run, "save", lambda run: None)
+    trained(tmp_path, on_epoch=second)
     assert len(refused) == CONFIG.epochs
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -226,19 +224,14 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(tmp_pa
 
 
 def test_out_of_memory_ends_with_one_message_that_names_a_smaller_batch():
-    def starve(*args, **options):
-        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
-
+    starve = Mock(side_effect=RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"))
     with pytest.raises(MemoryError, match="out of memory at batch_size 20: try 10"):
         trained(objective=starve)
 
 
 def test_other_errors_of_torch_pass_unchanged():
-    def fail(*args, **options):
-        raise RuntimeError("shapes do not fit")
-
     with pytest.raises(RuntimeError, match="shapes do not fit"):
-        trained(objective=fail)
+        trained(objective=Mock(side_effect=RuntimeError("shapes do not fit")))
 
 
 def test_epochs_that_run_again_leave_one_line_each_in_the_log(tmp_path):

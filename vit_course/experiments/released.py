@@ -1,7 +1,8 @@
 """Small trained models that come with the course: weights in half precision, and what made them.
 
 They are runs of `studies`; `python -m vit_course experiments marks/94 --size gpu --release` puts the weights of a
-recorded one into `data/checkpoints/`. `load_trained("cifar-vit")` gives a model and its record; lessons 09, 15 and 17 use them.
+recorded one into `data/checkpoints/`. `load_trained("cifar-vit")` gives a model and its record; lessons 09, 15 and 17
+use them.
 """
 
 import hashlib

@@ -855,7 +855,10 @@ if longest:
     back = int(config["keep_until"] * config["epochs"])  # the last epoch that begins with fewer tokens
     plots.show(
         plots.curves(
-            {"": learned}, "How does the longest run on a CPU learn?", "epoch", "right on augmented pictures, %"
+            {"": learned},
+            "How does the longest run on a CPU learn?",
+            "epoch",
+            "right on augmented pictures, %",
         ),
         "A curve of the accuracy on augmented training pictures, rising more and more slowly, with a jump near the end.",
     )

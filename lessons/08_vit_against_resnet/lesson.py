@@ -483,7 +483,9 @@ table(
 if marks := load_records("marks", "cpu"):
     r, base = max(marks, key=lambda run: run["config"]["epochs"]), first["ViT"][0]
     ratio = [r[key] / base[key] for key in ("parameters", "training_flops")]
-    print(f"the longest run of lesson 07 on a CPU: {100 * r['test_accuracy']:.1f} %, seed {r['config']['seed']} alone")
+    print(
+        f"the longest run of lesson 07 on a CPU: {100 * r['test_accuracy']:.1f} %, seed {r['config']['seed']} alone"
+    )
     print(f"{r['config']['epochs']:g} epochs with {r['config']['optimizer']}")
     print(fill(f"{r['model']} with {r['options']}", 90))
     print(f"{ratio[0]:.1f} times the parameters, {ratio[1]:.0f} times the operations")

@@ -41,7 +41,7 @@ def results_text(root: Path) -> str:
     notes = (
         f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
         f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
-        "A GPU's are the clock's, as in older runs. Accuracy: mean of the seeds, and their sample standard deviation. "
+        "A GPU's are the clock's, as in early runs. Accuracy: mean of the seeds, and their sample standard deviation. "
         "What is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run with its recipe, curves and "
         "commit: [data/runs](data/runs)."
     )

@@ -33,9 +33,8 @@ def size_text(root: Path, size: str) -> str:
     if size == "gpu":
         machine = "; ".join(sorted({f"{r['machine']}, torch {r['versions']['torch']}" for r in runs}))
         notes = [f"Data: {'; '.join(data)}.", f"Machine: {machine}.", f"Command: {command}."]
-        return (
-            "\n".join([*lines, "", *notes, "Limit and cost are the clock's minutes of the training."]) + "\n"
-        )
+        notes.append("Limit and cost are the clock's minutes of the training.")
+        return "\n".join([*lines, "", *notes]) + "\n"
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
     for r in load_records("trials-long", runs=root / "data" / "runs"):
         new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))

@@ -24,7 +24,7 @@ def compiled(model: nn.Module) -> nn.Module:
 
 
 def alike_blocks(model: nn.Module) -> list[Block]:
-    """List the blocks of a model if they differ in nothing but their weights; drop path and hooks may differ."""
+    """List the blocks of a model if they differ in weights alone: none where there are hooks, or other drop paths."""
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     hooked = any(part._forward_hooks or part._forward_pre_hooks for one in blocks for part in one.modules())
     return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks

@@ -66,10 +66,8 @@ class Engine:
     def computing(self, device: torch.device) -> Iterator[None]:
         """Compute what is inside as this engine does; torch's settings are afterwards what they were."""
         attention = WrittenOutAttention() if self.attention == "written out" else nullcontext()
-        bfloat16, cached = (
-            self.precision == "bfloat16",
-            device.type != "cuda",
-        )  # what is recorded keeps no cache
+        bfloat16 = self.precision == "bfloat16"
+        cached = device.type != "cuda"  # what is recorded there can keep no cache
         with torch.autocast(device.type, torch.bfloat16, bfloat16, cached), attention:
             yield
 

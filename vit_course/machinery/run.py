@@ -22,7 +22,7 @@ from vit_course.beyond.fast import fewer_tokens
 from vit_course.data import Dataset
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
-from vit_course.machinery.compiled import Recorded, alike_blocks, compiled
+from vit_course.machinery.compiled import Recorded, compiled
 from vit_course.machinery.config import RESUMABLE, History, Objective, TrainConfig
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device, seed_random_numbers
@@ -60,8 +60,8 @@ def start_run(
             yield run
         finally:
             run.console.close()
-            for block in alike_blocks(model) if run.config.compile else ():
-                block._compiled_call_impl = None  # what `compiled` did
+            for part in model.modules() if run.config.compile else ():
+                part._compiled_call_impl = None  # what `compiled` did
         if run.average is not None:
             model.load_state_dict(run.average.module.state_dict())
         model.eval()

@@ -617,8 +617,8 @@ show_source(broken_runs.run)
 # - **Pictures.** CIFAR-10 as uint8 is small (the cell prints it). So it lies on the GPU as a whole, and crop, flip and the
 #   rest happen there. A loader on the CPU with RandAugment needs 10 to 40 seconds an epoch; the arithmetic takes a big GPU less
 #   than one.
-# - **Launching.** A step of a small ViT is some 200 to 400 separate little programs, and starting them alone takes 2 to 3 ms. A larger
-#   batch does more in each; `torch.compile` joins many into few.
+# - **Launching.** A step of a small ViT is several hundred separate little programs, and starting them alone takes milliseconds. A
+#   larger batch does more in each; `torch.compile` joins many into few; a CUDA graph records them once and starts all together.
 # - **Work.** **bf16** is a number of 16 bits with the range of float32 and fewer digits. Matrix products run several times
 #   faster in it.
 #
@@ -846,7 +846,7 @@ trials = {trial["step"]: trial for trial in load_records("trials-long")}
 for step, trial in trials.items():
     new, known = percent(trial["held_out_accuracy"]), percent(trial["stored_accuracy"])
     how = "as it is" if step == "base" else f"with {step}"
-    print(f"28 epochs again, {how}: held-out {new}; stored training pictures {known}")
+    print(f"{trial['config']['epochs']:g} epochs, {how}: held-out {new}; stored training pictures {known}")
 if matrices := [r["test_accuracy"] for r in load_records("comparison") if r["step"] == "linear"]:
     print(f"one matrix on raw pixels, as many pictures: {percent(fmean(matrices))} (lesson 08)")
 if longest:

@@ -69,7 +69,7 @@ def test_what_is_recorded_is_so_for_each_kind_of_step_and_draws_no_number_of_the
 
     _, plain = learned(False)
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", record)
-    monkeypatch.setattr(Run, "records", True)
+    monkeypatch.setattr(Run, "uses_cuda_graphs", True)
     assert learned(True)[1] == pytest.approx(plain, rel=1e-5)
     with_half, q_k_v, mlps, others, with_all = recorded
     assert with_half == with_all == (40, 3, 32, 32)

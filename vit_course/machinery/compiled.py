@@ -1,4 +1,4 @@
-"""How a GPU is kept busy by small models: kernels compiled into few, recorded once, and replayed.
+"""How a GPU is kept busy by small models: kernels are compiled into few, and started all at once (CUDA graphs).
 
 To start hundreds of small kernels can take the CPU longer than the GPU computes. `Run` uses both, if it is to compile.
 """
@@ -30,8 +30,8 @@ def alike_blocks(model: nn.Module) -> list[Block]:
     return [] if hooked or len({block.drop_path_rate for block in blocks}) > 1 else blocks
 
 
-class Recorded:
-    """A model, or a function of one tensor, whose kernels are recorded on first use and then replayed (CUDA graphs).
+class CudaGraphs:
+    """A model, or a function of one tensor, whose kernels are recorded on first use and then replayed.
 
     What is drawn at random is drawn anew in each replay, from the seed of the moment. Results are overwritten by the
     next replay.

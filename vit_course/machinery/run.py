@@ -22,7 +22,7 @@ from vit_course.beyond.fast import fewer_tokens
 from vit_course.data import Dataset
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
-from vit_course.machinery.compiled import Recorded, compiled
+from vit_course.machinery.compiled import CudaGraphs, compiled
 from vit_course.machinery.config import RESUMABLE, History, Objective, TrainConfig
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device, seed_random_numbers
@@ -69,7 +69,7 @@ def start_run(
 
 
 class Run:
-    """One run: its data on its device, model, optimisers, average of weights, history, and how far it is.
+    """One run: its data on its device, model, optimisers, average of weights, history, how far it is, when saved.
 
     `stats` is mean and deviation of the channels, `held_out` pictures and labels for validation, `scored_model` what
     is scored: the model, or the average of its weights where the configuration wants one.
@@ -122,8 +122,8 @@ class Run:
         return self.rank == 0
 
     @property
-    def records(self) -> bool:
-        """Whether kernels are recorded and replayed: those of a compiled ViT that learns alone on a GPU."""
+    def uses_cuda_graphs(self) -> bool:
+        """Whether kernels are recorded once and replayed: those of a compiled ViT that learns alone on a GPU."""
         is_vit = isinstance(self.model, VisionTransformer) and self.objective is None
         alone = self.device.type == "cuda" and self.world == 1
         return self.config.compile and is_vit and alone and self.config.keep_by != "size"
@@ -154,8 +154,8 @@ class Run:
         if self.console.is_watched and self.step < self.total_steps:
             self.announce()
         forward = compiled(self.model) if self.config.compile else self.model
-        if self.records:
-            forward = Recorded(forward, lambda: self.is_early)
+        if self.uses_cuda_graphs:
+            forward = CudaGraphs(forward, lambda: self.is_early)
         self.forward = processes.wrap_ddp(forward, self.device)
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
@@ -164,8 +164,8 @@ class Run:
         rates = config.lr, config.weight_decay, config.layer_decay, self.engine.fused_optimizer
         dtype = torch.bfloat16 if self.engine.precision == "bfloat16" else torch.float32
         muon = {"rest_lr": config.rest_lr, "qkv_matrices": config.qkv_matrices, "dtype": dtype}
-        if self.records:
-            muon["orthogonalize"] = Recorded(newton_schulz)
+        if self.uses_cuda_graphs:
+            muon["orthogonalize"] = CudaGraphs(newton_schulz)
         return make_optimizers(self.model, config.optimizer, *rates, **muon)
 
     def time_a_pass(self, engine: Engine) -> float:

@@ -53,6 +53,7 @@ RECIPES = {
     "mixed": replace(ADAMW, augment=MIXED, label_smoothing=0.1),
     "muon": replace(ADAMW, augment=MIXED, label_smoothing=0.1, optimizer="muon", lr=2e-3),
     "minutes": replace(FAST, epochs=5, augment=FLIP_CROP, warmup_epochs=0.25, keep_until=0.7),
+    "quick": replace(FAST, epochs=2, batch_size=64, augment=FLIP_CROP, warmup_epochs=0.25, keep_until=0.7),
     "hours": replace(
         FAST, epochs=52, augment=replace(RAND_AUGMENT, erasing=0.0), qkv_matrices=3, keep_until=0.85
     ),
@@ -73,11 +74,16 @@ RECIPES = {
     ),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
+"quick" for a smaller one,
 "hours" for one that learns over night, "gpu" for minutes of a GPU; "resnet" is the ResNets' own recipe."""
 MODELS = {
     "minutes": (
         "Nano/4",
         {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False},
+    ),
+    "quick": (
+        "Nano/4",
+        {"embed_dim": 96, "depth": 4, "num_heads": 3, "global_pool": "avg", "class_token": False},
     ),
     "hours": ("Nano/4", {"embed_dim": 160, "depth": 6, "num_heads": 5}),
     "gpu": ("Micro/4", {"depth": 8, "num_heads": 6, "mlp_ratio": 2}),

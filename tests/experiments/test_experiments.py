@@ -179,7 +179,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups = {"few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
-    cpu = {"trials", "trials-resnet", "trials-long", "fractions", "ladder"}
+    cpu = {"trials", "trials-resnet", "trials-quick", "trials-long", "fractions", "ladder"}
     groups |= cpu if size == "cpu" else {"search", "headline"}
     assert {e.group for e in listed} == groups
     assert {"cpu": (0, 26), "gpu": (0, 121)}[size] in {e.snapshots for e in listed if e.group == "marks"}
@@ -471,11 +471,9 @@ def test_a_run_of_two_studies_is_trained_once(tiny_list, ran, monkeypatch):
     assert same == {"test_accuracy": 0.5, "cpu_seconds": 1e-6} | named
 
 
-@pytest.mark.parametrize(
-    "label", ["ladder/minutes", "comparison/vit", "fractions/vit-100", "fractions/resnet-100"]
-)
+@pytest.mark.parametrize("label", ["comparison/vit", "fractions/vit-100", "fractions/resnet-100"])
 def test_a_run_that_studies_share_is_trained_once(label, runs):
-    first = "cpu/comparison/resnet-seed1" if "resnet" in label else "cpu/marks/75-seed1"
+    first = "cpu/comparison/resnet-seed1" if "resnet" in label else "cpu/ladder/minutes-seed1"
     write(runs, first, test_accuracy=0.5)
     (one,) = (e for e in plan("cpu") if e.label == label and e.config.seed == 1)
     assert experiments.recorded_elsewhere(one)["same_run_as"] == first

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks
+from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks, quick_trials
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_course.recipes import MIXED, MODELS, RECIPES
@@ -95,7 +95,7 @@ GPU = Scale(
 def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
     scale, first, searches = {
-        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, long_trials)),
+        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials)),
         "gpu": (GPU, (search, headline, marks), ()),
     }[size]
     studies = (

@@ -36,9 +36,11 @@ def size_text(root: Path, size: str) -> str:
         notes.append("Limit and cost are the clock's minutes of the training.")
         return "\n".join([*lines, "", *notes]) + "\n"
     notes = [f"Data: {'; '.join(data)}.", f"Processor: {processors_text(runs)}."]
-    for r in load_records("trials-long", runs=root / "data" / "runs"):
-        new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))
-        notes.append(f"For 85 %, trial {r['step']}: {new} of held-out, {known} of stored training pictures.")
+    for marks, group in (("60 to 80", "trials-quick"), ("85", "trials-long")):
+        for r in load_records(group, runs=root / "data" / "runs"):
+            new, known = (f"{100 * r[key]:.1f} %" for key in ("held_out_accuracy", "stored_accuracy"))
+            text = f"For {marks} %, trial {r['step']}: {new} of held-out, {known} of stored training pictures"
+            notes.append(f"{text}, {r['cpu_seconds'] / 60:.1f} core-minutes.")
     return "\n".join([*lines, "", *notes, f"Command: {command}. Limit and cost are core-minutes."]) + "\n"
 
 

@@ -74,17 +74,12 @@ RECIPES = {
     ),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
-"quick" for a smaller one,
+"quick" for a smaller one that needs fewer minutes of one core,
 "hours" for one that learns over night, "gpu" for minutes of a GPU; "resnet" is the ResNets' own recipe."""
+AVERAGED = {"global_pool": "avg", "class_token": False}
 MODELS = {
-    "minutes": (
-        "Nano/4",
-        {"embed_dim": 128, "depth": 6, "num_heads": 4, "global_pool": "avg", "class_token": False},
-    ),
-    "quick": (
-        "Nano/4",
-        {"embed_dim": 96, "depth": 4, "num_heads": 3, "global_pool": "avg", "class_token": False},
-    ),
+    "minutes": ("Nano/4", {"embed_dim": 128, "depth": 6, "num_heads": 4, **AVERAGED}),
+    "quick": ("Nano/4", {"embed_dim": 96, "depth": 4, "num_heads": 3, **AVERAGED}),
     "hours": ("Nano/4", {"embed_dim": 160, "depth": 6, "num_heads": 5}),
     "gpu": ("Micro/4", {"depth": 8, "num_heads": 6, "mlp_ratio": 2}),
 }

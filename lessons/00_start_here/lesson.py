@@ -298,9 +298,9 @@ if drawn:
     vit = build_model("Nano/8", data)
     config = TrainConfig(epochs=pick(smoke=1, cpu=10, gpu=20), batch_size=64, lr=2e-3, precision="float32")
 else:
-    name, options = MODELS["minutes"]
+    name, options = MODELS["quick"]
     vit = build_model(name, data, **options)
-    config = replace(RECIPES["minutes"], epochs=pick(smoke=0.5, cpu=1.5, gpu=5))
+    config = replace(RECIPES["quick"], epochs=pick(smoke=0.5, cpu=2, gpu=7.5))
 history = train(vit, data, config)
 
 # %% fold tags=["nbval-ignore-output"]

@@ -279,7 +279,7 @@ def recorded(**changes):
     return record | {"step": "linear", "config": config | changes}, experiment
 
 
-def test_a_record_of_another_run_names_what_differs():
+def test_a_record_of_another_run_names_what_differs_and_one_that_lacks_a_default_does_not_differ():
     record, experiment = recorded()
     assert differences(record, experiment) == []
     assert differences(record | {"step": "other", "fraction": 0.5}, experiment) == ["fraction", "step"]
@@ -291,26 +291,19 @@ def test_a_record_of_another_run_names_what_differs():
     assert differences(record, started) == ["pretraining"]
     about = {"pretraining": {"name": "one", "task": "pixels", "epochs": 1}}
     assert differences(record | about, started) == ["pretraining task"]
-
-
-def test_a_field_that_a_record_lacks_had_its_default_and_one_that_the_recipe_lacks_differs():
-    record, experiment = recorded()
     del record["config"]["ema"], record["config"]["augment"]["mixup"]
-    assert differences(record, experiment) == []
+    assert differences(record, experiment) == []  # a field that is not there had its default
     assert differences(record, replace(experiment, config=replace(experiment.config, ema=0.9))) == ["ema"]
     assert differences(*recorded(newer=None)) == ["newer"]
 
 
-def test_records_of_the_gpu_come_before_those_of_the_cpu(runs):
+def test_records_of_the_gpu_come_before_those_of_the_cpu_and_stand_beside_their_like(runs):
     write(runs, "cpu/comparison/vit-seed0", size="cpu")
     assert [r["size"] for r in load_records("comparison")] == ["cpu"]
     write(runs, "gpu/comparison/vit-seed0", size="gpu")
     assert [r["size"] for r in load_records("comparison")] == ["gpu"]
     assert [r["size"] for r in load_records("comparison", "cpu")] == ["cpu"]
-
-
-def test_beside_runs_of_one_size_stand_runs_of_the_same_size(runs):
-    for size in SIZES:
+    for size in SIZES:  # and beside runs of one size stand those of the same
         write(runs, f"{size}/fractions/vit-1-seed0", size=size)
         assert [r["size"] for r in kept_records.load_beside([{"size": size}], "fractions")] == [size]
     assert kept_records.load_beside([], "fractions") == []
@@ -708,12 +701,9 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
     assert len(info["train_loss"]) == 1 and info["code"]
 
 
-def test_what_is_not_recorded_cannot_be_released(runs, pictures):
+def test_a_model_that_is_not_recorded_unknown_or_damaged_is_named(runs, pictures, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"cpu/marks/90-seed0 is not recorded"):
         trained.release(beyond("marks", "90", None), pictures)
-
-
-def test_an_unknown_or_damaged_trained_model_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="no trained model 'mine' is here; there are: none"):
         trained.load_trained("mine")

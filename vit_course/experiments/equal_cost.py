@@ -48,10 +48,10 @@ def quick_trials(scale) -> Iterator[Experiment]:
     The cost differs, and is shown with them; an epoch counts as many steps as one of all pictures.
     """
     (model, options), base = MODELS["quick"], replace(RECIPES["quick"], quiet=True)
-    deeper, larger = {"depth": 6}, MODELS["minutes"][1]
+    larger = MODELS["minutes"][1]
     for name, epochs, changed, part in (
         ("minutes", 1.5, {"batch_size": 128}, larger),
-        ("width-96", 1.5, {"batch_size": 128}, deeper),
+        ("width-96", 1.5, {"batch_size": 128}, {"depth": 6}),
         ("depth-4", 2, {"batch_size": 128}, {}),
         ("depth-4-faster", 2, {"batch_size": 128, "lr": 4.5e-3}, {}),
         ("batch-64", 2, {}, {}),
@@ -59,7 +59,6 @@ def quick_trials(scale) -> Iterator[Experiment]:
         ("short", 1.25, {}, {}),
         ("middle", 6, {}, {}),
         ("long", 15.5, {}, {}),
-        ("long-depth-6", 11, {}, deeper),
     ):
         epochs = round(epochs * ALL_PICTURES / (ALL_PICTURES - trials.HELD_OUT), 3)
         config, more = replace(base, epochs=epochs, **changed), {"options": options | part}

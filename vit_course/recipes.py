@@ -74,9 +74,10 @@ RECIPES = {
     ),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
-"quick" for a smaller one that needs fewer minutes of one core,
-"hours" for one that learns over night, "gpu" for minutes of a GPU; "resnet" is the ResNets' own recipe."""
+"quick" for a smaller one that needs fewer of them, "hours" for one that learns over night, "gpu" for minutes of a GPU;
+"resnet" is the ResNets' own recipe."""
 AVERAGED = {"global_pool": "avg", "class_token": False}
+"""Options of a ViT whose head reads the average of the tokens."""
 MODELS = {
     "minutes": ("Nano/4", {"embed_dim": 128, "depth": 6, "num_heads": 4, **AVERAGED}),
     "quick": ("Nano/4", {"embed_dim": 96, "depth": 4, "num_heads": 3, **AVERAGED}),

@@ -18,7 +18,7 @@ LONGER = (
     {"augment": RECIPES["hours"].augment, "keep_until": RECIPES["hours"].keep_until},
     {"pos_embed": "sincos"},
 )
-"""What a run of more than 20 epochs changes in recipe and model. No trial decided it; `long_trials` go on from it."""
+"""What a run of more than 20 epochs changes in "minutes". No trial decided it; `long_trials` go on from it."""
 GPU_MARKS = {"90": 70.0, "94": RECIPES["gpu"].epochs}
 """The same for a GPU, where nothing was searched: a first try of 90 in a minute, and what fitted into four."""
 

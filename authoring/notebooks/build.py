@@ -32,6 +32,7 @@ from authoring.notebooks.notebooks import LEFT_OUT, badge, make_notebook
 from authoring.notebooks.outputs import FalseClaims, NotebookFailed, carry_outputs, is_current, run
 from authoring.site.glossary import SOURCE as GLOSSARY
 from authoring.site.glossary import glossary_page
+from authoring.site.mistakes import mistakes_page
 from authoring.site.model_map import is_current_map, map_file, write_map
 from authoring.site.pages import fill, table
 from authoring.site.results import CARD, results_text, weights_text
@@ -45,6 +46,7 @@ PAGES = {
     "docs/glossary.md": (GLOSSARY, glossary_page),
     "docs/teaching_notes.md": (TEACHING, teaching_notes_page),
     "docs/run_sheets.md": (TEACHING, run_sheets_page),
+    "docs/mistakes.md": ("lessons/*/mistakes.yaml", mistakes_page),
 }
 """Pages of `docs/` that are written from the lessons, each with its source and its writer."""
 NOTICE = "<!-- Written by `python -m authoring.notebooks.build`: edit what it reads, not this page. -->\n\n"
@@ -104,7 +106,7 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
                 "python -m authoring.notebooks.build",
             )
     for name, (source, page) in PAGES.items():
-        if (course.root / source).is_file():
+        if any(course.root.glob(source)):
             yield name, NOTICE + page(course), "python -m authoring.notebooks.build"
 
 

@@ -106,7 +106,7 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
                 "python -m authoring.notebooks.build",
             )
     for name, (source, page) in PAGES.items():
-        if any(course.root.glob(source)):
+        if any(course.root.glob(str(source))):
             yield name, NOTICE + page(course), "python -m authoring.notebooks.build"
 
 

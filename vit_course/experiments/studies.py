@@ -12,6 +12,7 @@ from typing import Any
 
 from vit_course.experiments.equal_cost import comparison, fractions, ladder, long_trials, marks, quick_trials
 from vit_course.experiments.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
+from vit_course.experiments.search import in_order
 from vit_course.experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_course.recipes import MIXED, MODELS, RECIPES
 from vit_course.train import TrainConfig
@@ -95,7 +96,7 @@ GPU = Scale(
 def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
     scale, first, searches = {
-        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials)),
+        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials, in_order)),
         "gpu": (GPU, (search, headline, marks), ()),
     }[size]
     studies = (

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vit_course.data import normalize
-from vit_course.machinery.rand_augment import rand_augment
-from vit_course.machinery.ranges import Range, require_ranges
+from vit_course.training.rand_augment import rand_augment
+from vit_course.training.validate_config import Range, require_ranges
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_classroom.checks import lesson_part
 from vit_course.attention import MultiHeadAttention, check_heads, merge_heads, split_heads
 from vit_course.attention import scaled_dot_product_attention as attend
-from vit_course.classroom.checks import lesson_part
 
 checks = lesson_part("04_attention", "checks")
 Steps, steps, drop_by = checks.Steps, checks.steps, checks.drop_by

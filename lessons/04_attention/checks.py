@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_classroom.checks.compare import compare_gradients
+from vit_classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
+from vit_classroom.checks.shared_checks import check_keyword, shared_draw
+from vit_classroom.checks.task import demand, exercise, keeps_settings, refuses, results
+from vit_classroom.checks.words import difference
 from vit_course.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads
-from vit_course.classroom.checks.compare import compare_gradients
-from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome, spread_weights
-from vit_course.classroom.checks.parts import check_keyword, shared_draw
-from vit_course.classroom.checks.task import demand, exercise, keeps_settings, refuses, results
-from vit_course.classroom.checks.words import difference
 
 # -- scaled_dot_product_attention
 

@@ -12,16 +12,14 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from vit_course import __version__
-from vit_course.augment import AugmentConfig
-from vit_course.beyond.fast import fewer_tokens
-from vit_course.data import normalize, shapes10
-from vit_course.exhibits import broken_runs
-from vit_course.experiments import records as kept_records
-from vit_course.experiments import released as trained
-from vit_course.experiments import run as experiments
-from vit_course.experiments import trials
-from vit_course.experiments.experiment import (
+from experiments import run as experiments
+from experiments import trials
+from experiments.plans import plan
+from experiments.run import main, run_experiment
+from vit_classroom.evidence import gains
+from vit_classroom.evidence import records as kept_records
+from vit_classroom.evidence import released as trained
+from vit_classroom.evidence.experiment import (
     ALL_PICTURES,
     SIZES,
     Experiment,
@@ -31,14 +29,17 @@ from vit_course.experiments.experiment import (
     seconds_a_picture,
     used_pictures,
 )
-from vit_course.experiments.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
-from vit_course.experiments.records import code_version, differences, load_records, read_record, record_path
-from vit_course.experiments.run import main, run_experiment
-from vit_course.experiments.studies import plan
-from vit_course.machinery.stopping import Stopped
+from vit_classroom.evidence.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
+from vit_classroom.evidence.records import code_version, differences, load_records, read_record, record_path
+from vit_classroom.exhibits import broken_runs
+from vit_course import __version__
+from vit_course.augment import AugmentConfig
+from vit_course.data import normalize, shapes10
+from vit_course.extensions.speedups import fewer_tokens
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops, training_flops
 from vit_course.train import TrainConfig, evaluate, train
+from vit_course.training.signals import Stopped
 
 
 @pytest.fixture(scope="module")
@@ -739,7 +740,7 @@ def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pi
     assert kept_records.caption([*made, made[0]]).endswith("subset of 9; code abc, def")
     assert kept_records.caption(drawn[:1]).endswith("subset of 9, seed 0")
     assert max(len(line) for line in kept_records.caption(made * 9, 40).splitlines()) <= 40
-    assert "`python -m vit_course experiments` makes them" in kept_records.caption([])
+    assert "`python -m experiments` makes them" in kept_records.caption([])
 
 
 @pytest.mark.parametrize(
@@ -816,7 +817,7 @@ def trial(step, accuracy):
 
 def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_stands_first():
     runs = {"base": 0.7, "linear": 0.71, "ema": 0.66, "whitened": 0.74}
-    found = trials.gains([trial(step, accuracy) for step, accuracy in runs.items()])
+    found = gains.gains([trial(step, accuracy) for step, accuracy in runs.items()])
     verdicts = {"whitened": "better", "linear": "undecided", "ema": "worse"}
     assert [(name, one.verdict) for name, one in found.items()] == list(verdicts.items())
     assert found["linear"].points == pytest.approx(1)
@@ -830,10 +831,10 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     runs = [
         trial(step, a + more) for step, a in (("base", 0.7), ("linear", 0.71)) for more in (0, 1e-3, 2e-3)
     ]
-    (found,) = trials.gains(runs).values()
+    (found,) = gains.gains(runs).values()
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
-    assert trials.gains(runs[3:]) == {}
+    assert gains.gains(runs[3:]) == {}
 
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():

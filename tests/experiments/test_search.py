@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from experiments import search
+from vit_classroom.evidence import records as kept_records
+from vit_classroom.evidence.experiment import ALL_PICTURES, pictures_shown, used_pictures
 from vit_course.data import shapes10
-from vit_course.experiments import records as kept_records
-from vit_course.experiments import search
-from vit_course.experiments.experiment import ALL_PICTURES, pictures_shown, used_pictures
 from vit_course.recipes import build_model
 
 

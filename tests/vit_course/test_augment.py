@@ -19,8 +19,8 @@ from vit_course.augment import (
     random_erasing,
 )
 from vit_course.data import normalize, shapes10
-from vit_course.machinery.rand_augment import OPERATIONS, affine, rand_augment
 from vit_course.recipes import MIXED
+from vit_course.training.rand_augment import OPERATIONS, affine, rand_augment
 
 MAGNITUDES = (0, 4, 9, 15, 22, 30)
 STATS = torch.tensor([0.5, 0.4, 0.6]), torch.tensor([0.2, 0.3, 0.25])

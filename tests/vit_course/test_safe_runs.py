@@ -19,16 +19,16 @@ import torch
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
-from vit_course.machinery import checkpoint as checkpoint_module
-from vit_course.machinery import console
-from vit_course.machinery import run as run_module
-from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
-from vit_course.machinery.run import Run
-from vit_course.machinery.run_folder import CHECKPOINT
-from vit_course.machinery.stopping import SIGNALS, Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model, main
 from vit_course.train import TrainConfig, linear_classifier, train
+from vit_course.training import checkpoint as checkpoint_module
+from vit_course.training import console
+from vit_course.training import run as run_module
+from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.training.run import Run
+from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
 from vit_course.vit import VisionTransformer
 
 MIXED = AugmentConfig(crop_padding=4, flip=0.5, rand_augment_ops=1, erasing=0.25, mixup=0.8, cutmix=1.0)
@@ -56,7 +56,7 @@ import os, signal, sys, torch
 import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
-from vit_course.machinery.run import Run
+from vit_course.training.run import Run
 from vit_course.recipes import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()

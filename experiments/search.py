@@ -1,0 +1,283 @@
+"""One search for every family of lesson 08: the list of its trials, and the rule that reads what was chosen.
+
+Family by family the same list, coordinate by coordinate: optimiser with three rates each, two more widths, the other
+schedule, half of the positions in the first part of the run. Every coordinate starts from the best trial so far. A
+trial costs eight minutes of one core, has one seed, and is scored on 5,000 held-out training pictures. Nothing that
+was chosen before this search is in it: the families begin with the same recipe.
+
+A budget is a number of steps: so many as one core does in the minutes, by the times in `data/runs/step_times.json`,
+which `experiments/benchmarks/step_times.py` took of all families in turn. On any other processor it is as many steps.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment
+from vit_classroom.evidence.records import load_records
+from vit_course.recipes import AVERAGED, FLIP_CROP
+from vit_course.train import TrainConfig
+from vit_course.training.paths import RUNS
+
+STEP_TIMES = RUNS / "step_times.json"
+HELD_OUT = 5_000
+BATCH = 128
+WIDTHS = (32, 64, 96, 128, 192)
+"""Widths of the ViT. The ResNet of the same size has half as many channels in its first stage: both families have
+about 78,000, 300,000, 680,000, 1.2 and 2.7 million parameters. The hybrid is the ViT on a ResNet of an eighth."""
+FIRST_WIDTH = 64
+RATES = {"sgd": (0.03, 0.1, 0.3), "adamw": (1e-3, 3e-3, 9e-3), "muon": (1e-3, 3e-3, 9e-3)}
+DECAY = {"sgd": 5e-4, "adamw": 0.05, "muon": 0.05}
+FAMILIES = {
+    "vit": (
+        "Nano/4",
+        lambda width: {"embed_dim": width, "depth": 6, "num_heads": width // 32, **AVERAGED},
+    ),
+    "resnet": ("resnet-small", lambda width: {"width": width // 2}),
+    "hybrid": (
+        "R-Nano/4",
+        lambda width: {
+            "width": width // 8,
+            **{"embed_dim": width, "depth": 6, "num_heads": width // 32, **AVERAGED},
+        },
+    ),
+}
+"""Name for `build_model`, and its options by width."""
+EARLY = 0.7
+HALF = {
+    "vit": {"keep_tokens": 0.5},
+    "resnet": {"keep_tokens": 0.5, "keep_by": "size"},
+    "hybrid": {"keep_tokens": 0.5},
+}
+"""Half of the positions in a family's own way: the ViT leaves out tokens, the ResNet reads smaller pictures."""
+BUDGETS = {"2": -1, "8": 0, "24": 1}
+"""Core-minutes, and how many widths further the middle one of its three trials lies than the width of the search
+(2 and 24: than the width of 8)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the search chooses.
+
+    Attributes:
+        optimizer: "sgd", "adamw" or "muon".
+        lr: peak learning rate.
+        width: one of `WIDTHS`.
+        schedule: "cosine" or "linear".
+        half: whether the first part of the run computes half of the positions.
+    """
+
+    optimizer: str
+    lr: float
+    width: int = FIRST_WIDTH
+    schedule: str = "cosine"
+    half: bool = False
+
+
+def base_config() -> TrainConfig:
+    """Return what all trials of all families share."""
+    return TrainConfig(batch_size=BATCH, augment=FLIP_CROP, label_smoothing=0.1, grad_clip=1.0, quiet=True)
+
+
+@cache
+def step_times() -> dict[str, Any]:
+    """Read the milliseconds of a step: by family, width, and part of it."""
+    return json.loads(STEP_TIMES.read_text(encoding="utf-8"))["milliseconds"]
+
+
+def milliseconds(family: str, setting: Setting) -> float:
+    """Return what a mean step of a run costs one core, on the processor of the table."""
+    parts = step_times()[family][str(setting.width)]
+    early = EARLY if setting.half else 0.0
+    return early * parts["half"] + (1 - early) * parts["all"] + parts[setting.optimizer]
+
+
+def budget_steps(family: str, setting: Setting, minutes: float) -> int:
+    """Return how many steps a budget pays for."""
+    return round(60_000 * minutes / milliseconds(family, setting))
+
+
+def experiment(
+    group: str,
+    name: str,
+    family: str,
+    setting: Setting,
+    minutes: float,
+    fraction: float = 1.0,
+    held_out: int = 0,
+    options: dict[str, Any] | None = None,
+    seed: int = 0,
+    validation: int = 0,
+    **more,
+) -> Experiment:
+    """Describe a run of a family with a setting, as long as a budget pays for.
+
+    Args:
+        group: of the experiment, as `name`.
+        name: of the experiment.
+        family: one of `FAMILIES`.
+        setting: what was chosen.
+        minutes: budget in core-minutes.
+        fraction: share of the pictures; the number of steps does not depend on it.
+        held_out: as in `Experiment`.
+        options: of the model, beside those of the family.
+        seed: of the run.
+        validation: as in `TrainConfig`.
+        more: further fields of the experiment.
+    """
+    model, shape = FAMILIES[family]
+    pictures = round((ALL_PICTURES - held_out) * fraction) - validation
+    epochs = budget_steps(family, setting, minutes) / (pictures // BATCH)
+    early = {**HALF[family], "keep_until": EARLY} if setting.half else {}
+    config = replace(
+        base_config(),
+        epochs=round(epochs, 4),
+        warmup_epochs=round(0.05 * epochs, 4),
+        optimizer=setting.optimizer,
+        lr=setting.lr,
+        weight_decay=DECAY[setting.optimizer],
+        schedule=setting.schedule,
+        seed=seed,
+        validation=validation,
+        **early,
+    )
+    more |= {
+        "fraction": fraction,
+        "held_out": held_out,
+        "options": {**shape(setting.width), **(options or {})},
+    }
+    return Experiment(group, name, "cpu", model, config, **more)
+
+
+def scores(group: str) -> dict[str, float]:
+    """Read the held-out accuracies of the trials of a group that are recorded, by name."""
+    found = load_records(group, "cpu")
+    return {one["step"]: one["held_out_accuracy"] for one in found if "held_out_accuracy" in one}
+
+
+def list_of_trials(family: str) -> tuple[dict[str, Setting], Setting | None]:
+    """List the trials of a family as far as the recorded ones decide, and say what is chosen once all are there."""
+    known = scores(f"search-{family}")
+    trials = {
+        f"{optimizer}-{lr:g}": Setting(optimizer, lr) for optimizer, rates in RATES.items() for lr in rates
+    }
+    first = WIDTHS.index(FIRST_WIDTH)
+    for changes in (
+        {width_name(family, width): {"width": width} for width in (WIDTHS[first - 1], 2 * FIRST_WIDTH)},
+        {"linear": {"schedule": "linear"}},
+        {"half": {"half": True}},
+    ):
+        if not trials.keys() <= known.keys():
+            return trials, None
+        best = trials[max(trials, key=known.__getitem__)]
+        trials |= {name: replace(best, **changed) for name, changed in changes.items()}
+    if not trials.keys() <= known.keys():
+        return trials, None
+    return trials, trials[max(trials, key=known.__getitem__)]
+
+
+def search_trials(family: str) -> Iterator[Experiment]:
+    """Lesson 08: the trials of a family, `list_of_trials`."""
+    for name, setting in list_of_trials(family)[0].items():
+        yield experiment(f"search-{family}", name, family, setting, 8, held_out=HELD_OUT)
+
+
+def width_name(family: str, width: int) -> str:
+    """Name a trial by the family's own width: for a ResNet the channels of its first stage."""
+    return f"width-{width // 2 if family == 'resnet' else width}"
+
+
+def three_widths(middle: int) -> tuple[int, ...]:
+    """Return three neighbouring widths around the one at this place, or those at the end that it is near."""
+    first = min(max(middle - 1, 0), len(WIDTHS) - 3)
+    return WIDTHS[first : first + 3]
+
+
+def width_trials(family: str, budget: str) -> dict[str, Setting]:
+    """List the trials that choose the width at a budget, and with it the epochs; none before that is decided."""
+    around = list_of_trials(family)[1] if budget == "8" else chosen(family)
+    if around is None:
+        return {}
+    middle = WIDTHS.index(around.width) + BUDGETS[budget]
+    widths = three_widths(middle)
+    return {f"{family}-{width_name(family, width)}": replace(around, width=width) for width in widths}
+
+
+def chosen(family: str, budget: str = "8") -> Setting | None:
+    """Return the setting of a family at a budget, by the three trials of its width; None before these are recorded."""
+    trials, known = width_trials(family, budget), scores(f"comparison-{budget}")
+    if not trials or not trials.keys() <= known.keys():
+        return None
+    return trials[max(trials, key=known.__getitem__)]
+
+
+def compared(budget: str) -> Iterator[Experiment]:
+    """Lesson 08: at one budget three trials of the width for each family, then three seeds; learning curves at 8."""
+    group = f"comparison-{budget}"
+    for family in ("vit", "resnet"):
+        for name, setting in width_trials(family, budget).items():
+            yield experiment(group, name, family, setting, int(budget), held_out=HELD_OUT)
+        if setting := chosen(family, budget):
+            for seed in range(3):
+                yield experiment(group, family, family, setting, int(budget), seed=seed, probes=True)
+            if budget == "8":
+                yield experiment(group, f"{family}-curve", family, setting, 8, validation=HELD_OUT)
+
+
+def hybrid_trials(scale) -> Iterator[Experiment]:
+    """Lesson 11: the hybrid's own search, as long as that of the others, and its trials of the width."""
+    yield from search_trials("hybrid")
+    for name, setting in width_trials("hybrid", "8").items():
+        yield experiment("comparison-8", name, "hybrid", setting, 8, held_out=HELD_OUT)
+
+
+def fractions_at_8(scale) -> Iterator[Experiment]:
+    """Lessons 08 and 11: 1, 10 and 100 percent of the pictures, in as many steps, for the three families.
+
+    "longer" has twice the budget: does it help the ViT and the ResNet with few pictures, and the ViT with all?
+    """
+    for family in FAMILIES:
+        if not (setting := chosen(family)):
+            continue
+        for share in (0.01, 0.1, 1.0):
+            for seed in range(3):
+                name = f"{family}-{round(100 * share)}"
+                yield experiment("fractions-8", name, family, setting, 8, share, seed=seed)
+        for share in {"vit": (0.1, 1.0), "resnet": (0.1,), "hybrid": ()}[family]:
+            name = f"{family}-{round(100 * share)}-longer"
+            yield experiment("fractions-8", name, family, setting, 16, share)
+
+
+def no_positions(scale) -> Iterator[Experiment]:
+    """Lesson 08: the ViT of the comparison at eight minutes without positions, on pictures that are moved."""
+    if setting := chosen("vit"):
+        for seed in range(3):
+            more = {"options": {"pos_embed": "none"}, "seed": seed, "probes": True}
+            yield experiment("no-positions", "none", "vit", setting, 8, **more)
+
+
+def muon_size(scale) -> Iterator[Experiment]:
+    """Lesson 07: AdamW and Muon, each at its best rate of the search, at one, two and four times eight minutes."""
+    setting, known = chosen("vit"), scores("search-vit")
+    if not setting:
+        return
+    for times in (1, 2, 4):
+        for optimizer, rates in {name: RATES[name] for name in ("adamw", "muon")}.items():
+            best = max(rates, key=lambda lr, name=optimizer: known[f"{name}-{lr:g}"])
+            changed = replace(setting, optimizer=optimizer, lr=best)
+            yield experiment("muon-size", f"{optimizer}-{times}", "vit", changed, 8 * times)
+
+
+def in_order(scale) -> Iterator[Experiment]:
+    """List all experiments of the comparison in the order of their worth."""
+    yield from search_trials("vit")
+    yield from search_trials("resnet")
+    yield from compared("8")
+    yield from hybrid_trials(scale)
+    yield from fractions_at_8(scale)
+    yield from no_positions(scale)
+    yield from compared("2")
+    yield from compared("24")
+    yield from muon_size(scale)

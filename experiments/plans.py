@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments.after_search import in_order
 from experiments.equal_cost import comparison, fractions, ladder, long_trials, marks, quick_trials
-from experiments.search import in_order
 from experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.recipes import MIXED, MODELS, RECIPES

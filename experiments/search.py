@@ -129,9 +129,21 @@ def experiment(
     """
     model, shape = FAMILIES[family]
     pictures = round((ALL_PICTURES - held_out) * fraction) - validation
+    config = recipe(family, setting, minutes, pictures)
+    config = replace(config, seed=seed, validation=validation)
+    more |= {
+        "fraction": fraction,
+        "held_out": held_out,
+        "options": {**shape(setting.width), **(options or {})},
+    }
+    return Experiment(group, name, "cpu", model, config, **more)
+
+
+def recipe(family: str, setting: Setting, minutes: float, pictures: int) -> TrainConfig:
+    """Return the recipe of a setting over so many pictures, with as many steps as a budget pays for."""
     epochs = budget_steps(family, setting, minutes) / (pictures // BATCH)
     early = {**HALF[family], "keep_until": EARLY} if setting.half else {}
-    config = replace(
+    return replace(
         base_config(),
         epochs=round(epochs, 4),
         warmup_epochs=round(0.05 * epochs, 4),
@@ -139,16 +151,8 @@ def experiment(
         lr=setting.lr,
         weight_decay=DECAY[setting.optimizer],
         schedule=setting.schedule,
-        seed=seed,
-        validation=validation,
         **early,
     )
-    more |= {
-        "fraction": fraction,
-        "held_out": held_out,
-        "options": {**shape(setting.width), **(options or {})},
-    }
-    return Experiment(group, name, "cpu", model, config, **more)
 
 
 def scores(group: str) -> dict[str, float]:
@@ -224,60 +228,3 @@ def compared(budget: str) -> Iterator[Experiment]:
                 yield experiment(group, family, family, setting, int(budget), seed=seed, probes=True)
             if budget == "8":
                 yield experiment(group, f"{family}-curve", family, setting, 8, validation=HELD_OUT)
-
-
-def hybrid_trials(scale) -> Iterator[Experiment]:
-    """Lesson 11: the hybrid's own search, as long as that of the others, and its trials of the width."""
-    yield from search_trials("hybrid")
-    for name, setting in width_trials("hybrid", "8").items():
-        yield experiment("comparison-8", name, "hybrid", setting, 8, held_out=HELD_OUT)
-
-
-def fractions_at_8(scale) -> Iterator[Experiment]:
-    """Lessons 08 and 11: 1, 10 and 100 percent of the pictures, in as many steps, for the three families.
-
-    "longer" has twice the budget: does it help the ViT and the ResNet with few pictures, and the ViT with all?
-    """
-    for family in FAMILIES:
-        if not (setting := chosen(family)):
-            continue
-        for share in (0.01, 0.1, 1.0):
-            for seed in range(3):
-                name = f"{family}-{round(100 * share)}"
-                yield experiment("fractions-8", name, family, setting, 8, share, seed=seed)
-        for share in {"vit": (0.1, 1.0), "resnet": (0.1,), "hybrid": ()}[family]:
-            name = f"{family}-{round(100 * share)}-longer"
-            yield experiment("fractions-8", name, family, setting, 16, share)
-
-
-def no_positions(scale) -> Iterator[Experiment]:
-    """Lesson 08: the ViT of the comparison at eight minutes without positions, on pictures that are moved."""
-    if setting := chosen("vit"):
-        for seed in range(3):
-            more = {"options": {"pos_embed": "none"}, "seed": seed, "probes": True}
-            yield experiment("no-positions", "none", "vit", setting, 8, **more)
-
-
-def muon_size(scale) -> Iterator[Experiment]:
-    """Lesson 07: AdamW and Muon, each at its best rate of the search, at one, two and four times eight minutes."""
-    setting, known = chosen("vit"), scores("search-vit")
-    if not setting:
-        return
-    for times in (1, 2, 4):
-        for optimizer, rates in {name: RATES[name] for name in ("adamw", "muon")}.items():
-            best = max(rates, key=lambda lr, name=optimizer: known[f"{name}-{lr:g}"])
-            changed = replace(setting, optimizer=optimizer, lr=best)
-            yield experiment("muon-size", f"{optimizer}-{times}", "vit", changed, 8 * times)
-
-
-def in_order(scale) -> Iterator[Experiment]:
-    """List all experiments of the comparison in the order of their worth."""
-    yield from search_trials("vit")
-    yield from search_trials("resnet")
-    yield from compared("8")
-    yield from hybrid_trials(scale)
-    yield from fractions_at_8(scale)
-    yield from no_positions(scale)
-    yield from compared("2")
-    yield from compared("24")
-    yield from muon_size(scale)

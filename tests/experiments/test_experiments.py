@@ -178,6 +178,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     cpu |= {"search-vit", "search-resnet", "search-hybrid"}
     groups |= cpu if size == "cpu" else {"search", "headline"}
     later = {"comparison-2", "comparison-8", "comparison-24", "fractions-8", "no-positions", "muon-size"}
+    later |= {"transfer-8", "resolution-8"}
     assert {e.group for e in listed} - later == groups  # those follow from what the search has found
     assert {"cpu": (0, 26), "gpu": (0, 121)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]

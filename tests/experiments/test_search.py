@@ -6,8 +6,14 @@ from dataclasses import replace
 import pytest
 
 from experiments import search
+from experiments.after_search import in_order
 from vit_classroom.evidence import records as kept_records
-from vit_classroom.evidence.experiment import ALL_PICTURES, pictures_shown, used_pictures
+from vit_classroom.evidence.experiment import (
+    ALL_PICTURES,
+    pictures_shown,
+    pretraining_pictures,
+    used_pictures,
+)
 from vit_course.data import shapes10
 from vit_course.recipes import build_model
 
@@ -120,14 +126,14 @@ def test_the_middle_width_of_a_budget_follows_from_the_one_before_and_its_best_t
 
 
 def test_the_list_of_the_comparison_grows_with_the_records_to_seeds_fractions_and_muon(runs):
-    assert {one.group for one in search.in_order(None)} == {
+    assert {one.group for one in in_order(None)} == {
         "search-vit", "search-resnet", "search-hybrid",
     }  # fmt: skip
     for family in search.FAMILIES:
         record_all(runs, family, "muon-0.003")
         trials = search.width_trials(family, "8")
         record(runs, "comparison-8", **{name: 0.7 for name in trials})
-    listed = list(search.in_order(None))
+    listed = list(in_order(None))
     assert len({one.stem for one in listed}) == len(listed)
     named = {one.label for one in listed}
     assert {
@@ -137,7 +143,28 @@ def test_the_list_of_the_comparison_grows_with_the_records_to_seeds_fractions_an
         "no-positions/none",
     } <= named
     assert {"muon-size/adamw-4", "fractions-8/vit-100-longer", "comparison-2/resnet-width-16"} <= named
+    assert {"transfer-8/probe-10", "resolution-8/nothing", "no-positions/drawn-learned"} <= named
     full = next(one for one in listed if one.label == "fractions-8/vit-100")
     twin = next(one for one in listed if one.label == "comparison-8/vit")
     assert replace(full, group=twin.group, name=twin.name, probes=True) == twin  # it is trained once
     assert all(used_pictures(one) <= ALL_PICTURES for one in listed)
+    assert all(used_pictures(one) - one.config.validation >= one.config.batch_size for one in listed)
+
+
+def test_pre_training_and_tuning_together_cost_what_their_control_costs(runs):
+    record_all(runs, "vit", "muon-0.003")
+    record(runs, "comparison-8", **{name: 0.7 for name in search.width_trials("vit", "8")})
+    listed = {one.label: one for one in in_order(None)}
+    setting = search.chosen("vit")
+    wanted = search.budget_steps("vit", setting, 8)
+    for percent in (1, 10):
+        one = listed[f"transfer-8/classes-{percent}"]
+        before = pictures_shown(one.start.config, pretraining_pictures(one)) // search.BATCH
+        assert before == pytest.approx(wanted * 6 / 8, rel=0.002)
+        assert steps(one) == pytest.approx(
+            search.budget_steps("vit", replace(setting, optimizer="adamw"), 2), abs=1
+        )
+        assert steps(listed[f"fractions-8/vit-{percent}"]) == pytest.approx(wanted, abs=1)
+    long, short = listed["resolution-8/nothing"], listed["resolution-8/interpolated"]
+    first = pictures_shown(short.start.config, pretraining_pictures(short)) // search.BATCH
+    assert steps(long) == pytest.approx(first + steps(short), rel=0.02)

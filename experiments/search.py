@@ -17,7 +17,7 @@ from typing import Any
 
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment
 from vit_classroom.evidence.records import load_records
-from vit_course.recipes import AVERAGED, FLIP_CROP
+from vit_course.recipes import AVERAGED, FLIP_CROP, RECIPES
 from vit_course.train import TrainConfig
 from vit_course.training.paths import RUNS
 
@@ -52,6 +52,8 @@ HALF = {
     "hybrid": {"keep_tokens": 0.5},
 }
 """Half of the positions in a family's own way: the ViT leaves out tokens, the ResNet reads smaller pictures."""
+FLOOR = replace(RECIPES["adamw"], epochs=10, augment=RECIPES["plain"].augment, quiet=True)
+"""The linear classifier's recipe: pictures as stored, since mirrored and shifted ones only blur its templates."""
 BUDGETS = {"2": -1, "8": 0, "24": 1}
 """Core-minutes, and how many widths further the middle one of its three trials lies than the width of the search
 (2 and 24: than the width of 8)."""
@@ -218,7 +220,10 @@ def chosen(family: str, budget: str = "8") -> Setting | None:
 
 
 def compared(budget: str) -> Iterator[Experiment]:
-    """Lesson 08: at one budget three trials of the width for each family, then three seeds; learning curves at 8."""
+    """Lesson 08: at one budget three trials of the width for each family, then three seeds.
+
+    At eight minutes also learning curves, and the linear classifier as a floor, as long as it likes.
+    """
     group = f"comparison-{budget}"
     for family in ("vit", "resnet"):
         for name, setting in width_trials(family, budget).items():
@@ -228,3 +233,5 @@ def compared(budget: str) -> Iterator[Experiment]:
                 yield experiment(group, family, family, setting, int(budget), seed=seed, probes=True)
             if budget == "8":
                 yield experiment(group, f"{family}-curve", family, setting, 8, validation=HELD_OUT)
+    for seed in range(3 if budget == "8" else 0):
+        yield Experiment(group, "linear", "cpu", "linear", replace(FLOOR, seed=seed), probes=True)

@@ -126,7 +126,8 @@ def test_the_middle_width_of_a_budget_follows_from_the_one_before_and_its_best_t
 
 
 def test_the_list_of_the_comparison_grows_with_the_records_to_seeds_fractions_and_muon(runs):
-    assert {one.group for one in in_order(None)} == {
+    listed = [one for one in in_order(None) if one.name != "linear"]
+    assert {one.group for one in listed} == {
         "search-vit", "search-resnet", "search-hybrid",
     }  # fmt: skip
     for family in search.FAMILIES:

@@ -37,8 +37,8 @@ plots.show(
 # Above each drawing is the answer, and how sure the model is. In the map beside it, the squares where the model looked are
 # bright.
 #
-# The same kind of model can learn from photographs. The next one learned from 50,000 of them, in ten classes such as airplane,
-# cat and ship. It gets one photo of a cat that it has never seen. We also mirror the photo and cover the eyes.
+# The same kind of model can learn from photographs. The next one learned from 50,000 of them, in ten classes such as
+# airplane, cat and ship. It gets one photo of a cat that it has never seen. We also mirror the photo and cover the eyes.
 
 # %%
 import torch
@@ -65,15 +65,16 @@ plots.show(
 )
 
 # %% [markdown] claim=["[cat_answers.classes[best] for best in cat_answers.best] == ['cat'] * 3", "cat_answers.probabilities[2].max() < cat_answers.probabilities[:2].max(dim=1)[0].min() - 0.05", "cat_answers.looks[2].argmax() != cat_answers.looks[0].argmax()"] always
-# The answer is cat three times. With the eyes covered the model is less sure, and it looks most at another place, just above the nose.
+# The answer is cat three times. With the eyes covered the model is less sure, and it looks most at another place, just above
+# the nose.
 #
-# Both models are a **Vision Transformer**, or ViT. In 2020 a group of researchers asked a simple question. Can a computer read
-# an image as it reads a sentence? They cut the image into small squares, treated the squares as words, and gave them to the
-# Transformer, the model that had changed how computers read text. Trained on enough images, it recognised objects a little
-# better than the best models of its time.
+# Both models are a **Vision Transformer**, or ViT. In 2020 a group of researchers asked a simple question. Can a computer
+# read an image as it reads a sentence? They cut the image into small squares, treated the squares as words, and gave them to
+# the Transformer, the model that had changed how computers read text. Trained on enough images, it recognised objects a
+# little better than the best models of its time.
 #
-# The portrait at the top of this page is cut into such squares. It shows **Grace Hopper**, who wrote one of the first compilers
-# in 1952. A compiler turns a program that people can read into one that a machine can run.
+# The portrait at the top of this page is cut into such squares. It shows **Grace Hopper**, who wrote one of the first
+# compilers in 1952. A compiler turns a program that people can read into one that a machine can run.
 #
 # By the end of lesson 06 you will have written every part of a ViT, and the loop that trains it.
 #
@@ -97,8 +98,8 @@ plots.show(
 doctor.report(doctor.run())
 
 # %% [markdown]
-# The line `Profile` says how long later lessons train. It is `cpu` or `gpu`, or `smoke` for automatic tests, which take seconds.
-# The environment variable `VIT_COURSE_PROFILE` changes it.
+# The line `Profile` says how long later lessons train. It is `cpu` or `gpu`, or `smoke` for automatic tests, which take
+# seconds. The environment variable `VIT_COURSE_PROFILE` changes it.
 #
 # ## 3. How do the exercises work?
 #
@@ -110,8 +111,8 @@ doctor.report(doctor.run())
 # - **not written yet**: the lesson continues with the finished version, so you are never stuck.
 # - **not right yet**: the check explains *what* is wrong, and the lesson continues with the finished version.
 #
-# Run the cell as often as you like. Above each exercise are its difficulty, the minutes it may take, two hidden hints, and a link
-# to the solution. Try for those minutes before you open a hint. Solved notebooks are in the folder `solutions/`.
+# Run the cell as often as you like. Above each exercise are its difficulty, the minutes it may take, two hidden hints, and a
+# link to the solution. Try for those minutes before you open a hint. Solved notebooks are in the folder `solutions/`.
 #
 # Let us see a check at work. The next cell contains a wrong answer to an exercise of lesson 01. You need not understand the
 # code yet. What does the check say?
@@ -134,8 +135,8 @@ say(diagnose(patchify), None)  # in an exercise, `check` does both
 #
 # ## 4. What is an image to a computer?
 #
-# An image is a **tensor**, a table of numbers with any number of axes. The **shape** says how long each axis is. A batch of colour
-# images has four axes, and the whole course calls them by the same letters.
+# An image is a **tensor**, a table of numbers with any number of axes. The **shape** says how long each axis is. A batch of
+# colour images has four axes, and the whole course calls them by the same letters.
 #
 # | letter | axis | here |
 # |---|---|---|
@@ -183,15 +184,16 @@ plots.show(
 )
 
 # %% [markdown]
-# A bracket is *one axis made of several*. For example, `(c h w)` is one axis of 3·32·32 = 3,072 numbers, and `(r k)` is one axis
-# that we read as r groups of k.
+# A bracket is *one axis made of several*. For example, `(c h w)` is one axis of 3·32·32 = 3,072 numbers, and `(r k)` is one
+# axis that we read as r groups of k.
 #
-# > **Key idea.** In a bracket the rightmost axis varies fastest. With k = 8, image 9 is in group 1 at index 1, counted from 0.
+# > **Key idea.** In a bracket the rightmost axis varies fastest. With k = 8, image 9 is in group 1 at index 1, counted from
+# > 0.
 #
 # We want to see 64 images at once, as one large image of 4 rows and 16 columns.
 #
-# **Your task.** Write `image_grid`, which makes such a sheet. It is one `rearrange`. Think about which of two joined axes varies
-# slowly. If you move down by one pixel in the large image, you usually stay within one small image.
+# **Your task.** Write `image_grid`, which makes such a sheet. It is one `rearrange`. Think about which of two joined axes
+# varies slowly. If you move down by one pixel in the large image, you usually stay within one small image.
 
 # %% exercise="vit_classroom.plots.pictures:image_grid" difficulty=2 minutes=12 hint="The large image has three axes: c, its height and its width. Its height is made of two axes, the row of the sheet and the height inside a small image. Its width is made of two axes in the same way." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. Which letter of each bracket varies slowly? It is written first."
 from vit_classroom.plots.pictures import image_grid
@@ -209,9 +211,9 @@ plots.show(figure, "A sheet of 4 rows and 16 columns of small coloured shapes on
 # These drawings are **Shapes-10**, the course's own data set, with ten classes of shapes in any colour and at any place.
 # **CIFAR-10** has 60,000 real photographs of 32x32 pixels in ten classes. The second model of section 1 learned from it.
 #
-# **Do you want real images?** Change `False` to `True` in the next cell and run it. It downloads CIFAR-10 (170 MB) once, and all
-# later lessons find it. Nothing is downloaded unless you ask. `load_dataset()` returns CIFAR-10 if it is installed and Shapes-10
-# otherwise, and `provenance` says which one you have. This lesson uses the drawings in both cases.
+# **Do you want real images?** Change `False` to `True` in the next cell and run it. It downloads CIFAR-10 (170 MB) once, and
+# all later lessons find it. Nothing is downloaded unless you ask. `load_dataset()` returns CIFAR-10 if it is installed and
+# Shapes-10 otherwise, and `provenance` says which one you have. This lesson uses the drawings in both cases.
 
 # %% tags=["nbval-ignore-output"]
 download = False
@@ -222,14 +224,14 @@ print(load_dataset().provenance)
 # %% [markdown]
 # ## 5. Which numbers should a model get?
 #
-# Each value is a whole number from 0 to 255. Training is easier with values around zero. So images are **normalised**, channel by
-# channel:
+# Each value is a whole number from 0 to 255. Training is easier with values around zero. So images are **normalised**,
+# channel by channel:
 #
 # $$x' = \frac{x - \mu_c}{\sigma_c}$$
 #
 # Here x is a pixel value in 0..1, so we divide by 255 first. $\mu_c$ is the mean of channel c over all *training* images, and
-# $\sigma_c$ is its standard deviation. Test images are normalised with the same numbers, because the model must not know anything
-# about them in advance.
+# $\sigma_c$ is its standard deviation. Test images are normalised with the same numbers, because the model must not know
+# anything about them in advance.
 
 # %%
 mean, std = dataset.channel_stats()
@@ -237,11 +239,11 @@ for name, centre, spread in zip(("red", "green", "blue"), mean.tolist(), std.tol
     print(f"{name:6} mean {centre:.2f}, standard deviation {spread:.2f}")
 
 # %% [markdown]
-# > **Trap.** `mean` has the shape (C,) and the images have the shape (B, C, H, W). PyTorch aligns shapes *from the right*. So a
-# > mean of shape (C,) meets the width W, not the channels. How do you bring it to the right place?
+# > **Trap.** `mean` has the shape (C,) and the images have the shape (B, C, H, W). PyTorch aligns shapes *from the right*. So
+# > a mean of shape (C,) meets the width W, not the channels. How do you bring it to the right place?
 #
-# **Your task.** Write `normalize`. The images may be whole numbers (uint8), or floats that are already in 0..1. The lines that
-# reject a wrong number of means are given.
+# **Your task.** Write `normalize`. The images may be whole numbers (uint8), or floats that are already in 0..1. The lines
+# that reject a wrong number of means are given.
 
 # %% exercise="vit_course.data.dataset:normalize" difficulty=2 minutes=10 hint="There are two steps. First make numbers in 0..1, then apply the formula. `images.dtype` tells you which of the two kinds of images you have." hint2="Use `images.float() / 255` for uint8 and `images.float()` otherwise. Then give mean and std the shape (C, 1, 1), for example with `mean.view(-1, 1, 1)`. An axis of length 1 fits any length."
 from vit_course.data.dataset import normalize
@@ -254,17 +256,17 @@ for name, channel in zip(("red", "green", "blue"), normalized.unbind(1), strict=
     print(f"{name:6} mean {channel.mean().item():.2f}, standard deviation {channel.std().item():.2f}")
 
 # %% [markdown] claim=["normalized.mean(dim=(0, 2, 3)).abs().max() < 0.05", "(normalized.std(dim=(0, 2, 3)) - 1).abs().max() < 0.05"] always
-# The means are now close to 0, and the standard deviations close to 1. They are not exact because these are 1,000 of the 8,000
-# images from which `mean` and `std` were computed.
+# The means are now close to 0, and the standard deviations close to 1. They are not exact because these are 1,000 of the
+# 8,000 images from which `mean` and `std` were computed.
 #
 # ## 6. Is the Vision Transformer good?
 #
-# The ViT of section 1 is right on 84 % of the 2,000 test images. Is that a lot? A number means little without a comparison. One
-# comparison is guessing, which is right on 10 % of the images because there are ten classes. A better one is the simplest model
-# that learns from the same images.
+# The ViT of section 1 is right on 84 % of the 2,000 test images. Is that a lot? A number means little without a comparison.
+# One comparison is guessing, which is right on 10 % of the images because there are ten classes. A better one is the simplest
+# model that learns from the same images.
 #
-# This model is a **linear classifier**. It has one weight for each number of the image and for each class. The score of a class is
-# the sum of all numbers, each multiplied by its weight, plus a bias. The class with the highest score is the answer.
+# This model is a **linear classifier**. It has one weight for each number of the image and for each class. The score of a
+# class is the sum of all numbers, each multiplied by its weight, plus a bias. The class with the highest score is the answer.
 #
 # > **Predict.** How often will the linear classifier be right on new images? Write a number down.
 
@@ -287,14 +289,14 @@ table(
 )
 
 # %% [markdown] claim=["0.18 < linear_test < 0.27", "linear_train > linear_test + 0.08", "round(100 * answers.test_accuracy) == 84 and answers.test_accuracy > linear_test + 0.5"] always
-# The linear classifier is right on fewer than 3 in 10 new images. The ViT is far better, so 84 % is a lot. On its own training
-# images the linear classifier does better than on new ones, because it has partly memorised them. So only new images show what a
-# model has learned.
+# The linear classifier is right on fewer than 3 in 10 new images. The ViT is far better, so 84 % is a lot. On its own
+# training images the linear classifier does better than on new ones, because it has partly memorised them. So only new images
+# show what a model has learned.
 #
 # ## 7. Why does the linear classifier fail?
 #
-# Is it the colours, or the places? Let us make the task easier. In the next drawings every background is plain, and every shape is
-# in the middle. The colours are still random.
+# Is it the colours, or the places? Let us make the task easier. In the next drawings every background is plain, and every
+# shape is in the middle. The colours are still random.
 
 # %%
 middle = shapes_in_the_middle(train=2000, test=200)
@@ -308,8 +310,8 @@ plots.show(
 )
 
 # %% [markdown]
-# A second linear classifier learns from 2,000 of these drawings. Then we test it on 200 new ones, and move them to the right and
-# down. What leaves on one side comes back on the other.
+# A second linear classifier learns from 2,000 of these drawings. Then we test it on 200 new ones, and move them to the right
+# and down. What leaves on one side comes back on the other.
 #
 # > **Predict.** How often is it right when the shape is in the middle, and how often when the drawing is moved by 8 pixels?
 # > And how often is the ViT right?
@@ -342,8 +344,9 @@ plots.show(
 )
 
 # %% [markdown] claim=["linear_curve[0] == 1 and max(linear_curve[3:]) < 0.3", "min(vit_curve) > 0.6", "max(vit_curve[2], vit_curve[6]) < min(vit_curve[0], vit_curve[4], vit_curve[8]) - 0.1"] always
-# In the middle the linear classifier makes no mistake. Moved by 3 pixels or more, it is right on fewer than 3 in 10 drawings. So
-# random colours do no harm, but a move does. The ViT recognises most shapes at every place, but it has dips at 2 and 6 pixels.
+# In the middle the linear classifier makes no mistake. Moved by 3 pixels or more, it is right on fewer than 3 in 10 drawings.
+# So random colours do no harm, but a move does. The ViT recognises most shapes at every place, but it has dips at 2 and 6
+# pixels.
 #
 # Between 4 and 6 pixels the linear classifier is even worse than guessing. What does it say?
 
@@ -359,8 +362,8 @@ figure = plots.image_row(list(moved[:10]), titles, title, height=0.85)
 plots.show(figure, "The same ten shapes, a little lower and to the right. Above each is a wrong answer.")
 
 # %% [markdown] claim=["(said != new_labels).all()", "all(len(said[new_labels == label].unique()) == 1 for label in range(10))"] always
-# Every answer is wrong, and all 20 drawings of a shape get the same wrong answer. So it does not guess. A moved shape meets weights
-# that belong to another shape. You can see this in the weights.
+# Every answer is wrong, and all 20 drawings of a shape get the same wrong answer. So it does not guess. A moved shape meets
+# weights that belong to another shape. You can see this in the weights.
 
 # %% fold tags=["nbval-ignore-output"]
 rows = []
@@ -375,12 +378,12 @@ plots.show(
 )
 
 # %% [markdown]
-# The weights of a class are a **template**, an image of the class at one fixed place. In Shapes-10 a shape may be at any place, and
-# no template fits.
+# The weights of a class are a **template**, an image of the class at one fixed place. In Shapes-10 a shape may be at any
+# place, and no template fits.
 #
-# Can better weights solve this? Move one drawing to all 1,024 places, by 0 to 31 pixels down and to the right. Averaged over all
-# places, every pixel has the same colour, the mean colour of the drawing. The score is a sum of numbers times weights. So the
-# *average score* over all places equals the score of a plain image of this colour.
+# Can better weights solve this? Move one drawing to all 1,024 places, by 0 to 31 pixels down and to the right. Averaged over
+# all places, every pixel has the same colour, the mean colour of the drawing. The score is a sum of numbers times weights. So
+# the *average score* over all places equals the score of a plain image of this colour.
 #
 # > **Predict.** How much will these two scores differ? And how often is the answer right, over all places?
 
@@ -408,14 +411,15 @@ print("largest difference of the two is below 0.001:", difference < 1e-3)
 print("right, over all places:", percent(everywhere))
 
 # %% [markdown] claim=["difference < 1e-3 and scores.max() - scores.min() > 5", "0.05 < everywhere < 0.15"] always
-# The two scores are equal, and the answers are about as good as guessing. Nothing of the shape is left in the average score. This
-# is true for *any* weights, so longer training does not remove the limit. If two drawings have the same mean colour, no linear
-# classifier can tell them apart at every place.
+# The two scores are equal, and the answers are about as good as guessing. Nothing of the shape is left in the average score.
+# This is true for *any* weights, so longer training does not remove the limit. If two drawings have the same mean colour, no
+# linear classifier can tell them apart at every place.
 #
-# > **Key idea.** A linear classifier compares an image with one template for each class, at one place. It cannot learn "a star,
-# > wherever it is".
+# > **Key idea.** A linear classifier compares an image with one template for each class, at one place. It cannot learn "a
+# > star, wherever it is".
 #
-# What would you need to know about images that this model does not? Write down two or three things. The next lessons add them.
+# What would you need to know about images that this model does not? Write down two or three things. The next lessons add
+# them.
 
 # %% [markdown]
 # ## Check yourself
@@ -465,10 +469,10 @@ print("right, over all places:", percent(everywhere))
 #
 # ## Further reading
 #
-# - Dosovitskiy et al., *An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale* (ICLR 2021). Read the first two
-#   pages now and the rest after lesson 06.
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale* (ICLR 2021). Read the
+#   first two pages now and the rest after lesson 06.
 # - The einops tutorial, *Einops basics*.
 # - Krizhevsky, *Learning Multiple Layers of Features from Tiny Images* (2009): where CIFAR-10 comes from.
 #
-# **Next.** The ViT is not perfect either. Move a drawing by 2 pixels and it makes many mistakes. Move it by 4 and they disappear. Why
-# 4? Lesson 01 cuts images into squares, and the squares of this model are 4 pixels wide.
+# **Next.** The ViT is not perfect either. Move a drawing by 2 pixels and it makes many mistakes. Move it by 4 and they
+# disappear. Why 4? Lesson 01 cuts images into squares, and the squares of this model are 4 pixels wide.

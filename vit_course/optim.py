@@ -123,9 +123,11 @@ def make_optimizers(
         muon: further arguments of `muon_and_adamw`.
 
     Raises:
-        ValueError: if the optimiser is unknown, or Muon has nothing to do.
+        ValueError: if the optimiser is unknown, every parameter is frozen, or Muon has nothing to do.
     """
     groups = weight_decay_groups(model, weight_decay)
+    if not any(group["params"] for group in groups):
+        raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if layer_decay != 1:
         groups = layer_groups(model, groups, lr, layer_decay)
     if optimizer == "adamw":
@@ -208,7 +210,7 @@ def muon_and_adamw(
         orthogonalize: in the place of `newton_schulz`.
 
     Raises:
-        ValueError: if there are no blocks.
+        ValueError: if there are no blocks, or all their matrices are frozen.
     """
     hidden = {}
     for name, parameter in model.named_parameters():
@@ -216,6 +218,10 @@ def muon_and_adamw(
             hidden[parameter] = qkv_matrices if ".attn.qkv." in name else 1
     if not hidden:
         raise ValueError("optimizer 'muon' found no matrices in blocks; it is meant for a VisionTransformer")
+    if not any(p.requires_grad for p in hidden):
+        raise ValueError(
+            "optimizer 'muon' has no matrix to train: those of the blocks are frozen; use 'adamw'"
+        )
     matrices, others = [], []
     for group in groups:
         for parts in sorted(set(hidden.values())):

@@ -29,7 +29,7 @@ from vit_course.machinery.paths import ROOT
 def _no_settings(monkeypatch):
     """Each test starts as on a fresh machine: no VIT_COURSE_DATA, no notice given yet."""
     monkeypatch.delenv("VIT_COURSE_DATA", raising=False)
-    data.load._say_once.cache_clear()
+    data.dataset.say_once.cache_clear()
 
 
 def dataset_of(train_images, train_labels, num_classes=2):
@@ -71,8 +71,9 @@ def test_channel_stats_are_the_mean_and_deviation_of_all_training_pixels_in_0_to
 
 
 def test_channel_stats_of_grey_pictures_have_one_value():
-    mean, std = dataset_of(torch.full((4, 1, 5, 5), 51, dtype=torch.uint8), [0, 1, 0, 1]).channel_stats()
-    assert mean.tolist() == pytest.approx([0.2]) and std.tolist() == pytest.approx([0.0], abs=1e-6)
+    grey = torch.tensor([51, 51, 153, 153], dtype=torch.uint8).view(4, 1, 1, 1).expand(4, 1, 5, 5)
+    mean, std = dataset_of(grey, [0, 1, 0, 1]).channel_stats()
+    assert mean.tolist() == pytest.approx([0.4]) and std.tolist() == pytest.approx([0.2])
 
 
 def test_subset_is_balanced_within_one_and_says_so_in_its_provenance():
@@ -110,11 +111,11 @@ def test_smaller_subset_lies_inside_a_larger_one_of_the_same_seed():
         assert all(bytes(picture.numpy()) in inside for picture in getattr(small, half))
 
 
-def test_subset_larger_than_a_class_or_below_0_is_refused_with_the_numbers():
+def test_subset_below_0_or_of_a_class_without_images_is_refused_with_the_numbers():
     images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="4 pictures need 2 of class 'b', which has 1"):
-        dataset_of(images, [0, 0, 0, 0, 1]).subset(train=4)
-    with pytest.raises(ValueError, match="-10 pictures need -1"):
+    with pytest.raises(ValueError, match="4 images cannot be shared out among the classes: 'b' has none"):
+        dataset_of(images, [0, 0, 0, 0, 0]).subset(train=4)
+    with pytest.raises(ValueError, match="a subset of -10 images cannot be taken"):
         shapes10(train=20, test=10).subset(train=-10)
 
 
@@ -172,15 +173,15 @@ def test_one_class_alone_is_refused_by_its_name(pets):
 
 def test_what_is_not_read_is_counted_and_named_once(pets, capsys):
     assert load_folder(pets) and capsys.readouterr().out == ""
-    for name in "train/cat/a.webp train/dog/b.webp test/cat/c.GIF test/dog/d.bmp test/dog/nameless".split():
+    for name in "train/cat/a.svg train/dog/b.svg test/cat/c.HEIC test/dog/d.txt test/dog/nameless".split():
         (pets / name).touch()
     (pets / "train/lost.jpg").touch()
     (pets / "train" / "cat" / "kittens").mkdir()
     load_folder(pets)
     assert capsys.readouterr().out == (
-        f"Not read in {pets.name}: 1 .bmp files, 1 .gif files, 2 .webp files, 1 folders inside a class, "
+        f"Not read in {pets.name}: 1 .heic files, 2 .svg files, 1 .txt files, 1 folders inside a class, "
         "1 nameless files, 1 pictures outside a class. "
-        "Pictures are .jpg, .jpeg, .png files in their class's folder itself.\n"
+        "Pictures are .jpg, .jpeg, .jfif, .png, .webp, .bmp, .gif, .tif, .tiff files in their class's folder itself.\n"
     )
 
 
@@ -198,7 +199,7 @@ def test_a_photo_is_decoded_near_the_size_that_is_used_and_looks_the_same(photo,
     decoded = []
     transpose = ImageOps.exif_transpose
     monkeypatch.setattr(ImageOps, "exif_transpose", lambda one: (decoded.append(one.size), transpose(one))[1])
-    small, _ = data.folders._read_picture(photo, (64, 48))
+    small = data.folders._read_picture(photo, (64, 48)).pixels
     assert small.shape == (64, 48, 3)
     assert max(decoded[0]) <= 4 * 64 and min(decoded[0]) >= 2 * 64
     with Image.open(photo) as picture:

@@ -321,7 +321,7 @@ def test_command_line_trains_records_and_resumes(tmp_path, capsys):
     assert 0 <= record["test_accuracy"] <= 1
     assert main([*arguments, "--resume"]) == 0
     assert main([*arguments, "--resume", "--lr=3"]) == 1
-    assert "lr differs" in capsys.readouterr().err
+    assert "of another run: lr was 0.001 and is 3.0 now" in capsys.readouterr().err
 
 
 def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):

@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vit_course.augment import augment
 from vit_course.beyond.fast import fewer_tokens
-from vit_course.data import Dataset
+from vit_course.data import Dataset, normalize
 from vit_course.machinery import processes
 from vit_course.machinery.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
 from vit_course.machinery.compiled import CudaGraphs, compiled
@@ -27,7 +27,7 @@ from vit_course.machinery.config import RESUMABLE, History, Objective, TrainConf
 from vit_course.machinery.console import Console
 from vit_course.machinery.device import get_device, seed_random_numbers
 from vit_course.machinery.engine import Engine, choose_engine
-from vit_course.machinery.run_folder import CHECKPOINT, model_settings, own_folder
+from vit_course.machinery.run_folder import CHECKPOINT, differences, model_settings, own_folder
 from vit_course.machinery.stopping import explain_out_of_memory, stop_on_signal
 from vit_course.optim import SCHEDULES, make_optimizers, newton_schulz, set_rates
 from vit_course.vit import VisionTransformer
@@ -65,6 +65,8 @@ def start_run(
         if run.average is not None:
             model.load_state_dict(run.average.module.state_dict())
         model.eval()
+        if not math.isnan(run.history.test_accuracy):  # it was scored
+            run.require_finite(run.history.test_loss, "on the test images")
         run.console.conclude(run.history, run.step, len(dataset.test_images))
 
 
@@ -143,6 +145,7 @@ class Run:
         else:
             choice = self.config.precision, self.device, self.total_steps, self.time_a_pass
             self.engine = processes.broadcast_first(lambda: choose_engine(*choice))
+        self.require_logits()
         self.optimizers = self.make_optimizers()
         self.history.engine = asdict(self.engine)
         if state is not None:
@@ -157,6 +160,18 @@ class Run:
         if self.uses_cuda_graphs:
             forward = CudaGraphs(forward, lambda: self.is_early)
         self.forward = processes.wrap_ddp(forward, self.device)
+
+    @torch.no_grad()
+    def require_logits(self) -> None:
+        """Raise a `ValueError` unless the model, where no objective reads it, gives a number for each class."""
+        if self.objective is None:
+            logits = self.model.eval()(normalize(self.images[:1], *self.stats))
+            expected = 1, len(self.dataset.classes)
+            if tuple(logits.shape) != expected:
+                raise ValueError(
+                    f"the model gives {tuple(logits.shape)} for one image, but there are {expected[1]} classes: "
+                    f"its head should give {expected}"
+                )
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
         """Build the optimisers as the configuration and the engine ask for them."""
@@ -268,12 +283,8 @@ class Run:
         history = self.history
         losses, hits = processes.mean(torch.stack(self.unread_losses, dim=1)).cpu()
         self.unread_losses = []
-        if not bool(losses.isfinite().all()):
-            step = len(history.step_loss) + int((~losses.isfinite()).nonzero()[0])
-            raise FloatingPointError(
-                f"the loss is not a number any more at step {step}: try a smaller learning rate than "
-                f"{self.config.lr:g}, or a longer warm-up"
-            )
+        for step, loss in enumerate(losses.tolist(), len(history.step_loss)):
+            self.require_finite(loss, f"at step {step}")
         history.step_loss += losses.tolist()
         history.step_accuracy += hits.tolist()
         self.read_clocks()
@@ -283,6 +294,14 @@ class Run:
         history.train_loss.append(sum(history.step_loss[-steps:]) / steps)
         history.train_accuracy.append(sum(history.step_accuracy[-steps:]) / steps)
         return True
+
+    def require_finite(self, loss: float, when: str) -> None:
+        """Raise a `FloatingPointError` if a loss is not a number any more."""
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss is not a number any more {when}: try a smaller learning rate than "
+                f"{self.config.lr:g}, or a longer warm-up"
+            )
 
     def read_clocks(self) -> None:
         """Add the time since the last reading to the history: the clock's, and the processor's."""
@@ -339,18 +358,15 @@ class Run:
 
     def require_same_run(self, state: dict) -> None:
         """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
-        now, then = self.history.config, state["config"]
-        changed = [key for key, value in now.items() if key not in RESUMABLE and then.get(key) != value]
-        now, then = model_settings(self.model), state["settings"]
-        if different := sorted(key for key in now | then if now.get(key) != then.get(key)):
-            first = different[0]
+        config = differences(state["config"], self.history.config, RESUMABLE)
+        data = differences(
+            {"data set": state["history"]["provenance"]}, {"data set": self.dataset.provenance}
+        )
+        if model := differences(state["settings"], model_settings(self.model)):
+            raise ValueError(f"{self.checkpoint} holds another model: {model[0]}")
+        if changed := config + data:
             raise ValueError(
-                f"{self.checkpoint} holds another model: {first} was {then.get(first)!r} and is {now.get(first)!r} now"
-            )
-        if changed or state["history"]["provenance"] != self.dataset.provenance:
-            raise ValueError(
-                f"{self.checkpoint} is of another run: {', '.join(changed) or 'its data set'} differs; "
-                "use another folder, or delete it"
+                f"{self.checkpoint} is of another run: {'; '.join(changed)}. Use another folder, or delete it"
             )
 
     def restore(self, state: dict) -> None:

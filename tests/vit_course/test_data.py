@@ -20,7 +20,15 @@ from PIL import Image, ImageOps
 from torchvision.datasets import CIFAR10
 
 from vit_course import data
-from vit_course.data import Dataset, load_dataset, load_folder, load_official, load_picture, shapes10
+from vit_course.data import (
+    Dataset,
+    load_dataset,
+    load_folder,
+    load_official,
+    load_picture,
+    normalize,
+    shapes10,
+)
 from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
 from vit_course.machinery.paths import ROOT
 
@@ -68,6 +76,61 @@ def test_channel_stats_are_the_mean_and_deviation_of_all_training_pixels_in_0_to
     torch.testing.assert_close(mean, pixels.mean((0, 2, 3)).float())
     torch.testing.assert_close(std, pixels.std((0, 2, 3), correction=0).float())
     assert mean.shape == std.shape == (3,) and mean.dtype == std.dtype == torch.float32
+
+
+PLAIN = {
+    "train_images": torch.zeros(4, 3, 5, 5, dtype=torch.uint8),
+    "train_labels": torch.tensor([0, 1, 2, 1]),
+    "test_images": torch.zeros(2, 3, 5, 5, dtype=torch.uint8),
+    "test_labels": torch.tensor([2, 0]),
+    "classes": ("a", "b", "c"),
+    "provenance": "plain",
+}
+BAD = {
+    "whole numbers": ("images", lambda x: x.long(), r"torch.int64 of shape .* torch.uint8 .* from 0 to 255"),
+    "floats": ("images", lambda x: x / 255, r"torch.float32 of shape .* torch.uint8 .* from 0 to 255"),
+    "signed bytes": ("images", lambda x: x.to(torch.int8), "torch.int8 of shape"),
+    "no channels": ("images", lambda x: x[:, 0], r"shape \(., 5, 5\): .* of shape \(N, C, H, W\)"),
+    "an array": ("images", lambda x: x.numpy(), "is a ndarray: it should be a tensor"),
+    "too many images": ("images", lambda x: torch.cat([x, x]), r"there are . \w+_images, but . \w+_labels"),
+    "too many labels": ("labels", lambda y: torch.cat([y, y]), r"there are . \w+_images, but . \w+_labels"),
+    "labels from 1": ("labels", lambda y: y + 1, "go from 1 to 3: the numbers of 3 classes go from 0 to 2"),
+    "-100": ("labels", lambda y: y.clone().index_fill(0, torch.tensor([0]), -100), "go from -100 to"),
+    "a list": ("labels", lambda y: y.tolist(), "is a list: it should be a tensor"),
+    "other whole numbers": ("labels", lambda y: y.int(), "torch.int32 of shape .* torch.int64"),
+    "float labels": ("labels", lambda y: y.float(), "torch.float32 of shape .* torch.int64"),
+    "one-hot": ("labels", lambda y: torch.eye(3).long()[y], r"\(., 3\): .* \(N,\), one class number"),
+    "another size": (
+        "images",
+        lambda x: x[..., :4],
+        r"train_images are \(3, 5, .\) each, but test_images are \(3, 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("half", ["train", "test"])
+@pytest.mark.parametrize("name", BAD)
+def test_a_data_set_that_does_not_fit_together_is_refused_in_one_sentence_that_names_the_half(half, name):
+    part, spoil, words = BAD[name]
+    field = f"{half}_{part}"
+    with pytest.raises(ValueError, match=words) as refused:
+        Dataset(**PLAIN | {field: spoil(PLAIN[field])})
+    assert field in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_data_set_may_lack_test_images():
+    empty = {"test_images": PLAIN["test_images"][:0], "test_labels": PLAIN["test_labels"][:0]}
+    assert len(Dataset(**PLAIN | empty).test_labels) == 0
+
+
+def test_the_deviation_of_a_channel_that_never_changes_counts_as_1():
+    images = torch.zeros(4, 3, 5, 5, dtype=torch.uint8)
+    images[:, 0] = 51
+    images[:2, 2] = 255
+    mean, std = dataset_of(images, [0, 1, 0, 1]).channel_stats()
+    assert mean.tolist() == pytest.approx([0.2, 0, 0.5]) and std.tolist() == pytest.approx([1, 1, 0.5])
+    normalised = normalize(images, mean, std)
+    assert normalised[:, :2].abs().max() < 1e-6 and normalised[:, 2].abs().unique() == 1
 
 
 def test_channel_stats_of_grey_pictures_have_one_value():

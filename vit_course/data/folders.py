@@ -164,7 +164,7 @@ def _decode(paths: list[Path], image_size: tuple[int, int] | None, faults: list[
         looks = [look for part in done for look in part]
     if other_sizes:
         i, h, w = min(other_sizes)
-        more = f", and so have {len(other_sizes) - 1:,} more another size" if len(other_sizes) > 1 else ""
+        more = f"; {len(other_sizes):,} files differ from the first" if len(other_sizes) > 1 else ""
         side = min(height, width)
         faults.append(
             f"pictures differ in size (height x width): {first_path} has {height}x{width}, {paths[i]} has {h}x{w}"
@@ -182,7 +182,7 @@ def _all_of(faults: list[str]) -> str:
         return faults[0]
     more = [f"and {len(faults) - LISTED:,} more"] if len(faults) > LISTED else []
     return "\n  ".join(
-        [f"{len(faults):,} things are wrong with the pictures:", *sorted(faults)[:LISTED], *more]
+        [f"{len(faults):,} things are wrong with the images:", *sorted(faults)[:LISTED], *more]
     )
 
 
@@ -266,7 +266,7 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
     resized = f", resized to {size[0]}x{size[1]}" if size else ""
     resized += f", {transparent:,} with transparent parts laid on white" if transparent else ""
     if transparent:
-        print(f"{transparent:,} pictures in {folder.name} have transparent parts: these are laid on white.")
+        print(f"{transparent:,} images in {folder.name} have transparent parts, which are laid on white.")
     provenance = f"{source}, {describe_counts(*map(len, labels))}{resized}"
     dataset = Dataset(train_images, labels[0], test_images, labels[1], tuple(classes), provenance)
     return dataset if len(halves) == 2 else _split(dataset, folder)
@@ -281,7 +281,7 @@ def _common_classes(folder: Path, halves: list[Path]) -> list[str]:
         nearly = f"{miss}, or " if (miss := near_miss(folder)) else ""
         split = f", or use {there} alone as the folder, of which a part is then held out" if there else ""
         raise FileNotFoundError(
-            f"{missing}/<class>/ is missing: {nearly}put pictures of every class there{split}"
+            f"{missing}/<class>/ is missing: {nearly}put images of every class there{split}"
         )
     if lonely := sorted(set(found[0]) ^ set(found[-1])):
         sides = [(halves[0], halves[1]) if name in found[0] else (halves[1], halves[0]) for name in lonely]
@@ -299,9 +299,9 @@ def _split(dataset: Dataset, folder: Path) -> Dataset:
     """Hold out test pictures where nobody did: a fifth of the smallest class, and as many of every other."""
     smallest = int(dataset.train_labels.bincount().min())
     if smallest < 2:
-        raise ValueError(f"a class in {folder} has one picture alone: none can be held out for the test")
+        raise ValueError(f"a class in {folder} has only one image, so none can be held out for the test")
     share = max(1, smallest // 5)
     print(
-        f"{folder.name} has no train/ and test/: {share:,} pictures of every class are held out for the test."
+        f"{folder.name} has no train/ and test/: {share:,} images of every class are held out for the test."
     )
     return dataset.hold_out(share * len(dataset.classes))

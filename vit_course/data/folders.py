@@ -51,21 +51,11 @@ def passed_over(folder: Path, halves: list[Path]) -> str:
     return f"Not read in {folder.name}: {listed}. Pictures are {kinds} files in their class's folder itself."
 
 
-def _list_pictures(folder: Path, classes: list[str], faults: list[str]) -> tuple[list[Path], Tensor]:
-    """List the pictures of a half, class by class and sorted, with their labels; add to what is wrong."""
-    paths, labels = [], []
-    for label, name in enumerate(classes):
-        found = [folder / name / n for n in sorted(os.listdir(folder / name)) if is_picture(n)]
-        if not found:
-            faults.append(f"{folder / name} holds no pictures ({', '.join(PICTURES)})")
-        for path in found:
-            if path.is_file():
-                paths.append(path)
-                labels.append(label)
-            else:  # to open a pipe would wait for ever
-                what = "a link to nothing" if not path.exists() else "no file"
-                faults.append(f"cannot read the picture {path}: it is {what}")
-    return paths, torch.tensor(labels)
+def _list_pictures(folder: Path, classes: list[str]) -> tuple[list[Path], Tensor]:
+    """List the pictures of a half, class by class and sorted, with their labels."""
+    names = [sorted(filter(is_picture, os.listdir(folder / name))) for name in classes]
+    paths = [folder / classes[label] / name for label, found in enumerate(names) for name in found]
+    return paths, torch.tensor([label for label, found in enumerate(names) for _ in found])
 
 
 class Picture(NamedTuple):
@@ -79,6 +69,8 @@ class Picture(NamedTuple):
 def _read_picture(path: Path, image_size: tuple[int, int] | None) -> Picture:
     """Decode one picture, upright as the camera was held; what is transparent is laid on white."""
     try:
+        if not path.is_file():  # to open a pipe would wait for ever
+            raise ValueError("it is no file" if path.exists() else "it is a link to nothing")
         with Image.open(path) as picture:
             depths = [
                 str(tile[3]) for tile in getattr(picture, "tile", ()) if picture.format in ("PNG", "TIFF")
@@ -116,13 +108,13 @@ def load_picture(path: str | Path, image_size: int | tuple[int, int]) -> Tensor:
     return torch.from_numpy(picture.pixels.transpose(2, 0, 1).copy())
 
 
-def _decode(paths: list[Path], image_size: tuple[int, int] | None, faults: list[str]) -> tuple[Tensor, int]:
+def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tensor, int]:
     """Decode pictures of one size in parallel threads: uint8 (N, 3, H, W), or (N, 1, H, W) if all are grey.
 
     Also count those that were transparent somewhere.
 
     Raises:
-        ValueError: with all that is wrong, and with the `faults` that are known already.
+        ValueError: with all that is wrong.
     """
     advice = (
         "load_dataset(..., image_size=64) or --image-size 64 decodes them at a size that models here can use"
@@ -139,11 +131,11 @@ def _decode(paths: list[Path], image_size: tuple[int, int] | None, faults: list[
     whole = ((path, found) for path in paths if not isinstance(found := attempt(path), str))
     first_path, first = next(whole, (None, None))
     if first is None:
-        raise ValueError(_all_of(faults + [attempt(path) for path in paths]))
+        raise ValueError(_all_of([attempt(path) for path in paths]))
     height, width, _ = first.pixels.shape
     require_room(len(paths), (height, width), advice)
     images = np.empty((len(paths), 3, height, width), dtype=np.uint8)
-    other_sizes = []
+    faults, other_sizes = [], []
 
     def decode(start: int) -> list[tuple[bool, bool]]:
         looks = []
@@ -195,7 +187,9 @@ def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None)
     pictures in a second, where a hash over their bytes would read as much as decoding does.
     """
     files = (
-        f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}" for p in paths for s in [p.stat()]
+        f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}"
+        for p in paths
+        for s in [p.stat() if p.exists() else p.lstat()]
     )
     key = hashlib.sha256("\n".join([f"v3 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
     size = "x".join(map(str, image_size)) if image_size else "unchanged"
@@ -207,7 +201,7 @@ def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None)
                 return images, int(known["transparent"])
     except (LookupError, OSError, SafetensorError):
         pass  # no cache yet, or a damaged one: it is made again
-    images, transparent = _decode(paths, image_size, [])
+    images, transparent = _decode(paths, image_size)
     metadata = {"key": key, "crc32": str(zlib.crc32(images.numpy())), "transparent": str(transparent)}
     _write_cache(path, images, metadata)
     return images, transparent
@@ -256,10 +250,8 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
     classes = _common_classes(folder, halves)
     if skipped := passed_over(folder, halves):
         print(skipped)
-    faults: list[str] = []
-    listed = [_list_pictures(half, classes, faults) for half in halves]
-    paths = [path for found, _ in listed for path in found]
-    images, transparent = _decode(paths, size, faults) if faults else _cached(folder, paths, size)
+    listed = [_list_pictures(half, classes) for half in halves]
+    images, transparent = _cached(folder, [path for paths, _ in listed for path in paths], size)
     labels = [labels for _, labels in listed] + [torch.empty(0, dtype=torch.int64)] * (len(halves) == 1)
     train_images, test_images = images.tensor_split([len(labels[0])])
     source = "CIFAR-10 (JPEG copy)" if is_jpeg_copy(folder) else f"folder {folder.resolve().name}"
@@ -274,25 +266,32 @@ def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = N
 
 def _common_classes(folder: Path, halves: list[Path]) -> list[str]:
     """Return the classes that both halves have; raise what is wrong with them."""
-    found = [[p.name for p in folders_in(half)] for half in halves]
-    if not all(found):
-        missing = halves[[bool(classes) for classes in found].index(False)]
-        there = next((half for half in halves if half != missing and holds_classes(half)), None)
+    found = {half: [p.name for p in folders_in(half)] for half in halves}
+    if missing := [half for half in halves if not found[half]]:
         nearly = f"{miss}, or " if (miss := near_miss(folder)) else ""
-        split = f", or use {there} alone as the folder, of which a part is then held out" if there else ""
+        there = [half for half in halves if holds_classes(half)]
+        split = f", or use {there[0]} alone as the folder, of which a part is then held out" if there else ""
         raise FileNotFoundError(
-            f"{missing}/<class>/ is missing: {nearly}put images of every class there{split}"
+            f"{missing[0]}/<class>/ is missing: {nearly}put images of every class there{split}"
         )
-    if lonely := sorted(set(found[0]) ^ set(found[-1])):
-        sides = [(halves[0], halves[1]) if name in found[0] else (halves[1], halves[0]) for name in lonely]
-        lines = [
-            f"class {name!r} is in {here} but not in {there}"
-            for name, (here, there) in zip(lonely, sides, strict=True)
-        ]
-        raise ValueError(_all_of(lines))
-    if len(found[0]) == 1:
-        raise ValueError(f"{folder} has one class alone, {found[0][0]!r}: there is nothing to tell apart")
-    return found[0]
+    pairs = (halves, halves[::-1]) if len(halves) == 2 else ()
+    faults = [
+        f"class {name!r} is in {here} but not in {there}"
+        for here, there in pairs
+        for name in sorted({*found[here]} - {*found[there]})
+    ]
+    faults += [
+        f"{half / name} holds no pictures ({', '.join(PICTURES)})"
+        for half in halves
+        for name in found[half]
+        if not any(map(is_picture, os.listdir(half / name)))
+    ]
+    if faults:
+        raise ValueError(_all_of(faults))
+    classes = found[halves[0]]
+    if len(classes) == 1:
+        raise ValueError(f"{folder} has one class alone, {classes[0]!r}: there is nothing to tell apart")
+    return classes
 
 
 def _split(dataset: Dataset, folder: Path) -> Dataset:

@@ -209,6 +209,27 @@ def test_images_beside_the_classes_make_no_classes_of_train_and_test(tmp_path):
     assert load_folder(folder).classes == ("cat", "dog") and len(load_folder(folder).test_labels) == 6
 
 
+@pytest.mark.parametrize(
+    ("size", "multiple", "wanted"),
+    [((40, 48), 16, (32, 48)), ((28, 28), 16, (32, 32)), ((28, 28), 4, (28, 28)), ((5, 70), 8, (8, 72))],
+)
+def test_images_are_brought_to_sides_that_a_patch_divides_where_that_is_asked_and_it_is_said(
+    size, multiple, wanted, tmp_path, capsys
+):
+    for path in pets(tmp_path / "pets").rglob("*.png"):
+        Image.new("RGB", size[::-1]).save(path)
+    assert load_dataset(tmp_path / "pets").train_images.shape[2:] == size
+    found = load_dataset(tmp_path / "pets", multiple_of=multiple)
+    assert found.train_images.shape[2:] == found.test_images.shape[2:] == wanted
+    said = f"Images of {size[0]}x{size[1]} are resized to {wanted[0]}x{wanted[1]}, sides that {multiple} divides.\n"
+    assert capsys.readouterr().out == (said if size != wanted else "")
+    assert ("resized to" in found.provenance) == (size != wanted)
+    assert load_dataset(tmp_path / "pets", image_size=9, multiple_of=multiple).train_images.shape[2:] == (
+        9,
+        9,
+    )
+
+
 UNEQUAL = [75, 72, 78]
 
 

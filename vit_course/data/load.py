@@ -13,7 +13,11 @@ from vit_course.data.shapes import shapes10
 
 
 def load_dataset(
-    name: str | Path = "auto", root: str | Path = "data", *, image_size: int | tuple[int, int] | None = None
+    name: str | Path = "auto",
+    root: str | Path = "data",
+    *,
+    image_size: int | tuple[int, int] | None = None,
+    multiple_of: int = 1,
 ) -> Dataset:
     """Load a data set into memory. Nothing is ever downloaded.
 
@@ -25,6 +29,8 @@ def load_dataset(
         root: the data folder; one that is not in the working directory is looked for in the repository.
         image_size: side in pixels, or (height, width), to which a folder's pictures are resized or at which Shapes-10
             is drawn.
+        multiple_of: without `image_size`, a folder's pictures are resized to the nearest sides that this divides, so
+            that patches fill them; a line says so. CIFAR-10 and Shapes-10 have 32, which 1, 2, 4, 8, 16 divide.
 
     Raises:
         FileNotFoundError: if `name` is none of these, or what it names is not there.
@@ -32,7 +38,14 @@ def load_dataset(
     """
     place = locate(name, root)
     if place.kind == "pictures":
-        return load_folder(place.folder, image_size)
+        dataset = load_folder(place.folder, image_size)
+        size = tuple(dataset.train_images.shape[-2:])
+        fitting = tuple(max(1, round(side / multiple_of)) * multiple_of for side in size)
+        if image_size is not None or size == fitting:
+            return dataset
+        wanted, there = ("x".join(map(str, sides)) for sides in (fitting, size))
+        say_once(f"Images of {there} are resized to {wanted}, sides that {multiple_of} divides.")
+        return load_folder(place.folder, fitting)
     if place.kind in ("archive", "unpacked"):
         if image_size is not None and as_size(image_size) != (32, 32):
             raise ValueError(

@@ -30,7 +30,7 @@ from vit_course.data import (
     shapes10,
 )
 from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+from vit_classroom import doctor
 from vit_course import data
-from vit_course.classroom import doctor
 from vit_course.data import load_dataset, load_folder, load_picture
 from vit_course.data.locate import ARCHIVE, PICTURES, UNPACKED, near_miss
 from vit_course.recipes import main

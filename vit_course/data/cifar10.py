@@ -22,8 +22,8 @@ from urllib.request import Request, urlopen
 from tqdm.auto import tqdm
 
 from vit_course.data.locate import ARCHIVE, UNPACKED, resolve_root
-from vit_course.machinery.locks import locked
-from vit_course.machinery.paths import require_writable
+from vit_course.training.locks import locked
+from vit_course.training.paths import require_writable
 
 if TYPE_CHECKING:
     from vit_course.data.dataset import Dataset

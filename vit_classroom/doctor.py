@@ -25,12 +25,12 @@ REQUIREMENTS = ROOT / "requirements.txt"
 GIB = 2**30
 LESSONS_NEED = {
     *("torch", "torchvision", "numpy", "pillow", "einops", "safetensors", "tqdm", "filelock"),
-    *("matplotlib", "ipywidgets"),
+    *("matplotlib", "ipywidgets", "pyyaml"),
 }
 """Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
 OWN_LINE = {"torch", "torchvision"}
 """Packages that a check of their own looks at: one cause, one line."""
-MODULES = {"pillow": "PIL"}
+MODULES = {"pillow": "PIL", "pyyaml": "yaml"}
 """Names of modules that are not those of their packages."""
 
 

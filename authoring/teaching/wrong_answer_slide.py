@@ -8,6 +8,9 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+
+import yaml
 
 from authoring.notebooks.course import Course, Lesson, LessonError
 from authoring.notebooks.stubs import DEFINITIONS, first_line, parse
@@ -42,7 +45,8 @@ def wrong_answer(course: Course, lesson: Lesson, named: dict[str, str]) -> Wrong
     found = [text for text in texts if definition(text, named["answer"])]
     if not found:
         raise LessonError(f"{where} no file of the lesson defines {named['answer']}")
-    said = {words for text in texts for words in strings(text) if named["says"] in words}
+    messages = [words for text in texts for words in strings(text)] + known_words(folder)
+    said = {words for words in messages if named["says"] in words}
     if len(said) != 1:
         raise LessonError(f"{where} {len(said)} messages say {named['says']!r}, and it should be one")
     code = re.sub(r"^ +_\w+\(.*\)\n", "", source_of(found[0], named["answer"]), flags=re.MULTILINE)
@@ -74,6 +78,13 @@ def strings(text: str) -> set[str]:
     """Return the strings of a file that may be messages, those inside f-strings too."""
     nodes = (node for node in ast.walk(parse(text)) if isinstance(node, ast.Constant))
     return {node.value for node in nodes if isinstance(node.value, str)}
+
+
+def known_words(folder: Path) -> list[str]:
+    """Return the words of the mistakes that a lesson's table knows; none where it has no table."""
+    path = folder / "mistakes.yaml"
+    table = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return [words for rows in table.values() for words in rows]
 
 
 def cause_of(text: str, name: str) -> str:

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from vit_classroom.checks.compare import compare, compare_modules, demand_device, demand_error
+from vit_classroom.checks.compare import (
+    compare,
+    compare_gradients,
+    compare_modules,
+    demand_device,
+    demand_error,
+)
 from vit_classroom.checks.outcome import Mistake, build, outcome
 from vit_classroom.checks.registry import EXERCISES
 from vit_classroom.checks.shared_checks import counting
@@ -101,6 +107,24 @@ def refuses(case: tuple, why: str, *known: Any) -> Demand:
         known: answers that do not refuse them.
     """
     return Demand(lambda answer, reference: demand_error(answer, case, why), {why: list(known)})
+
+
+def learns(case: Callable[[], tuple], part: int | None = None, where: str = "") -> Demand:
+    """Demand the gradients of the finished version on a case.
+
+    Args:
+        case: returns the arguments.
+        part: of several results the one whose gradients are meant; None for the only one.
+        where: says which result is meant, in words for the student.
+    """
+
+    def verify(answer: Any, reference: Any) -> None:
+        pair = (answer, reference)
+        if part is not None:
+            pair = tuple(lambda *inputs, f=f: f(*inputs)[part] for f in pair)
+        compare_gradients(*pair, case(), where)
+
+    return Demand(verify, {})
 
 
 def every_digit(known: Any, shape: tuple, *arguments: Any) -> Demand:

@@ -16,10 +16,10 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from vit_course.beyond.trained import load_trained  # noqa: E402
 from vit_course.classroom import plots  # noqa: E402
 from vit_course.classroom.plots.style import enlarge_type  # noqa: E402
 from vit_course.data import normalize, shapes10  # noqa: E402
-from vit_course.experiments.released import load_trained  # noqa: E402
 
 KINDS = ("heart", "ring", "star", "arrow", "crescent", "cross")
 

@@ -1,4 +1,4 @@
-"""The door of the package: `python -m vit_course doctor | data | train | experiments | progress`.
+"""The door of the package: `python -m vit_course doctor | data | train | predict | evaluate | export | experiments...`.
 
 It opens with no package installed, so that it can say what is missing.
 """
@@ -15,12 +15,16 @@ from importlib import import_module
 from vit_course.classroom.doctor import first_line
 
 COMMANDS = {
-    "doctor": ("vit_course.classroom.doctor", "is everything here that the course needs?"),
-    "data": ("vit_course.data.cifar10", "download CIFAR-10 and verify it"),
-    "train": ("vit_course.recipes", "train a model and record the run"),
-    "experiments": ("vit_course.experiments.run", "run and record the experiments that lessons show"),
+    "doctor": ("vit_course.classroom.doctor", "main", "is everything here that the course needs?"),
+    "data": ("vit_course.data.cifar10", "main", "download CIFAR-10 and verify it"),
+    "train": ("vit_course.machinery.command", "main", "train a model and record the run"),
+    "predict": ("vit_course.beyond.use_commands", "predict", "say what a trained model sees in pictures"),
+    "evaluate": ("vit_course.beyond.use_commands", "evaluate", "score a trained model on a data set"),
+    "export": ("vit_course.beyond.use_commands", "export", "write a trained model as ONNX"),
+    "experiments": ("vit_course.experiments.run", "main", "run and record the experiments that lessons show"),
     "progress": (
         "vit_course.classroom.progress.command",
+        "main",
         "which exercises are right: yours, or those of a class",
     ),
 }
@@ -28,7 +32,7 @@ COMMANDS = {
 
 def usage() -> str:
     """List the commands."""
-    lines = [f"  {command:12} {what}" for command, (_, what) in COMMANDS.items()]
+    lines = [f"  {command:12} {what}" for command, (_, _, what) in COMMANDS.items()]
     return "\n".join(["usage: python -m vit_course COMMAND [options]", "", *lines])
 
 
@@ -54,12 +58,13 @@ def handed_on(arguments: list[str]) -> int:
         meant = "".join(f": did you mean {command}?" for command in get_close_matches(name, COMMANDS, 1))
         print(f"there is no command {name!r}{meant}\n\n{usage()}", file=sys.stderr)
         return 2
+    module, function, _ = COMMANDS[name]
     try:
-        command = import_module(COMMANDS[name][0])
+        command = getattr(import_module(module), function)
     except (ImportError, OSError) as error:  # OSError: a library that does not fit this system
         print(f"{first_line(error)}: python -m vit_course doctor says how to mend it", file=sys.stderr)
         return 1
-    return command.main(rest)
+    return command(rest)
 
 
 if __name__ == "__main__":

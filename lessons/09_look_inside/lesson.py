@@ -32,7 +32,7 @@ from vit_course.classroom import check, plots, table
 from vit_course.classroom.my_model import load_my_model
 from vit_course.classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.released import load_trained
+from vit_course.beyond.trained import load_trained
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import build_model
 

@@ -52,7 +52,7 @@ from vit_course.classroom import check, plots, table
 from vit_course.classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.experiments.records import caption, linear_classifier, load_records
-from vit_course.experiments.released import load_trained
+from vit_course.beyond.trained import load_trained
 from vit_course.experiments.statistics import best_rate, by_step, difference_in_words, result_table
 from vit_course.machinery.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model

@@ -39,7 +39,7 @@ from vit_course.classroom import check, plots, table
 from vit_course.classroom.numbers import percent
 from vit_course.exhibits.sample_photos import KINDS, LIGHTS, draw_photos, in_coloured_light, write_photos
 from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.released import load_trained
+from vit_course.beyond.trained import load_trained
 from vit_course.interpret import attention_rollout
 from vit_course.machinery.profiles import get_profile
 from vit_course.train import TrainConfig, evaluate, train

@@ -23,10 +23,11 @@ from vit_course.machinery import checkpoint as checkpoint_module
 from vit_course.machinery import console
 from vit_course.machinery import run as run_module
 from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.machinery.command import main
 from vit_course.machinery.run_folder import CHECKPOINT
 from vit_course.machinery.stopping import SIGNALS, Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
-from vit_course.recipes import RECIPES, build_model, main
+from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
 from vit_course.vit import VisionTransformer
 
@@ -56,7 +57,7 @@ import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
 from vit_course.machinery.run import Run
-from vit_course.recipes import main
+from vit_course.machinery.command import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
@@ -277,7 +278,7 @@ SEVERAL += ["-m", "vit_course", "train"]
 TWO = """
 import os, sys, torch
 from vit_course.data import shapes10
-from vit_course.recipes import main
+from vit_course.machinery.command import main
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}

@@ -11,10 +11,10 @@ from torch import nn
 
 from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, shapes10
+from vit_course.machinery.command import main
 from vit_course.machinery.device import get_device
 from vit_course.machinery.run import Run
 from vit_course.optim import make_optimizers
-from vit_course.recipes import main
 from vit_course.train import TrainConfig, evaluate, linear_classifier, train
 from vit_course.vit import VisionTransformer
 

@@ -4,20 +4,22 @@ Works on models of `vit` and on data sets of `data`; the rates by layer are thos
 `replace_head` and `freeze`.
 """
 
+import copy
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from vit_course.beyond.positions import LearnedPosition2d, RelativePosition
 from vit_course.data import Dataset
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.patches import as_pair, grid_size
-from vit_course.vit import VisionTransformer
+from vit_course.vit import VisionTransformer, init_head, init_weights
 
 HEAD_PARTS = ("pre_logits", "head")
 """What belongs to a task and not to the body: these parts are made anew for every task."""
@@ -73,6 +75,63 @@ def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
     for name, parameter in model.named_parameters():
         if not any(f"{name}.".startswith(f"{part}.") for part in trainable):
             parameter.requires_grad = False
+    return model
+
+
+class LowRank(nn.Module):
+    """A weight W (out, in) plus a learned product B A of two thin matrices (Hu et al., 2021: LoRA); B starts at zero.
+
+    Args:
+        weight: the trained weight.
+        rank: width r of the matrices: A is (r, in), B is (out, r).
+    """
+
+    def __init__(self, weight: Tensor, rank: int):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(rank, weight.shape[1]).to(weight) / weight.shape[1] ** 0.5)
+        self.b = nn.Parameter(weight.new_zeros(weight.shape[0], rank))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Return W + B A."""
+        return weight + self.b @ self.a
+
+
+def add_low_rank(model: VisionTransformer, rank: int = 8) -> VisionTransformer:
+    """Let nothing learn but the head and, in every attention, low-rank additions to its linear layers, in place.
+
+    Returns:
+        The same model, with the same outputs until it learns. `merge_low_rank` makes it a plain model again.
+    """
+    freeze(model)
+    for layer in [
+        part for block in model.blocks for part in block.attn.modules() if isinstance(part, nn.Linear)
+    ]:
+        parametrize.register_parametrization(layer, "weight", LowRank(layer.weight, rank))
+    return model
+
+
+def merge_low_rank(model: nn.Module) -> nn.Module:
+    """Add what `add_low_rank` has learned to the weights themselves, in place; other models stay as they are."""
+    for layer in [part for part in model.modules() if parametrize.is_parametrized(part, "weight")]:
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+    return model
+
+
+def untrained(model: nn.Module) -> nn.Module:
+    """Return a copy of a model with new weights, as before any training: the control of every transfer.
+
+    Matrices are drawn as `VisionTransformer` draws them, tokens and positions with deviation .02. Factors become 1,
+    biases 0, and the head 0. What does not learn, such as a fixed table of positions, stays.
+    """
+    model = copy.deepcopy(model)
+    for name, value in model.named_parameters():
+        if value.requires_grad and value.ndim > 1:
+            nn.init.trunc_normal_(value, std=0.02)
+        elif value.requires_grad:
+            nn.init.constant_(value, float(name.endswith(("weight", "gamma", "scale"))))
+    model.apply(init_weights)
+    if isinstance(model.head, nn.Linear):
+        init_head(model.head)
     return model
 
 
@@ -213,6 +272,32 @@ def select_classes(dataset: Dataset, classes: Sequence[int]) -> Dataset:
     names = tuple(dataset.classes[label] for label in classes)
     counts = f"{len(train[1]):,} train / {len(test[1]):,} test pictures"
     return Dataset(*train, *test, names, f"{dataset.provenance}; {counts} of {', '.join(names)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalisedDataset(Dataset):
+    """A data set whose pictures are normalised by mean and deviation of a trained model, not by their own."""
+
+    stats: tuple[Tensor, Tensor] = ()
+
+    def channel_stats(self) -> tuple[Tensor, Tensor]:
+        """Return the mean and standard deviation of each channel of the model's training, (C,) in 0..1 units."""
+        return self.stats
+
+
+def normalised_as(dataset: Dataset, mean: Sequence[float], std: Sequence[float]) -> Dataset:
+    """Let a data set be normalised as the weights of a trained model need it; grey pictures become three channels.
+
+    Args:
+        dataset: pictures and labels.
+        mean: of each channel, in 0..1 units, as in the model's training.
+        std: the same of the standard deviation.
+    """
+    parts = {part.name: getattr(dataset, part.name) for part in fields(Dataset)}
+    for name in ("train_images", "test_images"):
+        if parts[name].shape[1] == 1:
+            parts[name] = parts[name].expand(-1, len(mean), -1, -1).contiguous()
+    return NormalisedDataset(**parts, stats=(torch.tensor(mean), torch.tensor(std)))
 
 
 def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:

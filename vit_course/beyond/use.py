@@ -98,6 +98,79 @@ def probe(
     return layer((queries - mean) / std)
 
 
+def fit_probe(
+    encoder: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    fit: Callable[[Tensor, Tensor], nn.Linear] = fit_linear,
+) -> nn.Sequential:
+    """Train a linear probe as `probe` does, and keep it: a classifier that can be used on the next photo.
+
+    Args:
+        encoder: maps pictures (B, ...) to features (B, D).
+        images: (N, ...), the pictures to learn from, at least 2.
+        labels: (N,) int64, 0 ... K - 1.
+        fit: makes a linear layer of standardised features (N, D) and labels (N,).
+
+    Returns:
+        The encoder and a linear layer behind it, in evaluation mode: maps pictures (B, ...) to scores (B, K).
+    """
+    with torch.no_grad():
+        features = encoder.eval()(images)
+    return nn.Sequential(encoder, fit_standardised(features, labels, fit)).eval()
+
+
+def fit_standardised(
+    features: Tensor, labels: Tensor, fit: Callable[[Tensor, Tensor], nn.Linear] = fit_linear
+) -> nn.Linear:
+    """Fit a linear layer to standardised features (N, D); return one that does the same on features as they are."""
+    mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)
+    layer = fit((features - mean) / std, labels)
+    with torch.no_grad():
+        layer.weight /= std
+        layer.bias -= layer.weight @ mean
+    return layer
+
+
+def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
+    """Say what most of each patch is.
+
+    Args:
+        masks: (B, H, W) int64, the class of each pixel, 0 ... K - 1.
+        grid_size: (rows, columns) of the patches, which divide H and W.
+
+    Returns:
+        (B, N) int64, patches in reading order.
+    """
+    shares = F.one_hot(masks).permute(0, 3, 1, 2).float()  # (B, K, H, W)
+    return F.adaptive_avg_pool2d(shares, grid_size).argmax(dim=1).flatten(1)
+
+
+def segment(
+    layer: nn.Module, tokens: Tensor, grid_size: tuple[int, int], img_size: tuple[int, int]
+) -> Tensor:
+    """Say what each pixel is: a linear layer on every patch token, its scores interpolated to the pixels.
+
+    Args:
+        layer: maps tokens (..., D) to scores (..., K), for example from `fit_standardised` with `patch_labels`.
+        tokens: (B, T, D): prefix tokens, if there are any, then the patches in reading order.
+        grid_size: (rows, columns) of the patches.
+        img_size: (height, width) in pixels.
+
+    Returns:
+        (B, K, height, width), the scores of the classes.
+    """
+    rows, columns = grid_size
+    scores = layer(tokens[:, -rows * columns :]).mT.unflatten(-1, (rows, columns))
+    return F.interpolate(scores, img_size, mode="bilinear")
+
+
+def overlap(found: Tensor, masks: Tensor, label: int) -> float:
+    """Return how well found pixels (B, H, W) of a class cover the true ones: intersection over union, 0..1."""
+    both, either = (found == label) & (masks == label), (found == label) | (masks == label)
+    return (both.sum() / either.sum().clamp(min=1)).item()
+
+
 def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float = 0.05) -> Tensor:
     """Classify pictures by texts (Radford et al., 2021: CLIP), with several texts for each class.
 

@@ -4,20 +4,23 @@ Names in the state dict are timm's, so timm's ViT weights load with `strict=True
 torchvision and Hugging Face, which `backbone` then builds a model around. Lessons 06, 12 and 17 load such weights.
 """
 
+import argparse
+import pickle
 import re
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 Stats = tuple[Sequence[float], Sequence[float]]
 """Mean and standard deviation of each channel, in 0..1 units."""
 IMAGENET: Stats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-HALVES: Stats = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
-OPENAI: Stats = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 TORCHVISION_NAMES = {
     r"^class_token$": "cls_token",
@@ -88,6 +91,8 @@ TIMM_NAMES = {
     r"\.attn\.([qv])_bias$": r".attn.\1.bias",
     r"\.mlp\.fc1_g\.": ".mlp.gate.",
     r"\.mlp\.fc1_x\.": ".mlp.fc1.",
+    r"\.mlp\.w3\.": ".mlp.fc2.",
+    r"^register_tokens$": "reg_token",
 }
 
 
@@ -101,7 +106,8 @@ class Family:
         names: what becomes what.
         eps: of the layer norms.
         act: "gelu", "gelu_pytorch_tanh" or "quick_gelu"; None if the names do not tell.
-        stats: what pictures are normalised with; None if the names do not tell.
+        stats: what pictures are normalised with, of a family that has been published with one alone.
+        heads: of such a family the number of heads by (width, number of blocks).
         unused: pattern of names that no picture needs, such as a text tower.
     """
 
@@ -110,19 +116,25 @@ class Family:
     names: dict[str, str]
     eps: float = 1e-6
     act: str | None = "gelu"
-    stats: Stats | None = IMAGENET
+    stats: Stats | None = None
+    heads: dict[tuple[int, int], int] = field(default_factory=dict)
     unused: str = r"(?!)"
 
 
 HUGGING_FACE = "Hugging Face"
 FAMILIES = (
-    Family("torchvision ViT", (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"), TORCHVISION_NAMES),
+    Family(
+        "torchvision ViT",
+        (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"),
+        TORCHVISION_NAMES,
+        stats=IMAGENET,
+        heads={(768, 12): 12, (1024, 24): 16, (1280, 32): 16},
+    ),
     Family(
         f"{HUGGING_FACE} SigLIP",
         (r"^(vision_model\.)?embeddings\.patch_embedding\.", r"^(vision_model\.)?head\.probe$"),
         CLIP_NAMES,
         act="gelu_pytorch_tanh",
-        stats=HALVES,
         unused=r"^(text_model\.|logit_(scale|bias)$|vision_model\.embeddings\.position_ids$)",
     ),
     Family(
@@ -131,7 +143,6 @@ FAMILIES = (
         CLIP_NAMES,
         eps=1e-5,
         act="quick_gelu",
-        stats=OPENAI,
         unused=r"^(text_model\.|text_projection\.|logit_scale$|vision_model\.embeddings\.position_ids$)",
     ),
     Family(
@@ -152,18 +163,33 @@ FAMILIES = (
         (r"embeddings\.patch_embeddings\.projection\.", r"encoder\.layer\.0\.layernorm_before\."),
         HUGGING_FACE_NAMES,
         eps=1e-12,
-        stats=None,
         unused=r"(embeddings\.mask_token|pooler\..*)$",
     ),
-    Family("timm SigLIP", (r"^blocks\.0\.attn\.", r"^attn_pool\.latent$"), TIMM_NAMES, stats=HALVES),
+    Family("timm SigLIP", (r"^blocks\.0\.attn\.", r"^attn_pool\.latent$"), TIMM_NAMES, act=None),
+    Family("timm CLIP", (r"^blocks\.0\.attn\.", r"^norm_pre\."), TIMM_NAMES, eps=1e-5, act=None),
+    Family("timm DINOv3", (r"^reg_token$", r"^cls_token$", r"^blocks\.0\.gamma_1$"), TIMM_NAMES, eps=1e-5),
     Family(
-        "timm CLIP", (r"^blocks\.0\.attn\.", r"^norm_pre\."), TIMM_NAMES, eps=1e-5, act=None, stats=OPENAI
+        "Meta DINOv2",
+        (r"^mask_token$", r"^blocks\.0\.ls1\.gamma$"),
+        TIMM_NAMES,
+        stats=IMAGENET,
+        heads={(384, 12): 6, (768, 12): 12, (1024, 24): 16, (1536, 40): 24},
+        unused=r"^mask_token$",
     ),
-    Family("timm DINOv3", (r"^reg_token$", r"^blocks\.0\.gamma_1$"), TIMM_NAMES, eps=1e-5),
     Family("timm DINOv2 or DeiT III", (r"^blocks\.0\.attn\.", r"^blocks\.0\.ls1\.gamma$"), TIMM_NAMES),
-    Family("timm ViT", (r"^blocks\.0\.attn\.", r"^pos_embed$"), TIMM_NAMES, stats=None),
+    Family(
+        "timm ViT", (r"^blocks\.0\.attn\.", r"^pos_embed$"), TIMM_NAMES, unused=r"^(decoder_.*|mask_token)$"
+    ),
 )
 """All that `backbone` can build; where a file has the marks of several, it is of the first."""
+
+
+def family_of(names: Sequence[str]) -> Family | None:
+    """Tell by the names of its weights which family a file is of; None if of none."""
+    for family in FAMILIES:
+        if all(any(re.search(mark, name) for name in names) for mark in family.marks):
+            return family
+    return None
 
 
 def find_family(state_dict: dict[str, Tensor]) -> Family:
@@ -172,14 +198,65 @@ def find_family(state_dict: dict[str, Tensor]) -> Family:
     Raises:
         ValueError: if it is of none; the message says how its names begin, and which families there are.
     """
-    for family in FAMILIES:
-        if all(any(re.search(mark, name) for name in state_dict) for mark in family.marks):
-            return family
+    if family := family_of(list(state_dict)):
+        return family
     known = ", ".join(family.name for family in FAMILIES)
     raise ValueError(
         f"these are not weights of a ViT that is known here: they begin with {', '.join(list(state_dict)[:3])}. "
         f"Known are {known}"
     )
+
+
+def parts_with_vits(content: dict, depth: int = 3) -> dict[str, dict]:
+    """Find the parts of a file that hold a known ViT: entries that are dicts, and weights with a name before a dot."""
+    parts = {name: value for name, value in content.items() if isinstance(value, dict)}
+    for name, value in content.items():
+        if isinstance(name, str) and isinstance(value, Tensor) and "." in name:
+            first, _, rest = name.partition(".")
+            parts.setdefault(first, {})[rest] = value
+    return {
+        name: part
+        for name, part in parts.items()
+        if depth
+        and (family_of([key for key in part if isinstance(key, str)]) or parts_with_vits(part, depth - 1))
+    }
+
+
+def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], list[str]]:
+    """Take the weights of a ViT out of what programs for training put around them, for example {"model": ...}.
+
+    Args:
+        content: what a file holds.
+        part: which of several sets of weights is meant: a name that the error about them says.
+
+    Returns:
+        The weights, and the names of those that lie beside them, such as another model's.
+
+    Raises:
+        ValueError: if there are none, or several sets of which none was chosen.
+    """
+    beside: list[str] = []
+    if not isinstance(content, dict):
+        raise ValueError(f"it holds a {type(content).__name__}, not weights by their names")
+    while not family_of([name for name in content if isinstance(name, str)]):
+        parts = parts_with_vits(content)
+        if len(parts) > 1 and part not in parts:
+            raise ValueError(
+                f"it holds several sets of weights: {', '.join(parts)}. Say which: part={next(iter(parts))!r}"
+            )
+        if not parts:
+            find_family({str(name): value for name, value in content.items()})
+        chosen = part if part in parts else next(iter(parts))
+        part = None if part == chosen else part
+        beside += [
+            name
+            for name, value in content.items()
+            if isinstance(value, Tensor) and not name.startswith(f"{chosen}.")
+        ]
+        content = parts[chosen]
+    if part:
+        raise ValueError(f"it holds no part {part!r}")
+    return {name: value for name, value in content.items() if isinstance(value, Tensor)}, beside
 
 
 def renamed(name: str, names: dict[str, str]) -> str:
@@ -217,10 +294,15 @@ def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Te
     for name in ("cls_token", "pos_embed"):
         if name in weights:
             weights[name] = weights[name].reshape(1, -1, weights[name].shape[-1])
-    for name in [name for name in weights if re.search(r"\.mlp\.w12\.", name)]:
-        value, origin = weights.pop(name), origins.pop(name)
-        for part, new in zip(value.chunk(2), ("gate", "fc1"), strict=True):
-            weights[name.replace("w12", new)], origins[name.replace("w12", new)] = part, origin
+    for name in [name for name in weights if re.search(r"\.mlp\.(w12|fc1)\.", name)]:
+        last = weights.get(re.sub(r"\.mlp\..*", ".mlp.fc2.weight", name))
+        if (
+            "w12" in name or last is not None and len(weights[name]) == 2 * last.shape[-1]
+        ):  # gate and fc1 in one
+            value, origin = weights.pop(name), origins.pop(name)
+            for part, new in zip(value.chunk(2), ("gate", "fc1"), strict=True):
+                moved = re.sub("w12|fc1", new, name)
+                weights[moved], origins[moved] = part, origin
     join_qkv(weights, origins)
     return weights, origins
 
@@ -240,22 +322,49 @@ def join_qkv(weights: dict[str, Tensor], origins: dict[str, str]) -> None:
                 origins[joined] = origins[there[0]]
 
 
-def heads_of(dim: int) -> int:
-    """Return how many heads published ViTs of this width have: D / 64, but 16 in the Huge and the SO400M.
+WRONG_FILES = {
+    rb"$": "is empty: fetch it again",
+    rb"version https://git-lfs": "is a Git LFS pointer, a note in place of the weights: fetch the file itself",
+    rb"\s*<": "is a web page, not weights: the address leads to a page about them, or asks to log in",
+    rb"\s*[{\[]": "is JSON, not weights: an index of several files, or what a server had to complain about",
+    rb"vit_course checkpoint": "is the checkpoint of a run: a run that has ended leaves model.safetensors beside it",
+    rb"\x93NUMPY|GGUF|\x89HDF": "is in a format that is not read here (NumPy, GGUF, HDF5)",
+}
+"""How files begin that are no weights, and what is said of them."""
+
+
+def load_weights(path: str | Path) -> Any:
+    """Read a state dict, or what was wrapped around one, from a .safetensors or .pth file.
+
+    The content counts, not the ending. Nothing but tensors and plain values is ever unpickled.
 
     Raises:
-        ValueError: if the width is not a multiple of 64, so that the number is unknown.
+        ValueError: if it holds something else; the message says what.
     """
-    if dim % 64:
-        raise ValueError(
-            f"width {dim} is not a multiple of 64, so the number of heads is unknown: give num_heads"
-        )
-    return 16 if dim in (1152, 1280) else dim // 64
-
-
-def load_weights(path: str | Path) -> dict[str, Tensor]:
-    """Read a state dict from a .safetensors or .pth file; nothing but tensors is ever unpickled."""
     path = Path(path)
-    if path.suffix == ".safetensors":
-        return load_file(path)
-    return torch.load(path, map_location="cpu", weights_only=True)
+    with path.open("rb") as file:
+        start = file.read(200)
+    for pattern, what in WRONG_FILES.items():
+        if re.match(pattern, start):
+            raise ValueError(f"{path} {what}")
+    try:
+        if start[8:9] == b"{":
+            return load_file(path)
+        if start[:2] == b"PK" and any(name.endswith(".npy") for name in zipfile.ZipFile(path).namelist()):
+            raise ValueError(
+                f"{path} is an archive of NumPy (JAX): take a .safetensors or .pth file of the model"
+            )
+        if start[:2] not in (b"PK", b"\x80\x02"):
+            raise ValueError(f"{path} is neither a safetensors file nor one of torch.save")
+        with torch.serialization.safe_globals([argparse.Namespace]):  # options that many programs put beside
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        found = re.search(r"GLOBAL (\S+)", str(error))
+        raise ValueError(
+            f"{path} holds more than weights ({found[1] if found else 'objects of Python'}), and to open it could run "
+            "code: it is not opened. Whoever trusts it saves its state_dict() alone"
+        ) from error
+    except (SafetensorError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is damaged, or only the first part of a file ({path.stat().st_size:,} bytes): fetch it again"
+        ) from error

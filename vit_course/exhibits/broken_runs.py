@@ -14,8 +14,9 @@ from torch import Tensor
 
 from vit_course.augment import mixup
 from vit_course.data import normalize, shapes10
-from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.experiments.records import read_record, write_record
 from vit_course.machinery.paths import RUNS
+from vit_course.machinery.version import code_version
 from vit_course.vit import VisionTransformer
 
 FILE = RUNS / "broken.json"

@@ -14,9 +14,10 @@ import torch
 from vit_course.classroom.my_model import EPOCHS, description, train_by_recipe
 from vit_course.data import Dataset
 from vit_course.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
-from vit_course.experiments.records import code_version, read_record, write_record
+from vit_course.experiments.records import read_record, write_record
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import RUNS
+from vit_course.machinery.version import code_version
 
 FILE = RUNS / "mini-vit" / "recorded.json"
 

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from vit_course.beyond.masked import MaskedPatches, masked_objective
+from vit_course.beyond.trained import read_weights, write_weights
 from vit_course.beyond.transfer import change_resolution, freeze, load_body, resize_pictures, select_classes
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.exhibits import broken_runs
@@ -31,17 +32,17 @@ from vit_course.experiments.experiment import SIZES, Experiment, core_minutes
 from vit_course.experiments.probes import accuracy_at_resolutions, probe
 from vit_course.experiments.records import (
     as_json,
-    code_version,
     different_fields,
     read_record,
     record_path,
     write_record,
 )
-from vit_course.experiments.released import RELEASED, queue_folder, read_weights, release, write_weights
+from vit_course.experiments.released import RELEASED, queue_folder, release
 from vit_course.experiments.studies import plan
 from vit_course.machinery.device import get_device
 from vit_course.machinery.paths import DATA
 from vit_course.machinery.run_folder import CHECKPOINT
+from vit_course.machinery.version import code_version
 from vit_course.recipes import build_model, run_record
 from vit_course.train import TrainConfig, evaluate, train
 

@@ -20,9 +20,10 @@ from vit_course.beyond.placement import fill
 from vit_course.beyond.public_vit import ACTIVATIONS, PublicViT, build_planned
 from vit_course.beyond.settings import read_settings
 from vit_course.beyond.trained import Trained, is_ours, load_trained, trained_names
-from vit_course.beyond.weights import Family, find_family, load_weights, to_timm, unwrap
+from vit_course.beyond.weights import Family, load_weights, to_timm, unwrap
 from vit_course.data import normalize
 from vit_course.embeddings import pool
+from vit_course.patches import as_pair
 from vit_course.vit import VisionTransformer
 
 UNBUILT = {
@@ -36,6 +37,8 @@ UNBUILT = {
     r"^patch_embed\.(backbone|norm)\.|^downsample|^layers\.": "a stem or stages that are not a plain ViT's",
 }
 """Parts that weights may belong to and that are not built here, by patterns of names."""
+
+SETTINGS = ("num_heads", "act", "mean", "std", "img_size", "global_pool", "eps", "depth")
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,10 @@ class Backbone:
         """Return a copy that reads pictures of another size, in more or fewer patches of the same size."""
         return replace(self, model=at_resolution(self.model, side))
 
+    def read_at(self, side: int | Sequence[int] | None) -> "Backbone":
+        """Return `at(side)`, or itself if it reads that size already or None is wanted."""
+        return self if side is None or as_pair(side) == tuple(self.img_size) else self.at(as_pair(side))
+
     def built_with_new_head(self) -> dict[str, Any]:
         """Return `built` as it is once the model has a head for another task, at the size that it reads now."""
         if "plan" not in self.built:
@@ -158,11 +165,7 @@ def own_backbone(trained: Trained, img_size: int | Sequence[int] | None = None, 
         raise ValueError(f"{trained.info['model']} is no Vision Transformer, so it is no backbone")
     built = {name: trained.info[name] for name in ("model", "options", "plan") if name in trained.info}
     found = Backbone(trained.model, trained.info["mean"], trained.info["std"], "this course", (), built)
-    return (
-        found
-        if img_size is None or as_sides(img_size) == tuple(found.img_size)
-        else found.at(as_sides(img_size))
-    )
+    return found.read_at(img_size)
 
 
 def build_backbone(content: Any, config: dict[str, Any] | None = None, **given: Any) -> Backbone:
@@ -177,30 +180,25 @@ def build_backbone(content: Any, config: dict[str, Any] | None = None, **given: 
         ValueError: as `load_backbone` does.
     """
     head, wanted = given.pop("head", True), given.get("img_size")
-    state_dict, beside = unwrap(content, given.pop("part", None))
+    state_dict, family, beside = unwrap(content, given.pop("part", None))
     if config and "img_size" in config:
         given.pop("img_size", None)  # the file's own size comes first, and is then changed
     settings = (config or {}) | given
+    if unknown := settings.keys() - set(SETTINGS):
+        raise TypeError(f"{', '.join(unknown)} is nothing that can be given: use {', '.join(SETTINGS)}, head or part")
     refuse_unbuilt(state_dict)
-    family = find_family(state_dict)
     weights, origins = to_timm(state_dict, family)
-    headless = {
-        name for name in weights if not head and re.match(r"(head|pre_logits|classifier|decoder)\.", name)
-    }
+    task = re.compile(r"(head|pre_logits|classifier|decoder)\.")
+    headless = {name for name in weights if not head and task.match(name)}
     weights = {name: value for name, value in weights.items() if name not in headless}
     plan = plan_model(weights, origins, settings, family)
-    mean, std = settings.get("mean"), settings.get("std")
-    if mean is None or std is None:
-        mean, std = family.stats
+    mean, std = settings.get("mean") or family.stats[0], settings.get("std") or family.stats[1]
     model = build_planned(plan, len(weights.get("head.weight", [0])))
     fill(model, {re.sub(r"^fc_norm\.", "norm.", name): value for name, value in weights.items()}, origins)
-    left_out = (
-        *beside,
-        *(name for name in state_dict if re.search(family.unused, name)),
-        *map(origins.get, headless),
-    )
+    beside += [name for name in state_dict if re.search(family.unused, name)]
+    left_out = *beside, *(origins[name] for name in headless)
     found = Backbone(model.eval(), tuple(mean), tuple(std), family.name, left_out, {"plan": plan})
-    return found if wanted is None or as_sides(wanted) == found.img_size else found.at(wanted)
+    return found.read_at(wanted)
 
 
 def refuse_unbuilt(names: Sequence[str]) -> None:
@@ -222,11 +220,6 @@ def refuse_unbuilt(names: Sequence[str]) -> None:
         raise ValueError(
             "these weights may be of post-norm blocks (timm's rpn models), which are not built here"
         )
-
-
-def as_sides(size: int | Sequence[int]) -> tuple[int, int]:
-    """Return a size in pixels as (height, width)."""
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
 def plan_model(
@@ -346,22 +339,22 @@ def picture_size(
 ) -> tuple[int, int]:
     """Return height and width of the pictures, as given or else those of a square grid; positions have to fit."""
     if "pos_embed" not in weights:
-        return as_sides(settings["img_size"])
+        return as_pair(settings["img_size"])
     count = weights["pos_embed"].shape[1]
     # Some tables have rows for all prefix tokens, some for CLS alone, and some (`no_embed_class`) for none.
     patches = {count, count - has_cls, count - has_cls - registers}
     if "img_size" not in settings:
-        side = next((math.isqrt(n) for n in sorted(patches) if math.isqrt(n) ** 2 == n), None)
+        side = next((math.isqrt(n) for n in sorted(patches) if n and math.isqrt(n) ** 2 == n), None)
         if side is None:
             raise ValueError(
                 f"pos_embed has {count} positions, which make no square grid of patches: give img_size"
             )
         return side * patch[0], side * patch[1]
-    height, width = as_sides(settings["img_size"])
+    height, width = as_pair(settings["img_size"])
     rows, columns = height // patch[0], width // patch[1]
     if rows * columns not in patches or height % patch[0] or width % patch[1]:
         raise ValueError(
             f"img_size is {height}x{width}, in patches of {patch[0]}x{patch[1]} that is {rows}x{columns}, and "
-            f"pos_embed has {count} positions: give the img_size of the training, and take `at(side)` of the backbone for another"
+            f"pos_embed has {count} positions: give the size of the training, then take `at(side)`"
         )
     return height, width

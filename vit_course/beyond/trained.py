@@ -71,8 +71,7 @@ class Trained(NamedTuple):
         shape = (len(self.info["mean"]), *self.img_size)
         if pictures.dtype != torch.uint8 or tuple(pictures.shape[1:]) != shape:
             raise ValueError(
-                f"pictures are {pictures.dtype} {tuple(pictures.shape)}: give uint8 in 0..255, (N, C, H, W) with (C, H, W) "
-                f"= {shape}"
+                f"pictures are {pictures.dtype} {tuple(pictures.shape)}: give uint8 in 0..255, N of {shape}"
             )
         device = next(self.model.parameters()).device
         parts = [

@@ -8,10 +8,9 @@ import argparse
 import pickle
 import re
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -22,207 +21,111 @@ Stats = tuple[Sequence[float], Sequence[float]]
 """Mean and standard deviation of each channel, in 0..1 units."""
 IMAGENET: Stats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
-TORCHVISION_NAMES = {
-    r"^class_token$": "cls_token",
-    r"^conv_proj\.": "patch_embed.proj.",
-    r"^encoder\.pos_embedding$": "pos_embed",
-    r"^encoder\.layers\.encoder_layer_": "blocks.",
-    r"\.ln_([12])\.": r".norm\1.",
-    r"\.self_attention\.in_proj_": ".attn.qkv.",
-    r"\.self_attention\.out_proj\.": ".attn.proj.",
-    r"\.mlp\.(?:0|linear_1)\.": ".mlp.fc1.",
-    r"\.mlp\.(?:3|linear_2)\.": ".mlp.fc2.",
-    r"^encoder\.ln\.": "norm.",
-    r"^heads\.pre_logits\.": "pre_logits.fc.",
-    r"^heads\.head\.": "head.",
-}
-"""What becomes what, pattern by pattern, in this order; the tables below too."""
-HUGGING_FACE_NAMES = {
-    r"^(?:vit|dinov2|dinov2_with_registers)\.": "",
-    r"^embeddings\.cls_token$": "cls_token",
-    r"^embeddings\.register_tokens$": "reg_token",
-    r"^embeddings\.position_embeddings$": "pos_embed",
-    r"^embeddings\.patch_embeddings\.projection\.": "patch_embed.proj.",
-    r"^encoder\.layer\.": "blocks.",
+NAMES = {
+    r"^(vit|dinov2|dinov2_with_registers|vision_model)\.": "",
+    r"^(class_token|embeddings\.cls_token|embeddings\.class_embedding)$": "cls_token",
+    r"^(embeddings\.)?register_tokens$": "reg_token",
+    r"^(encoder\.pos_embedding|embeddings\.position_embeddings|embeddings\.position_embedding\.weight)$": "pos_embed",
+    r"^(conv_proj|embeddings\.patch_embeddings?(\.projection)?)\.": "patch_embed.proj.",
+    r"^pre_layrnorm\.": "norm_pre.",
+    r"^(encoder\.layers?\.(encoder_layer_)?|(model\.)?layer\.)": "blocks.",
+    r"\.(ln_|layer_norm)([12])\.": r".norm\2.",
     r"\.layernorm_before\.": ".norm1.",
     r"\.layernorm_after\.": ".norm2.",
-    r"\.attention\.attention\.(q|k|v)[a-z]+\.": r".attn.\1.",
-    r"\.attention\.output\.dense\.": ".attn.proj.",
-    r"\.intermediate\.dense\.": ".mlp.fc1.",
-    r"\.output\.dense\.": ".mlp.fc2.",
-    r"\.layer_scale([12])\.lambda1$": r".ls\1.gamma",
+    r"\.self_attention\.in_proj_": ".attn.qkv.",
+    r"\.(self_attention\.out_proj|self_attn\.out_proj|attention\.o_proj|attention\.output\.dense)\.": ".attn.proj.",
+    r"\.(self_attn|attention)\.(attention\.)?([qkv])[a-z_]+\.": r".attn.\3.",
+    r"\.attn\.([qv])_bias$": r".attn.\1.bias",
+    r"\.(mlp\.(0|linear_1|up_proj|fc1_x)|intermediate\.dense)\.": ".mlp.fc1.",
+    r"\.(mlp\.(3|linear_2|down_proj|w3|weights_out)|output\.dense)\.": ".mlp.fc2.",
+    r"\.mlp\.(gate_proj|fc1_g)\.": ".mlp.gate.",
     r"\.mlp\.weights_in\.": ".mlp.w12.",
-    r"\.mlp\.weights_out\.": ".mlp.fc2.",
-    r"^layernorm\.": "norm.",
-    r"^classifier\.": "head.",
-}
-DINOV3_NAMES = {
-    r"^embeddings\.cls_token$": "cls_token",
-    r"^embeddings\.register_tokens$": "reg_token",
-    r"^embeddings\.patch_embeddings\.": "patch_embed.proj.",
-    r"^(?:model\.)?layer\.": "blocks.",
-    r"\.attention\.([qkv])_proj\.": r".attn.\1.",
-    r"\.attention\.o_proj\.": ".attn.proj.",
-    r"\.layer_scale([12])\.lambda1$": r".ls\1.gamma",
-    r"\.mlp\.gate_proj\.": ".mlp.gate.",
-    r"\.mlp\.up_proj\.": ".mlp.fc1.",
-    r"\.mlp\.down_proj\.": ".mlp.fc2.",
-}
-CLIP_NAMES = {
-    r"^vision_model\.": "",
-    r"^embeddings\.class_embedding$": "cls_token",
-    r"^embeddings\.patch_embedding\.": "patch_embed.proj.",
-    r"^embeddings\.position_embedding\.weight$": "pos_embed",
-    r"^pre_layrnorm\.": "norm_pre.",
-    r"^encoder\.layers\.": "blocks.",
-    r"\.self_attn\.([qkv])_proj\.": r".attn.\1.",
-    r"\.self_attn\.out_proj\.": ".attn.proj.",
-    r"\.layer_norm([12])\.": r".norm\1.",
-    r"^post_layernorm\.": "norm.",
-    r"^visual_projection\.": "head.",
+    r"\.(layer_scale([12])\.lambda1|gamma_([12]))$": r".ls\2\3.gamma",
+    r"^(encoder\.ln|layernorm|post_layernorm)\.": "norm.",
+    r"^heads\.pre_logits\.": "pre_logits.fc.",
+    r"^(heads\.head|classifier|visual_projection)\.": "head.",
     r"^head\.probe$": "attn_pool.latent",
     r"^head\.attention\.in_proj_": "attn_pool.qkv.",
-    r"^head\.attention\.out_proj\.": "attn_pool.proj.",
-    r"^head\.layernorm\.": "attn_pool.norm.",
-    r"^head\.mlp\.": "attn_pool.mlp.",
+    r"^head\.(attention\.out_)?(proj|layernorm|mlp)\.": r"attn_pool.\2.",
+    r"^attn_pool\.layernorm\.": "attn_pool.norm.",
 }
-TIMM_NAMES = {
-    r"\.gamma_([12])$": r".ls\1.gamma",
-    r"\.attn\.([qv])_bias$": r".attn.\1.bias",
-    r"\.mlp\.fc1_g\.": ".mlp.gate.",
-    r"\.mlp\.fc1_x\.": ".mlp.fc1.",
-    r"\.mlp\.w3\.": ".mlp.fc2.",
-    r"^register_tokens$": "reg_token",
-}
+"""What becomes what in the names of all libraries, pattern by pattern, in this order."""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Models whose weights have the same names, and what these weights need and do not hold.
 
     Attributes:
         name: what it is called.
         marks: patterns of names; a file that holds all of them is of this family.
-        names: what becomes what.
         eps: of the layer norms.
         act: "gelu", "gelu_pytorch_tanh" or "quick_gelu"; None if the names do not tell.
-        stats: what pictures are normalised with, of a family that has been published with one alone.
-        heads: of such a family the number of heads by (width, number of blocks).
         unused: pattern of names that no picture needs, such as a text tower.
+        heads: of a family that was published in one way alone the number of heads by (width, number of blocks).
+        stats: what the pictures of such a family are normalised with.
     """
 
     name: str
     marks: tuple[str, ...]
-    names: dict[str, str]
     eps: float = 1e-6
     act: str | None = "gelu"
-    stats: Stats | None = None
-    heads: dict[tuple[int, int], int] = field(default_factory=dict)
     unused: str = r"(?!)"
+    heads: dict[tuple[int, int], int] = {}  # noqa: RUF012
+    stats: Stats | None = None
 
 
-HUGGING_FACE = "Hugging Face"
+HF, PROJECTION, TIMM = "Hugging Face", r"embeddings\.patch_embeddings\.projection\.", r"^blocks\.0\.attn\."
+TEXT = r"^(text_model\.|text_projection\.|logit_(scale|bias)$|vision_model\.embeddings\.position_ids$)"
+PAPER, META = (
+    {(768, 12): 12, (1024, 24): 16, (1280, 32): 16},
+    {(384, 12): 6, (768, 12): 12, (1024, 24): 16, (1536, 40): 24},
+)
+VISION = r"^(vision_model\.)?"
+SIGLIP = VISION + r"embeddings\.patch_embedding\.", VISION + r"head\.probe$"
+CLIP = VISION + r"embeddings\.class_embedding$", VISION + r"pre_layrnorm\."
+DINOV3 = r"^embeddings\.patch_embeddings\.weight$", r"^(model\.)?layer\.0\.attention\.q_proj\."
 FAMILIES = (
     Family(
-        "torchvision ViT",
-        (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"),
-        TORCHVISION_NAMES,
-        stats=IMAGENET,
-        heads={(768, 12): 12, (1024, 24): 16, (1280, 32): 16},
+        "torchvision ViT", (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"), heads=PAPER, stats=IMAGENET
     ),
-    Family(
-        f"{HUGGING_FACE} SigLIP",
-        (r"^(vision_model\.)?embeddings\.patch_embedding\.", r"^(vision_model\.)?head\.probe$"),
-        CLIP_NAMES,
-        act="gelu_pytorch_tanh",
-        unused=r"^(text_model\.|logit_(scale|bias)$|vision_model\.embeddings\.position_ids$)",
-    ),
-    Family(
-        f"{HUGGING_FACE} CLIP",
-        (r"^(vision_model\.)?embeddings\.class_embedding$", r"^(vision_model\.)?pre_layrnorm\."),
-        CLIP_NAMES,
-        eps=1e-5,
-        act="quick_gelu",
-        unused=r"^(text_model\.|text_projection\.|logit_scale$|vision_model\.embeddings\.position_ids$)",
-    ),
-    Family(
-        f"{HUGGING_FACE} DINOv2",
-        (r"embeddings\.patch_embeddings\.projection\.", r"\.layer_scale1\.lambda1$"),
-        HUGGING_FACE_NAMES,
-        unused=r"embeddings\.mask_token$",
-    ),
-    Family(
-        f"{HUGGING_FACE} DINOv3",
-        (r"^embeddings\.patch_embeddings\.weight$", r"^(model\.)?layer\.0\.attention\.q_proj\."),
-        DINOV3_NAMES,
-        eps=1e-5,
-        unused=r"embeddings\.mask_token$",
-    ),
-    Family(
-        f"{HUGGING_FACE} ViT",
-        (r"embeddings\.patch_embeddings\.projection\.", r"encoder\.layer\.0\.layernorm_before\."),
-        HUGGING_FACE_NAMES,
-        eps=1e-12,
-        unused=r"(embeddings\.mask_token|pooler\..*)$",
-    ),
-    Family("timm SigLIP", (r"^blocks\.0\.attn\.", r"^attn_pool\.latent$"), TIMM_NAMES, act=None),
-    Family("timm CLIP", (r"^blocks\.0\.attn\.", r"^norm_pre\."), TIMM_NAMES, eps=1e-5, act=None),
-    Family("timm DINOv3", (r"^reg_token$", r"^cls_token$", r"^blocks\.0\.gamma_1$"), TIMM_NAMES, eps=1e-5),
+    Family(f"{HF} SigLIP", SIGLIP, act="gelu_pytorch_tanh", unused=TEXT),
+    Family(f"{HF} CLIP", CLIP, 1e-5, "quick_gelu", TEXT),
+    Family(f"{HF} DINOv2", (PROJECTION, r"\.layer_scale1\.lambda1$"), unused=r"mask_token$"),
+    Family(f"{HF} DINOv3", DINOV3, 1e-5, unused=r"mask_token$"),
+    Family(f"{HF} ViT", (PROJECTION, r"\.layernorm_before\."), 1e-12, unused=r"(mask_token|pooler\..*)$"),
+    Family("timm SigLIP", (TIMM, r"^attn_pool\.latent$"), act=None),
+    Family("timm CLIP", (TIMM, r"^norm_pre\."), 1e-5, act=None),
+    Family("timm DINOv3", (r"^reg_token$", r"^cls_token$", r"^blocks\.0\.gamma_1$"), 1e-5),
     Family(
         "Meta DINOv2",
-        (r"^mask_token$", r"^blocks\.0\.ls1\.gamma$"),
-        TIMM_NAMES,
+        (r"^mask_token$", r"^blocks\.0\.ls1\."),
+        unused="^mask_token$",
+        heads=META,
         stats=IMAGENET,
-        heads={(384, 12): 6, (768, 12): 12, (1024, 24): 16, (1536, 40): 24},
-        unused=r"^mask_token$",
     ),
-    Family("timm DINOv2 or DeiT III", (r"^blocks\.0\.attn\.", r"^blocks\.0\.ls1\.gamma$"), TIMM_NAMES),
-    Family(
-        "timm ViT", (r"^blocks\.0\.attn\.", r"^pos_embed$"), TIMM_NAMES, unused=r"^(decoder_.*|mask_token)$"
-    ),
+    Family("timm DINOv2 or DeiT III", (TIMM, r"^blocks\.0\.ls1\.gamma$")),
+    Family("timm ViT", (TIMM, r"^pos_embed$"), unused=r"^(decoder_.*|mask_token)$"),
 )
 """All that `backbone` can build; where a file has the marks of several, it is of the first."""
 
 
-def family_of(names: Sequence[str]) -> Family | None:
+def family_of(names: Iterable[Any]) -> Family | None:
     """Tell by the names of its weights which family a file is of; None if of none."""
-    for family in FAMILIES:
-        if all(any(re.search(mark, name) for name in names) for mark in family.marks):
-            return family
-    return None
-
-
-def find_family(state_dict: dict[str, Tensor]) -> Family:
-    """Tell by the names of its weights which family a file is of.
-
-    Raises:
-        ValueError: if it is of none; the message says how its names begin, and which families there are.
-    """
-    if family := family_of(list(state_dict)):
-        return family
-    known = ", ".join(family.name for family in FAMILIES)
-    raise ValueError(
-        f"these are not weights of a ViT that is known here: they begin with {', '.join(list(state_dict)[:3])}. "
-        f"Known are {known}"
-    )
+    names = [name for name in names if isinstance(name, str)]
+    fits = (f for f in FAMILIES if all(any(re.search(mark, name) for name in names) for mark in f.marks))
+    return next(fits, None)
 
 
 def parts_with_vits(content: dict, depth: int = 3) -> dict[str, dict]:
     """Find the parts of a file that hold a known ViT: entries that are dicts, and weights with a name before a dot."""
     parts = {name: value for name, value in content.items() if isinstance(value, dict)}
-    for name, value in content.items():
-        if isinstance(name, str) and isinstance(value, Tensor) and "." in name:
-            first, _, rest = name.partition(".")
-            parts.setdefault(first, {})[rest] = value
-    return {
-        name: part
-        for name, part in parts.items()
-        if depth
-        and (family_of([key for key in part if isinstance(key, str)]) or parts_with_vits(part, depth - 1))
-    }
+    for name in [name for name in content if isinstance(name, str) and "." in name]:
+        first, _, rest = name.partition(".")
+        parts.setdefault(first, {})[rest] = content[name]
+    return {name: p for name, p in parts.items() if depth and (family_of(p) or parts_with_vits(p, depth - 1))}
 
 
-def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], list[str]]:
+def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], Family, list[str]]:
     """Take the weights of a ViT out of what programs for training put around them, for example {"model": ...}.
 
     Args:
@@ -230,38 +133,40 @@ def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], li
         part: which of several sets of weights is meant: a name that the error about them says.
 
     Returns:
-        The weights, and the names of those that lie beside them, such as another model's.
+        The weights, their family, and the names of those that lie beside them, such as another model's.
 
     Raises:
         ValueError: if there are none, or several sets of which none was chosen.
     """
     beside: list[str] = []
-    if not isinstance(content, dict):
-        raise ValueError(f"it holds a {type(content).__name__}, not weights by their names")
-    while not family_of([name for name in content if isinstance(name, str)]):
-        parts = parts_with_vits(content)
-        if len(parts) > 1 and part not in parts:
-            raise ValueError(
-                f"it holds several sets of weights: {', '.join(parts)}. Say which: part={next(iter(parts))!r}"
-            )
+    while not (family := family_of(content if isinstance(content, dict) else ())):
+        parts = parts_with_vits(content) if isinstance(content, dict) else {}
         if not parts:
-            find_family({str(name): value for name, value in content.items()})
+            found = (
+                ", ".join(list(map(str, content))[:3])
+                if isinstance(content, dict)
+                else type(content).__name__
+            )
+            raise ValueError(
+                f"these are not weights of a ViT that is known here: they begin with {found}. "
+                f"Known are {', '.join(known.name for known in FAMILIES)}"
+            )
+        if len(parts) > 1 and part not in parts:
+            several = f"it holds several sets of weights: {', '.join(parts)}"
+            raise ValueError(f"{several}. Say which: part={next(iter(parts))!r}")
         chosen = part if part in parts else next(iter(parts))
-        part = None if part == chosen else part
         beside += [
             name
             for name, value in content.items()
             if isinstance(value, Tensor) and not name.startswith(f"{chosen}.")
         ]
         content = parts[chosen]
-    if part:
-        raise ValueError(f"it holds no part {part!r}")
-    return {name: value for name, value in content.items() if isinstance(value, Tensor)}, beside
+    return {name: value for name, value in content.items() if isinstance(value, Tensor)}, family, beside
 
 
-def renamed(name: str, names: dict[str, str]) -> str:
-    """Return the name of a weight by the patterns of a family."""
-    for theirs, ours in names.items():
+def renamed(name: str) -> str:
+    """Return the name that a weight of another library has here."""
+    for theirs, ours in NAMES.items():
         name = re.sub(theirs, ours, name)
     return name
 
@@ -271,7 +176,7 @@ def convert_torchvision(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
 
     Values are the same tensors: torchvision's in_proj holds queries, keys and values in our order.
     """
-    return {renamed(name, TORCHVISION_NAMES): value for name, value in state_dict.items()}
+    return {renamed(name): value for name, value in state_dict.items()}
 
 
 def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -279,7 +184,7 @@ def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Te
 
     Args:
         state_dict: weights by the names of the family; half precision becomes float32.
-        family: what `find_family` found.
+        family: what `unwrap` found.
 
     Returns:
         weights: tensors by timm's names; names that no pattern fits stay as they are.
@@ -288,7 +193,7 @@ def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Te
     weights, origins = {}, {}
     for name, value in state_dict.items():
         if not re.search(family.unused, name):
-            new = renamed(name, family.names)
+            new = renamed(name)
             weights[new] = value.float() if value.is_floating_point() else value
             origins[new] = name
     for name in ("cls_token", "pos_embed"):
@@ -357,7 +262,8 @@ def load_weights(path: str | Path) -> Any:
         if start[:2] not in (b"PK", b"\x80\x02"):
             raise ValueError(f"{path} is neither a safetensors file nor one of torch.save")
         with torch.serialization.safe_globals([argparse.Namespace]):  # options that many programs put beside
-            return torch.load(path, map_location="cpu", weights_only=True)
+            with path.open("rb") as file:  # by a name torch would think of its format
+                return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+)", str(error))
         raise ValueError(

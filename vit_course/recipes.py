@@ -1,9 +1,10 @@
-"""Named recipes and models; `machinery.command` is the command line that trains by them.
+"""Named recipes and models; `training.command` is the command line that trains by them.
 
 A recipe is a `TrainConfig`, printed in full into the record of every run. Each of the first six adds a step to the one
 before (lesson 07), some of them of several parts.
 """
 
+import copy
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -16,15 +17,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.beyond.fast import fewer_tokens, set_first_values
-from vit_course.beyond.hybrid import HybridViT, create_hybrid
-from vit_course.beyond.modern import modernize
-from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, normalize
-from vit_course.machinery.config import History, TrainConfig
-from vit_course.machinery.processor import describe_processor
+from vit_course.extensions.hybrid import HybridViT, create_hybrid
+from vit_course.extensions.modern import modernize
+from vit_course.extensions.positions import with_positions
+from vit_course.extensions.speedups import fewer_tokens, set_first_values
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import linear_classifier
+from vit_course.training.config import History, TrainConfig
+from vit_course.training.processor import describe_processor
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
@@ -142,7 +143,7 @@ def build_model(
 def forward_flops(model: nn.Module, dataset: Dataset) -> int:
     """Count the floating-point operations of one picture through a model: matrix products and convolutions.
 
-    A ViT counts as it was built: what `beyond` puts in from outside, such as relative positions, is left out.
+    A ViT counts as it was built: what `extensions` puts in from outside, such as relative positions, is left out.
     """
     if isinstance(model, VisionTransformer):
         return vit_flops(model)
@@ -155,6 +156,9 @@ def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
     """Count the operations of one picture through a model, as it computes in training or in evaluation."""
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
+    model = (
+        copy.deepcopy(model) if training else model
+    )  # the counted pass would move the means of batch norms
     # The fused kernel of attention counts as nothing on a CPU in older versions of torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model.train(training)(image)

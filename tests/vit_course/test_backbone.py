@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_course.beyond.backbone import Backbone, build_backbone, load_backbone
-from vit_course.beyond.weights import FAMILIES, IMAGENET, load_weights
 from vit_course.data import normalize
+from vit_course.extensions.backbone import Backbone, build_backbone, load_backbone
+from vit_course.extensions.weights import FAMILIES, IMAGENET, load_weights
 from vit_course.vit import VisionTransformer
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}
@@ -161,7 +161,9 @@ def test_weights_of_another_kind_of_model_are_refused_with_what_is_known(tmp_pat
 
     with pytest.raises(ValueError) as error:
         load_backbone(file_with(tmp_path, resnet18().state_dict()))
-    assert "weights.safetensors: these are not weights of a ViT that is known here: they begin with" in str(error.value)
+    assert "weights.safetensors: these are not weights of a ViT that is known here: they begin with" in str(
+        error.value
+    )
     assert all(family.name in str(error.value) for family in FAMILIES)
     turned = our_vit(pos_embed="none").state_dict()  # the rotations are not in the file
     with pytest.raises(ValueError, match="these are not weights of a ViT that is known here"):
@@ -171,7 +173,9 @@ def test_weights_of_another_kind_of_model_are_refused_with_what_is_known(tmp_pat
 def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
     path = file_with(tmp_path, theirs.state_dict())
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(ValueError, match=r"weights\.safetensors is damaged, or only the first part of a file"):
+    with pytest.raises(
+        ValueError, match=r"weights\.safetensors is damaged, or only the first part of a file"
+    ):
         load_backbone(path)
     with pytest.raises(FileNotFoundError, match="is not a file of weights"):
         load_backbone(tmp_path / "nothing.safetensors")

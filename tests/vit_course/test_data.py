@@ -22,7 +22,7 @@ from torchvision.datasets import CIFAR10
 from vit_course import data
 from vit_course.data import Dataset, load_dataset, load_folder, load_official, load_picture, shapes10
 from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from torchvision.datasets import CIFAR10
 from vit_course.data import cifar10 as download
 from vit_course.data.cifar10 import MIRRORS, download_cifar10, main
 from vit_course.data.locate import ARCHIVE
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 CONTENT = random.Random(0).randbytes(1_000_000)  # stands for the archive
 OTHER = random.Random(1).randbytes(1_000_000)  # of the same size, and wrong

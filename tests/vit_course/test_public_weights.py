@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import save, save_file
 from test_backbone import GIVEN, PICTURES, SMALL, TIMM_SMALL, WIDE, furthest, our_vit, spread
 
-from vit_course.beyond.backbone import build_backbone, load_backbone
-from vit_course.beyond.settings import timm_settings
 from vit_course.data import normalize
+from vit_course.extensions.backbone import build_backbone, load_backbone
+from vit_course.extensions.settings import timm_settings
 
 X = normalize(PICTURES, *GIVEN.values())
 MODULES = ("vision_transformer", "deit", "eva", "beit", "naflexvit", "vision_transformer_hybrid")

@@ -19,16 +19,17 @@ import torch
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
-from vit_course.machinery import checkpoint as checkpoint_module
-from vit_course.machinery import console
-from vit_course.machinery import run as run_module
-from vit_course.machinery.checkpoint import load_checkpoint, save_checkpoint
-from vit_course.machinery.command import main
-from vit_course.machinery.run_folder import CHECKPOINT
-from vit_course.machinery.stopping import SIGNALS, Stopped, stop_on_signal
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
+from vit_course.training import checkpoint as checkpoint_module
+from vit_course.training import console
+from vit_course.training import run as run_module
+from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.training.command import main
+from vit_course.training.run import Run
+from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
 from vit_course.vit import VisionTransformer
 
 MIXED = AugmentConfig(crop_padding=4, flip=0.5, rand_augment_ops=1, erasing=0.25, mixup=0.8, cutmix=1.0)
@@ -56,8 +57,8 @@ import os, signal, sys, torch
 import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
-from vit_course.machinery.run import Run
-from vit_course.machinery.command import main
+from vit_course.training.run import Run
+from vit_course.training.command import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
@@ -264,6 +265,19 @@ def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
     assert history.train_loss[-1] < history.train_loss[0]
 
 
+def test_mixing_ends_after_its_share_of_the_steps_also_in_a_run_that_goes_on():
+    config = replace(CONFIG, epochs=4, mix_until=0.5, augment=replace(MIXED, mixup=0.8))
+    run = Run(small_vit(), DATA, config)
+    run.begin(resume=False)
+    for epoch in range(4):
+        mixed = []
+        for _, targets in run.batches(epoch):
+            run.step += 1
+            mixed.append(bool(((targets > 0) & (targets < 1)).any()))
+        assert set(mixed) == {epoch < 2}
+    run.console.close()
+
+
 def test_unknown_optimizer_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'lion' is unknown: use 'adamw', 'sgd' or 'muon'"):
         make_optimizers(small_vit(), "lion")
@@ -278,7 +292,7 @@ SEVERAL += ["-m", "vit_course", "train"]
 TWO = """
 import os, sys, torch
 from vit_course.data import shapes10
-from vit_course.machinery.command import main
+from vit_course.training.command import main
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_fast import small_vit
+from test_speedups import small_vit
 from torch import nn
 
-from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, shapes10
-from vit_course.machinery.command import main
-from vit_course.machinery.device import get_device
-from vit_course.machinery.run import Run
+from vit_course.extensions.positions import with_positions
 from vit_course.optim import make_optimizers
 from vit_course.train import TrainConfig, evaluate, linear_classifier, train
+from vit_course.training.command import main
+from vit_course.training.device import get_device
+from vit_course.training.run import Run
 from vit_course.vit import VisionTransformer
 
 QUICK = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
@@ -208,7 +208,7 @@ def test_scoring_costs_a_run_neither_seconds_nor_processor_seconds(monkeypatch):
         run.history.step_lr.append(0.0)
 
     for name in ("perf_counter", "process_time"):
-        monkeypatch.setattr(f"vit_course.machinery.run.time.{name}", lambda: clock[0])
+        monkeypatch.setattr(f"vit_course.training.run.time.{name}", lambda: clock[0])
     monkeypatch.setattr("vit_course.train.evaluate", score)
     monkeypatch.setattr(Run, "set_rates", set_rates)
     config = TrainConfig(epochs=3, batch_size=20, validation=20, device="cpu", quiet=True)

@@ -23,7 +23,7 @@ from filelock import FileLock
 from tqdm.auto import tqdm
 
 from vit_course.data.locate import ARCHIVE, UNPACKED, resolve_root
-from vit_course.machinery.paths import require_writable
+from vit_course.training.paths import require_writable
 
 if TYPE_CHECKING:
     from vit_course.data.dataset import Dataset

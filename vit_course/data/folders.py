@@ -20,7 +20,7 @@ from torch import Tensor
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
 from vit_course.data.locate import PICTURES, folders_in, is_jpeg_copy
-from vit_course.machinery.console import progress_bar
+from vit_course.training.console import progress_bar
 
 GREY = ("1", "L", "LA")  # Pillow's modes without colour
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")  # more than 8 bits: Pillow would clip them to white

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 ARCHIVE, UNPACKED = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 JPEG_COPY = "cifar10-jpeg"  # a folder of this name with the ten classes holds CIFAR-10, re-encoded with loss

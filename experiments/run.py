@@ -24,6 +24,7 @@ from torch import nn
 
 from experiments.plans import plan
 from vit_classroom.evidence import recorded_mini_vit as mini_vit
+from vit_classroom.evidence.bodies import load_body
 from vit_classroom.evidence.experiment import SIZES, Experiment, core_minutes
 from vit_classroom.evidence.probes import accuracy_at_resolutions, probe
 from vit_classroom.evidence.records import (
@@ -41,7 +42,6 @@ from vit_course.extensions.trained import read_weights, write_weights
 from vit_course.extensions.transfer import (
     change_resolution,
     freeze,
-    load_body,
     resize_pictures,
     select_classes,
 )

@@ -6,6 +6,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import VisionTransformer as TorchvisionViT
 
+from vit_classroom.evidence.bodies import load_body
+from vit_classroom.exhibits.imagenet import imagenet_weights
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.extensions.backbone import build_backbone, load_backbone
@@ -13,8 +15,6 @@ from vit_course.extensions.positions import with_positions
 from vit_course.extensions.transfer import (
     change_resolution,
     freeze,
-    imagenet_weights,
-    load_body,
     replace_head,
     resize_pictures,
     select_classes,

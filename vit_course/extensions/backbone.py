@@ -38,6 +38,15 @@ UNBUILT = {
 }
 """Parts that weights may belong to and that are not built here, by patterns of names."""
 
+QUESTIONS = {
+    "num_heads": "num_heads (the width of a head is not in the file)",
+    "img_size": "img_size (a side or height and width of the pictures it was trained on)",
+    "mean": "mean of the normalisation (0.5 three times for the paper's models and SigLIP, ImageNet's for others)",
+    "std": "std of the normalisation",
+    "act": "act='gelu', 'quick_gelu' (CLIP of OpenAI and MetaCLIP) or 'gelu_pytorch_tanh'",
+    "global_pool": "global_pool='token' (CLS) or 'avg'",
+}
+DINOV3 = {"reg_token", "cls_token"}
 SETTINGS = ("num_heads", "act", "mean", "std", "img_size", "global_pool", "eps", "depth")
 
 
@@ -148,7 +157,7 @@ def load_backbone(path: str | Path, **given: Any) -> Backbone:
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} is not a file of weights; trained here are: {', '.join(trained_names())}"
+            f"{path} is not a file of weights; of ours there are {', '.join(trained_names())}"
         )
     content = load_weights(path)
     try:
@@ -186,7 +195,7 @@ def build_backbone(content: Any, config: dict[str, Any] | None = None, **given: 
     settings = (config or {}) | given
     if unknown := settings.keys() - set(SETTINGS):
         raise TypeError(
-            f"{', '.join(unknown)} is nothing that can be given: use {', '.join(SETTINGS)}, head or part"
+            f"{', '.join(unknown)} is nothing that can be given: use {', '.join(SETTINGS)}, head, part"
         )
     refuse_unbuilt(state_dict)
     weights, origins = to_timm(state_dict, family)
@@ -209,19 +218,17 @@ def refuse_unbuilt(names: Sequence[str]) -> None:
         if found := [name for name in names if re.search(pattern, name)]:
             raise ValueError(f"{found[0]} needs {part}, which is not built here")
     there = {name for name in names if not name.startswith("blocks.") or name.startswith("blocks.0.")}
-    if any(name.startswith("attn_pool.") for name in there) and {"norm_pre.weight", "cls_token"} & there:
-        raise ValueError(
-            "a norm before the blocks and attn_pool are Perception Encoder's, which is not built here"
-        )
-    own = {"blocks.0.gamma_1", "blocks.0.attn.q_bias"} & there
-    if own and ("pos_embed" in there or not {"reg_token", "cls_token"} <= there):
-        raise ValueError(
-            f"{own.pop()} is a name of EVA and BEiT, which have rotations that no weight shows: not built"
-        )
-    if "fc_norm.weight" in there and not {"blocks.0.attn.qkv.bias", "blocks.0.ls1.gamma"} & there:
-        raise ValueError(
-            "these weights may be of post-norm blocks (timm's rpn models), which are not built here"
-        )
+    why = ""
+    if "attn_pool.latent" in there and {"norm_pre.weight", "cls_token"} & there:
+        why = "attention pooling with CLS or a norm before the blocks is Perception Encoder's"
+    elif {"blocks.0.gamma_1", "blocks.0.attn.q_bias"} & there and not (
+        "pos_embed" not in there and DINOV3 <= there
+    ):
+        why = "gamma_1 and q_bias are names of EVA and BEiT, whose rotations no weight shows"
+    elif "fc_norm.weight" in there and not {"blocks.0.attn.qkv.bias", "blocks.0.ls1.gamma"} & there:
+        why = "these weights may be of post-norm blocks (timm's rpn models)"
+    if why:
+        raise ValueError(f"{why}: not built here")
 
 
 def plan_model(
@@ -237,9 +244,8 @@ def plan_model(
             raise ValueError(f"{name} is missing ({family.name}): the sizes of the model are read from it")
     if (axes := weights["patch_embed.proj.weight"].ndim) != 4:
         kinds = {2: "pictures of any shape (NaFlex)", 5: "videos"}
-        raise ValueError(
-            f"{origins['patch_embed.proj.weight']} has {axes} axes: it is for {kinds.get(axes, 'others')}"
-        )
+        patches = origins["patch_embed.proj.weight"]
+        raise ValueError(f"{patches} has {axes} axes: it is for {kinds.get(axes, 'others')}")
     dim, channels, *patch = weights["patch_embed.proj.weight"].shape
     depth = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
     if settings.get("depth", depth) != depth:
@@ -287,23 +293,15 @@ def require_answers(
     square = bool(family.heads) and "pos_embed" in weights
     either = {"reg_token", "attn_pool.latent"} <= weights.keys()
     either |= "cls_token" in weights and "fc_norm.weight" not in weights
-    asked = {
-        "num_heads (the width of a head is not in the file)": settings.get("num_heads")
-        or size in family.heads,
-        "img_size (height and width of the pictures it was trained on)": settings.get("img_size") or square,
-        "mean and std of the normalisation (0.5 three times for the paper's models and SigLIP, ImageNet's for "
-        "DeiT and DINO)": family.stats or (settings.get("mean") and settings.get("std")),
-        "act='gelu', 'quick_gelu' (OpenAI's and MetaCLIP's CLIP) or 'gelu_pytorch_tanh'": settings.get("act")
-        or family.act,
-        "global_pool='token' (CLS) or 'avg'": settings.get("global_pool")
-        or not either
-        or "timm" not in family.name,
-    }
-    if missing := [question for question, answer in asked.items() if not answer]:
-        raise ValueError(
-            f"{family.name}: the weights do not tell everything. Put the config.json of the model beside them, or give "
-            f"{'; '.join(missing)}"
-        )
+    known = {name for name, value in settings.items() if value is not None}
+    known |= {"num_heads"} if size in family.heads else set()
+    known |= {"img_size"} if square else set()
+    known |= {"mean", "std"} if family.stats else set()
+    known |= {"act"} if family.act else set()
+    known |= {"global_pool"} if "timm" not in family.name or not either else set()
+    if missing := [QUESTIONS[name] for name in QUESTIONS if name not in known]:
+        asked = "Put the config.json of the model beside them, or give " + "; ".join(missing)
+        raise ValueError(f"{family.name}: the weights do not tell everything. {asked}")
 
 
 def pooling(weights: dict[str, Tensor], settings: dict[str, Any], has_cls: bool) -> str:
@@ -348,9 +346,7 @@ def picture_size(
     if "img_size" not in settings:
         side = next((math.isqrt(n) for n in sorted(patches) if n and math.isqrt(n) ** 2 == n), None)
         if side is None:
-            raise ValueError(
-                f"pos_embed has {count} positions, which make no square grid of patches: give img_size"
-            )
+            raise ValueError(f"pos_embed has {count} positions, which make no square grid: give img_size")
         return side * patch[0], side * patch[1]
     height, width = as_pair(settings["img_size"])
     rows, columns = height // patch[0], width // patch[1]

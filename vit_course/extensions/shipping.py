@@ -1,8 +1,7 @@
-"""Trained models where they are used: as ONNX, in half precision, in 8 bits, and how long each takes. Lesson 17."""
+"""Trained models where they are used: one module of all that belongs to them, and ONNX."""
 
 import copy
 import os
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,64 +80,3 @@ def run_onnx(path: Path) -> Callable:
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return lambda pictures: session.run(["shares"], {"pictures": pictures})[0]
-
-
-def shipped_forms(trained: Trained, folder: Path) -> dict[str, tuple[Callable[[Tensor], Tensor], float]]:
-    """Make a trained model ready in all its forms: for each a function of uint8 pictures to shares, and its megabytes.
-
-    ONNX and its form with 8-bit weights are there if onnxruntime is, and lie in `folder`.
-    """
-    size = sum(value.numel() for value in trained.model.parameters()) / 1e6
-    forms = {
-        "float32": (Shipped(trained), 4 * size),
-        "bfloat16": (Shipped(trained, torch.bfloat16), 2 * size),
-    }
-    if find_spec("onnxruntime") and find_spec("onnx"):
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        whole, small = folder / "model.onnx", folder / "model-int8.onnx"
-        export_onnx(trained, whole)
-        quantize_dynamic(whole, small, weight_type=QuantType.QInt8)
-        for name, path in (("ONNX", whole), ("ONNX, int8", small)):
-            run = run_onnx(path)
-            forms[name] = lambda p, run=run: torch.from_numpy(run(p.numpy())), path.stat().st_size / 1e6
-    return forms
-
-
-def measure_forms(
-    forms: dict[str, tuple[Callable[[Tensor], Tensor], float]],
-    pictures: Tensor,
-    labels: Tensor,
-    repeats: int = 10,
-) -> list[dict[str, float | str]]:
-    """Measure the forms of a model on pictures.
-
-    Args:
-        forms: as `shipped_forms` returns them; the first is what the others are compared with.
-        pictures: (N, C, H, W) uint8.
-        labels: (N,) int64.
-        repeats: how often one picture alone, and all together, are timed; the median counts.
-
-    Returns:
-        For each form "form", "MB", "ms for one" (milliseconds), "a second" (pictures when all come together),
-        "accuracy" (a share in 0..1) and "agreement" (the share of pictures with the same class as the first form).
-    """
-    rows, first = [], None
-    for name, (run, size) in forms.items():
-        found = run(pictures).argmax(dim=1)
-        first = found if first is None else first
-        one, all_of_them = (median_seconds(run, part, repeats) for part in (pictures[:1], pictures))
-        shares = [(found == other).float().mean().item() for other in (labels, first)]
-        speed = {"ms for one": 1000 * one, "a second": len(pictures) / all_of_them}
-        rows.append({"form": name, "MB": size, **speed, "accuracy": shares[0], "agreement": shares[1]})
-    return rows
-
-
-def median_seconds(run: Callable[[Tensor], Tensor], pictures: Tensor, repeats: int) -> float:
-    """Return the median time of a call."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run(pictures)
-        times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]

@@ -73,11 +73,11 @@ class Trained(NamedTuple):
             raise ValueError(
                 f"pictures are {pictures.dtype} {tuple(pictures.shape)}: give uint8 in 0..255, N of {shape}"
             )
-        device = next(self.model.parameters()).device
+        stats, device = (self.info["mean"], self.info["std"]), next(self.model.parameters()).device
         parts = [
-            normalize(part.to(device), self.info["mean"], self.info["std"]) for part in pictures.split(100)
+            self.model(normalize(part.to(device), *stats)).softmax(dim=1) for part in pictures.split(100)
         ]
-        return torch.cat([self.model(part).softmax(dim=1) for part in parts]).cpu()
+        return torch.cat(parts).cpu()
 
 
 def trained_names() -> list[str]:
@@ -95,13 +95,10 @@ def weights_file(source: str | Path) -> Path:
 
 def is_ours(source: str | Path) -> bool:
     """Tell whether a name, a folder or a file is a trained model of this course."""
-    path = weights_file(source)
-    if not path.is_file():
-        return False
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(weights_file(source), framework="pt") as file:
             return "about" in (file.metadata() or {})
-    except SafetensorError:
+    except (SafetensorError, OSError):
         return False
 
 
@@ -122,18 +119,16 @@ def load_trained(source: str | Path = "cifar-vit") -> Trained:
     """
     path = weights_file(source)
     if not path.exists():
-        there = f"there are: {', '.join(trained_names()) or 'none'}"
-        unfinished = " A run leaves one when it has ended." if path.name == MODEL else ""
-        raise FileNotFoundError(f"no trained model {str(source)!r} is here; {there}.{unfinished}")
+        there = f"there are: {', '.join(trained_names()) or 'none'}, and the folders of runs that have ended"
+        raise FileNotFoundError(f"no trained model {str(source)!r} is here; {there}")
     weights, info = read_weights(path)
     config = path.with_name(CONFIG)
-    if path.name == MODEL and config.exists():
-        try:
-            info = json.loads(config.read_text(encoding="utf-8"))
-            return Trained(build_trained(weights, info), info)
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise ValueError(f"{config} does not describe the weights beside it: {error}") from error
-    return Trained(build_trained(weights, info), info)
+    told = config.read_text(encoding="utf-8") if path.name == MODEL and config.exists() else json.dumps(info)
+    try:
+        info = json.loads(told)
+        return Trained(build_trained(weights, info), info)
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{config} does not describe the weights beside it: {error}") from error
 
 
 def build_trained(weights: dict[str, Tensor], info: dict[str, Any]) -> nn.Module:

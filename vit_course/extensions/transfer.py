@@ -4,11 +4,8 @@ Works on models of `vit` and on data sets of `data`; the rates by layer are thos
 `replace_head` and `freeze`.
 """
 
-import copy
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +16,7 @@ from vit_course.data import Dataset
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.extensions.positions import LearnedPosition2d, RelativePosition
 from vit_course.patches import as_pair, grid_size
-from vit_course.vit import VisionTransformer, init_head, init_weights
-
-HEAD_PARTS = ("pre_logits", "head")
-"""What belongs to a task and not to the body: these parts are made anew for every task."""
+from vit_course.vit import VisionTransformer
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
@@ -117,24 +111,6 @@ def merge_low_rank(model: nn.Module) -> nn.Module:
     return model
 
 
-def untrained(model: nn.Module) -> nn.Module:
-    """Return a copy of a model with new weights, as before any training: the control of every transfer.
-
-    Matrices are drawn as `VisionTransformer` draws them, tokens and positions with deviation .02. Factors become 1,
-    biases 0, and the head 0. What does not learn, such as a fixed table of positions, stays.
-    """
-    model = copy.deepcopy(model)
-    for name, value in model.named_parameters():
-        if value.requires_grad and value.ndim > 1:
-            nn.init.trunc_normal_(value, std=0.02)
-        elif value.requires_grad:
-            nn.init.constant_(value, float(name.endswith(("weight", "gamma", "scale"))))
-    model.apply(init_weights)
-    if isinstance(model.head, nn.Linear):
-        init_head(model.head)
-    return model
-
-
 def refuse_unknown_parts(model: nn.Module, parts: Sequence[str]) -> None:
     """Raise a ValueError if the model has no parameter in one of these parts; the message names those that it has."""
     names = [name for name, _ in model.named_parameters()]
@@ -204,44 +180,6 @@ def resized_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int],
     if dim % 4 == 0 and torch.allclose(table[0, prefix:], sincos_2d(old, dim).to(table)):
         return torch.cat([table[:, :prefix], sincos_2d(new, dim).to(table)[None]], dim=1)
     return resample_pos_embed(table, old, new, prefix)
-
-
-def load_body(model: nn.Module, state_dict: dict[str, Tensor]) -> nn.Module:
-    """Load trained weights into a model, all but the head, in place: the start of a transfer.
-
-    `head` and `pre_logits` of the model stay as they are, and those of the weights are not read. All the rest must fit,
-    name by name and shape by shape.
-
-    Args:
-        model: takes the weights.
-        state_dict: tensors by name, as `model.state_dict()` or `load_weights` gives them.
-
-    Returns:
-        The same model.
-
-    Raises:
-        ValueError: if weights of the body are missing, left over or of another shape; then nothing is changed.
-    """
-    own = {name: value for name, value in model.state_dict().items() if not in_head(name)}
-    given = {name: value for name, value in state_dict.items() if not in_head(name)}
-    faults = [f"{name} is missing" for name in own if name not in given]
-    faults += [f"{name} is not in the model" for name in given if name not in own]
-    for name, value in given.items():
-        if name in own and own[name].shape != value.shape:
-            faults.append(f"{name} is {tuple(value.shape)}, the model's is {tuple(own[name].shape)}")
-    if faults:
-        more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
-        sizes = (
-            "; for pictures of another size see change_resolution" if "pos_embed is" in str(faults) else ""
-        )
-        raise ValueError(f"the weights do not fit: {'; '.join(faults[:4])}{more}{sizes}")
-    model.load_state_dict(given, strict=False)
-    return model
-
-
-def in_head(name: str) -> bool:
-    """Tell whether a weight belongs to the head of a ViT, or of the ViT in a hybrid."""
-    return name.removeprefix("vit.").split(".")[0] in HEAD_PARTS
 
 
 def select_classes(dataset: Dataset, classes: Sequence[int]) -> Dataset:
@@ -327,23 +265,3 @@ def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
         test_images=resized(dataset.test_images),
         provenance=f"{dataset.provenance}; resized to {size[0]}x{size[1]}",
     )
-
-
-def imagenet_weights() -> Path | None:
-    """Find weights of torchvision's ViT-B/16, trained on ImageNet, on this machine; nothing is downloaded.
-
-    Returns:
-        The file that the environment variable VIT_COURSE_IMAGENET names (.pth or .safetensors), else the file in torch
-        hub's cache, else None.
-
-    Raises:
-        FileNotFoundError: if the variable names a file that is not there.
-    """
-    named = os.environ.get("VIT_COURSE_IMAGENET")
-    if named and not Path(named).is_file():
-        raise FileNotFoundError(f"VIT_COURSE_IMAGENET names {named}, which is not a file")
-    from torchvision.models import ViT_B_16_Weights  # a second and 160 MB that only this needs
-
-    cached = Path(torch.hub.get_dir(), "checkpoints", Path(ViT_B_16_Weights.IMAGENET1K_V1.url).name)
-    path = Path(named) if named else cached
-    return path if path.is_file() else None

@@ -33,11 +33,10 @@ def command(do: Callable[[argparse.Namespace, Trained], int]) -> Callable[[Seque
     return run
 
 
+PICTURE_FILES = {"nargs": "+", "type": Path, "help": "files, or folders with all that lies in them"}
+AS_CSV = {"action": "store_true", "help": "the shares of all classes, with commas between them"}
 OPTIONS = {
-    "predict": {
-        "pictures": {"nargs": "+", "type": Path, "help": "files, or folders with all that lies in them"},
-        "--csv": {"action": "store_true", "help": "the shares of all classes, with commas between them"},
-    },
+    "predict": {"pictures": PICTURE_FILES, "--csv": AS_CSV},
     "evaluate": {"--data": {"default": "auto", "help": "auto, cifar10, shapes10 or a folder"}},
     "export": {"file": {"type": Path, "help": "for example model.onnx"}},
 }

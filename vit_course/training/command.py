@@ -36,42 +36,29 @@ FEW_STEPS = 200
 
 def command_line() -> argparse.ArgumentParser:
     """Make the parser; every number of a recipe can be overridden."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_course train", description="Train a classifier of pictures and record the run."
-    )
-    parser.add_argument(
+    what = "Train a classifier of pictures and record the run."
+    parser = argparse.ArgumentParser("python -m vit_course train", description=what)
+    add = parser.add_argument
+    add(
         "--model",
-        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear; without it the "
-        "recipe's own, or Micro/4",
+        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear",
     )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        help="begin with trained weights: the folder of a run, cifar-vit, or public weights (a file or a folder)",
-    )
-    parser.add_argument(
-        "--tune", choices=("all", "head", "lora"), help="what learns with --from: all, the head, or LoRA"
-    )
-    parser.add_argument("--recipe", choices=RECIPES, help="mixed, or tune with --from")
-    parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
-    parser.add_argument(
-        "--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10"
-    )
-    parser.add_argument("--train", type=int, help="use so many training pictures")
-    parser.add_argument("--test", type=int, help="use so many test pictures")
+    add("--from", dest="source", help="trained weights to begin with: a run, cifar-vit, or a public file")
+    add("--tune", choices=("all", "head", "lora"), help="what learns with --from: all, the head, or LoRA")
+    add("--recipe", choices=RECIPES, help="mixed, or tune with --from; some have a model of their own")
+    add("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
+    add("--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10")
+    add("--train", type=int, help="use so many training pictures")
+    add("--test", type=int, help="use so many test pictures")
     for name, allowed in OVERRIDES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
-    parser.add_argument(
-        "--drop-path", type=float, help="of a ViT: at least 0 and below 1", dest="drop_path_rate"
-    )
-    parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
-    parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")
-    parser.add_argument("--pool", help="what a ViT reads: token or avg", dest="global_pool")
-    parser.add_argument("--compile", action="store_true", help="compile the model (GPU)")
-    parser.add_argument("--out", type=Path, help="folder for model, checkpoint, log and record")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with the run in --out, by its own options"
-    )
+        add(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
+    add("--drop-path", type=float, dest="drop_path_rate", help="of a ViT: at least 0 and below 1")
+    add("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
+    add("--pos-embed-at", help="where they are added: stem, every or shared")
+    add("--pool", dest="global_pool", help="what a ViT reads: token or avg")
+    add("--compile", action="store_true", help="compile the model (GPU)")
+    add("--out", type=Path, help="folder for model, checkpoint, log and record")
+    add("--resume", action="store_true", help="go on with the run in --out, by its own options")
     return parser
 
 
@@ -82,14 +69,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.resume and not options.out:
         parser.error("--resume needs --out, the folder of the run")
-    kept = options.out / ARGUMENTS if options.resume else None
-    if kept and kept.exists():
+    if options.resume and (kept := options.out / ARGUMENTS).exists():
         arguments = [*json.loads(kept.read_text(encoding="utf-8")), *arguments]
         options = parser.parse_args(arguments)
-    if options.source and (
-        wrong := [n for n in ("model", *MODEL_OPTIONS) if getattr(options, n) is not None]
-    ):
-        parser.error(f"{wrong[0]} is the model's own with --from: leave it out")
+    chosen = [name for name in ("model", *MODEL_OPTIONS) if getattr(options, name) is not None]
+    if options.source and chosen:
+        parser.error(f"{chosen[0]} is the model's own with --from: leave it out")
     if options.tune and not options.source:
         parser.error("--tune needs --from, the weights to begin with")
     options.arguments = [argument for argument in arguments if argument != "--resume"]

@@ -1,15 +1,17 @@
 """The commands after a training: predict, evaluate, export, and going on with a run that was stopped."""
 
+# ruff: noqa: F811
 import csv
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
 import torch
-from test_trained import KINDS, draw, photos, run  # noqa: F401  (fixtures)
+from test_trained import KINDS, draw, photos, run  # noqa: F401
 
 from vit_course import __main__ as door
 from vit_course.data import load_dataset
@@ -27,7 +29,7 @@ def call(capsys, *arguments):
 
 def test_predict_names_the_class_of_photos_and_folders_with_its_share_and_the_next_two(
     run, photos, tmp_path, capsys
-):  # noqa: F811
+):
     folder = tmp_path / "new photos" / "inside"
     folder.mkdir(parents=True)
     for kind in KINDS:
@@ -45,14 +47,14 @@ def test_predict_names_the_class_of_photos_and_folders_with_its_share_and_the_ne
         assert {word.split()[0] for word in (first, second, third)} == set(KINDS)
 
 
-def test_predict_writes_all_shares_as_csv(run, photos, capsys):  # noqa: F811
+def test_predict_writes_all_shares_as_csv(run, photos, capsys):
     status, out, _ = call(capsys, "predict", "--csv", run, photos / "test")
     rows = list(csv.reader(io.StringIO(out)))
     assert status == 0 and rows[0] == ["file", *KINDS] and len(rows) == 1 + 12
     assert all(abs(sum(map(float, row[1:])) - 1) < 1e-3 for row in rows[1:])
 
 
-def test_a_photo_that_cannot_be_read_is_named_and_the_others_are_answered(run, photos, tmp_path, capsys):  # noqa: F811
+def test_a_photo_that_cannot_be_read_is_named_and_the_others_are_answered(run, photos, tmp_path, capsys):
     (tmp_path / "broken.jpg").write_bytes(b"nothing")
     good = photos / "test" / "disc" / "0.jpg"
     status, out, err = call(capsys, "predict", run, tmp_path / "broken.jpg", tmp_path / "missing.jpg", good)
@@ -61,15 +63,11 @@ def test_a_photo_that_cannot_be_read_is_named_and_the_others_are_answered(run, p
         True,
         True,
     ]
-    status, out, err = (
-        call(capsys, "predict", run, tmp_path / "..", "nothing")
-        if False
-        else call(capsys, "predict", tmp_path, good)
-    )
+    status, out, err = call(capsys, "predict", tmp_path, good)
     assert status == 1 and err.startswith(f"error: no trained model '{tmp_path}' is here")
 
 
-def test_evaluate_repeats_the_accuracy_of_the_run_and_counts_each_class(run, photos, capsys):  # noqa: F811
+def test_evaluate_repeats_the_accuracy_of_the_run_and_counts_each_class(run, photos, capsys):
     status, out, _ = call(capsys, "evaluate", run, "--data", photos)
     record = json.loads((run / "record.json").read_text())
     right = round(12 * record["test_accuracy"])
@@ -85,7 +83,7 @@ def test_evaluate_repeats_the_accuracy_of_the_run_and_counts_each_class(run, pho
     )
 
 
-def test_export_gives_a_file_that_says_the_same_of_any_number_of_pictures(run, photos, tmp_path, capsys):  # noqa: F811
+def test_export_gives_a_file_that_says_the_same_of_any_number_of_pictures(run, photos, tmp_path, capsys):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     path = tmp_path / "out" / "model.onnx"
@@ -100,7 +98,7 @@ def test_export_gives_a_file_that_says_the_same_of_any_number_of_pictures(run, p
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
 
 
-def test_a_model_without_the_packages_for_onnx_names_them(run, tmp_path, monkeypatch, capsys):  # noqa: F811
+def test_a_model_without_the_packages_for_onnx_names_them(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("vit_course.extensions.shipping.find_spec", lambda name: None)
     status, _, err = call(capsys, "export", run, tmp_path / "model.onnx")
     assert status == 1 and "pip install onnx onnxscript onnxruntime" in err
@@ -122,7 +120,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_after_ctrl_c_the_command_to_go_on_is_printed_and_is_all_that_is_needed(photos, tmp_path):  # noqa: F811
+def test_after_ctrl_c_the_command_to_go_on_is_printed_and_is_all_that_is_needed(photos, tmp_path):
     def python(*line):
         return subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True, timeout=300)
 
@@ -142,9 +140,9 @@ def test_after_ctrl_c_the_command_to_go_on_is_printed_and_is_all_that_is_needed(
     line += ["--batch-size", "12", "--device", "cpu", "--recipe", "adamw", "--seed", "5"]
     stopped = python("-c", STOP, *line, "--out", str(out))
     command = f"python -m vit_course train --out '{out}' --resume"
-    assert stopped.returncode == 130 and stopped.stderr.splitlines()[-1] == (
-        f"Stopped after step 4 of 9: nothing is measured. Go on with: {command}"
-    )
+    assert stopped.returncode == 130
+    said = rf"Stopped after step [45] of 9: nothing is measured\. Go on with: {re.escape(command)}"
+    assert re.fullmatch(said, stopped.stderr.splitlines()[-1])
     assert not (out / "model.safetensors").exists()
     done = python("-m", "vit_course", "train", "--out", str(out), "--resume")
     assert done.returncode == 0, done.stderr

@@ -62,7 +62,7 @@ def test_a_folder_of_pictures_is_found_where_load_dataset_finds_it(data_folder, 
             Image.new("RGB", (8, 8)).save(data_folder / folder / half / pet / "1.png")
     finding = doctor.check_data(str(data_folder))
     name = (data_folder / folder).name
-    assert (finding.status, finding.detail) == ("ok", f"pictures in the folder {name}")
+    assert (finding.status, finding.detail) == ("ok", f"folder {name}, 2 train / 2 test pictures")
     assert load_dataset(root=data_folder).provenance.startswith(f"folder {name}")
 
 

@@ -103,7 +103,7 @@ MISTYPED = [
     *("--optimizer=foo --optimizer=AdamW --precision=half --device=foo --device=cuda:99 --device=").split(),
     *("--pos-embed=foo --pos-embed-at=nowhere --pool=max --recipe=best --model=foo --model=Nano/0").split(),
     *("--model=Nano/5 --model=Nano/33 --model=Nano --model=R-Nano/3 --model=/8 --model=resnet19").split(),
-    *("--train=0 --train=-3 --train=101 --train=1e9 --test=0 --test=-1 --data=nowhere").split(),
+    *("--train=0 --train=-3 --train=1e9 --test=0 --test=-1 --data=nowhere").split(),
 ]
 TOGETHER = [
     "--model=resnet-small --drop-path=0.1",
@@ -113,7 +113,6 @@ TOGETHER = [
     "--pos-embed=relative --pos-embed-at=every",
     "--validation=90 --batch-size=20",
     "--validation=100 --batch-size=20",
-    "--train=9999 --test=10",
     "--image-size=0 --data=shapes10",
     "--train=10 --batch-size=20",
     "--resume",

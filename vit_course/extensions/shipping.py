@@ -50,8 +50,6 @@ def export_onnx(trained: Trained, path: Path) -> float | None:
         raise ImportError(
             f"to write ONNX needs {' and '.join(missing)}: pip install onnx onnxscript onnxruntime"
         )
-    import onnx
-
     shipped = Shipped(trained)
     shape = len(trained.info["mean"]), *trained.img_size
     pictures = torch.randint(
@@ -63,7 +61,7 @@ def export_onnx(trained: Trained, path: Path) -> float | None:
         dynamic_shapes=batch, verbose=False,
     )  # fmt: skip
     content = program.model_proto
-    onnx.helper.set_model_props(content, {"classes": "\n".join(trained.classes)})
+    content.metadata_props.add(key="classes", value="\n".join(trained.classes))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(content.SerializeToString())

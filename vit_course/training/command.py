@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -101,9 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the door knows what to do
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
-        # What the library calls an argument is an option here.
-        as_option = re.sub(r"load_dataset\(\.\.\., image_size=(\d+)\)", r"--image-size \1", str(error))
-        print(f"error: {as_option}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 1
     finally:
         if distributed and dist.is_initialized():

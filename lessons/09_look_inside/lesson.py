@@ -32,7 +32,7 @@ from vit_classroom import check, plots, table
 from vit_classroom.student_model import load_my_model
 from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_classroom.evidence.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_course.training.profiles import get_profile
 from vit_course.recipes import build_model
 

@@ -17,9 +17,8 @@ from experiments import run as experiments
 from experiments import trials
 from experiments.plans import plan
 from experiments.run import main, run_experiment
-from vit_classroom.evidence import gains
+from vit_classroom.evidence import gains, released
 from vit_classroom.evidence import records as kept_records
-from vit_classroom.evidence import released as trained
 from vit_classroom.evidence.experiment import (
     ALL_PICTURES,
     SIZES,
@@ -31,16 +30,18 @@ from vit_classroom.evidence.experiment import (
     used_pictures,
 )
 from vit_classroom.evidence.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
-from vit_classroom.evidence.records import code_version, differences, load_records, read_record, record_path
+from vit_classroom.evidence.records import differences, load_records, read_record, record_path
 from vit_classroom.exhibits import broken_runs
 from vit_course import __version__
 from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
+from vit_course.extensions import trained
 from vit_course.extensions.speedups import fewer_tokens
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops, training_flops
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.training.signals import Stopped
+from vit_course.training.version import code_version
 
 
 @pytest.fixture(scope="module")
@@ -680,7 +681,8 @@ def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monk
 def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_half_precision(
     runs, tmp_path, monkeypatch, pictures, capsys
 ):
-    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
+    for module in (trained, released):
+        monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     one = beyond("marks", "90", None, epochs=2, snapshots=(0, 1))
     monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
@@ -715,7 +717,7 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
 
 def test_a_model_that_is_not_recorded_unknown_or_damaged_is_named(runs, pictures, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"cpu/marks/90-seed0 is not recorded"):
-        trained.release(beyond("marks", "90", None), pictures)
+        released.release(beyond("marks", "90", None), pictures)
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="no trained model 'mine' is here; there are: none"):
         trained.load_trained("mine")

@@ -20,12 +20,13 @@ import torch
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
 from vit_course.optim import make_optimizers
-from vit_course.recipes import RECIPES, build_model, main
+from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
 from vit_course.training import checkpoint as checkpoint_module
 from vit_course.training import console
 from vit_course.training import run as run_module
 from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.training.command import main
 from vit_course.training.run import Run
 from vit_course.training.run_folder import CHECKPOINT, own_folder
 from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
@@ -57,7 +58,7 @@ import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
 from vit_course.training.run import Run
-from vit_course.recipes import main
+from vit_course.training.command import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
@@ -323,7 +324,7 @@ SEVERAL += ["-m", "vit_course", "train"]
 TWO = """
 import os, sys, torch
 from vit_course.data import shapes10
-from vit_course.recipes import main
+from vit_course.training.command import main
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}

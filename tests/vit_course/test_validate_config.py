@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from vit_course import recipes
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
-from vit_course.recipes import main
 from vit_course.train import TrainConfig
+from vit_course.training import command
+from vit_course.training.command import main
 from vit_course.training.validate_config import Allowed, Range, allowed_values
 from vit_course.vit import VisionTransformer
 
@@ -72,12 +72,12 @@ SMALL = shapes10(train=100, test=20)
 @pytest.fixture
 def pictures(monkeypatch):
     """Let the command line find small generated data at once, where it asks for what is there."""
-    load = recipes.load_dataset
+    load = command.load_dataset
 
     def quick(name, image_size=None):
         return SMALL if name == "auto" and image_size is None else load(name, image_size=image_size)
 
-    monkeypatch.setattr(recipes, "load_dataset", quick)
+    monkeypatch.setattr(command, "load_dataset", quick)
 
 
 def refusal(arguments, capsys):

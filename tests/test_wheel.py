@@ -22,7 +22,7 @@ import vit_course
 from vit_course import create_vit, evaluate, load_dataset
 from vit_classroom import check
 from vit_course.data import shapes10
-from vit_classroom.evidence.released import load_trained, trained_names
+from vit_course.extensions.trained import load_trained, trained_names
 from vit_course.patches import patchify
 from vit_course.train import TrainConfig, train
 print(vit_course.__file__)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
@@ -118,6 +119,10 @@ def written(name: str, text: str) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             part.write_text(text, encoding="utf-8", newline="\n")
             os.replace(part, folder / name)
+            with contextlib.suppress(OSError):
+                for killed in folder.glob(f".{name}.*"):
+                    if time.time() - killed.stat().st_mtime > 60:  # no write takes a minute
+                        killed.unlink()
             return folder / name
         except OSError as error:
             reasons.append(f"{folder} ({error.strerror or type(error).__name__})")

@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from vit_classroom import plots  # noqa: E402
-from vit_classroom.evidence.released import load_trained  # noqa: E402
 from vit_classroom.plots.style import enlarge_type  # noqa: E402
 from vit_course.data import normalize, shapes10  # noqa: E402
+from vit_course.extensions.trained import load_trained  # noqa: E402
 
 KINDS = ("heart", "ring", "star", "arrow", "crescent", "cross")
 

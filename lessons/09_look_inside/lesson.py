@@ -1,6 +1,6 @@
 # ---
 # title: "Look inside"
-# promise: "You open a trained model and measure its filters, positions and heads, always beside a model that has learned nothing."
+# promise: "Look at filters, positions and heads, and test what attention explains."
 # part: "II. Train it, and be fair"
 # map: [attention]
 # goals:
@@ -32,7 +32,7 @@ from vit_classroom import check, plots, table
 from vit_classroom.student_model import load_my_model
 from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_classroom.evidence.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_course.training.profiles import get_profile
 from vit_course.recipes import build_model
 

@@ -1,6 +1,6 @@
 # ---
 # title: "Pre-train, fine-tune, higher resolution"
-# promise: "You take a model that has learned one task, give it another one, and measure how many labels that saves."
+# promise: "Adapt a trained ViT to a new task with few labels."
 # part: "III. Beyond"
 # map: [position, head]
 # recall: ["03.4", "06.1", "08.3"]
@@ -607,7 +607,7 @@ if curves:
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.extensions.backbone import load_backbone
-from vit_course.extensions.transfer import imagenet_weights
+from vit_classroom.exhibits.imagenet import imagenet_weights
 
 file = imagenet_weights()
 if file:

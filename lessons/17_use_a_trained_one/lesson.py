@@ -1,6 +1,6 @@
 # ---
 # title: "Use a trained one"
-# promise: "You take a model that somebody else has paid for, and get answers about pictures that it has never seen."
+# promise: "Use a trained ViT on new images, including your own photos."
 # part: "IV. Now use it"
 # map: [pool, head]
 # recall: ["02.3", "09.2", "12.2"]
@@ -34,12 +34,13 @@ from torch import nn
 
 from vit_course.extensions.backbone import Backbone, load_backbone
 from vit_course.extensions.transfer import replace_head, resize_pictures
-from vit_course.inference import Reader, fit_towers, share_interval
+from vit_course.inference import Reader, share_interval
 from vit_classroom import check, plots, table
 from vit_classroom.numbers import percent
 from vit_classroom.exhibits.sample_photos import KINDS, LIGHTS, draw_photos, in_coloured_light, write_photos
+from vit_classroom.exhibits.two_towers import fit_towers
 from vit_course.data import load_dataset, shapes10
-from vit_classroom.evidence.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_course.interpret import attention_rollout
 from vit_course.training.profiles import get_profile
 from vit_course.train import TrainConfig, evaluate, train

@@ -336,3 +336,16 @@ def test_a_kept_file_with_a_byte_order_mark_is_used(folder):
     folder.mkdir()
     (folder / "patchify.py").write_bytes(b"\xef\xbb\xbf" + (USED + RIGHT).encode())
     assert use_my_answers() == ["patchify"]
+
+
+def test_what_a_killed_write_of_an_answer_left_is_cleared_by_the_next_write_of_it(folder):
+    left = {name: folder / f".{name}.4711" for name in ("patchify.py", "pool.py")}
+    folder.mkdir(exist_ok=True)
+    fresh = folder / ".patchify.py.4712"
+    for path in (*left.values(), fresh):
+        path.write_text("half")
+    for path in left.values():
+        os.utime(path, (0, 0))
+    answer_folder.written("patchify.py", "whole")
+    assert not left["patchify.py"].exists() and left["pool.py"].exists()
+    assert fresh.exists(), "another process may write it now"

@@ -17,7 +17,7 @@
 # A Transformer reads a *sequence*. A sentence is a list of words, and each word becomes one **token**, a vector of D numbers.
 # An image has no words. What should its tokens be?
 #
-# Here are four pieces of the same photo, from one pixel to the whole. It shows the computer scientist Grace Hopper.
+# Take a photo of the computer scientist Grace Hopper. Here are four pieces of it, from one pixel to the whole.
 #
 # > **Predict.** Which is the smallest piece that means something to you?
 

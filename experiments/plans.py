@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments.after_search import in_order
 from experiments.equal_cost import comparison, fractions, ladder, long_trials, marks, quick_trials
 from experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
@@ -95,7 +96,7 @@ GPU = Scale(
 def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
     scale, first, searches = {
-        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials)),
+        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials, in_order)),
         "gpu": (GPU, (search, headline, marks), ()),
     }[size]
     studies = (

@@ -5,6 +5,7 @@ before (lesson 07), some of them of several parts.
 """
 
 import argparse
+import copy
 import json
 import os
 import platform
@@ -163,6 +164,9 @@ def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
     """Count the operations of one picture through a model, as it computes in training or in evaluation."""
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
+    model = (
+        copy.deepcopy(model) if training else model
+    )  # the counted pass would move the means of batch norms
     # The fused kernel of attention counts as nothing on a CPU in older versions of torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model.train(training)(image)

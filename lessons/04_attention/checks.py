@@ -124,7 +124,7 @@ known.right["Plain"] = Plain
 
 @demand(
     known(
-        "Plain evaluation",
+        "MultiHeadAttention/Plain evaluation",
         ("dropout is active at evaluation", edited(Fused, " if self.training else 0.0 =>")),
     )
 )
@@ -150,7 +150,7 @@ def takes_return_attention(answer):
 
 @demand(
     known(
-        "Plain weights",
+        "MultiHeadAttention/Plain weights",
         (
             "no attention weight is dropped in training",
             edited(Fused, "self.attn_drop if self.training else 0.0 => 0.0"),

@@ -43,7 +43,9 @@ FIGURES = {
     "overlay_rows": lambda: plots.overlay_rows(PICTURE[None], {"a": MAP[None]}, "t"),
     "patch_grid": lambda: plots.patch_grid(PICTURE, 8, "four"),
     "picture_and_weights": lambda: plots.picture_and_weights(PICTURE, MAP / MAP.sum(), "t", "name", (1, 1)),
-    "seed_curves": lambda: plots.seed_curves({"a": {1: [1, 2], 2: [2, 3]}}, "t", "x", "y", log=True),
+    "seed_curves": lambda: plots.seed_curves(
+        {"a": {1: [1, 2], 2: [2, 3]}}, "t", "x", "y", True, ("floor", 0)
+    ),
     "token_sequence": lambda: plots.token_sequence(PICTURE, 8, "t"),
     "token_trace": lambda: plots.token_trace(PICTURE, [("one", MAP)], "t"),
     "value_histograms": lambda: plots.value_histograms({"a": PICTURE, "b": PICTURE}, "t", "x"),

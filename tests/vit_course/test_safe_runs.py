@@ -26,6 +26,7 @@ from vit_course.training import checkpoint as checkpoint_module
 from vit_course.training import console
 from vit_course.training import run as run_module
 from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.training.run import Run
 from vit_course.training.run_folder import CHECKPOINT
 from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
 from vit_course.vit import VisionTransformer
@@ -261,6 +262,19 @@ def test_muon_trains_the_matrices_of_the_blocks_and_adamw_the_rest():
     assert count == len(list(model.parameters()))
     _, history = trained(config=replace(CONFIG, optimizer="muon"))
     assert history.train_loss[-1] < history.train_loss[0]
+
+
+def test_mixing_ends_after_its_share_of_the_steps_also_in_a_run_that_goes_on():
+    config = replace(CONFIG, epochs=4, mix_until=0.5, augment=replace(MIXED, mixup=0.8))
+    run = Run(small_vit(), DATA, config)
+    run.begin(resume=False)
+    for epoch in range(4):
+        mixed = []
+        for _, targets in run.batches(epoch):
+            run.step += 1
+            mixed.append(bool(((targets > 0) & (targets < 1)).any()))
+        assert set(mixed) == {epoch < 2}
+    run.console.close()
 
 
 def test_unknown_optimizer_is_refused_with_the_known_ones():

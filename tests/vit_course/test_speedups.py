@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from vit_course.data import normalize, shapes10
+from vit_course.extensions.hybrid import create_hybrid
 from vit_course.extensions.modern import modernize
 from vit_course.extensions.speedups import (
     drop_by_picture,
@@ -71,6 +72,20 @@ def test_only_a_vit_can_leave_tokens_out():
     resnet = small_resnet()
     with pytest.raises(ValueError, match="keep_tokens 0.5 is for a VisionT"), fewer_tokens(resnet, 0.5):
         pass
+
+
+def test_a_resnet_reads_smaller_pictures_inside_and_a_hybrid_leaves_out_tokens_of_its_vit():
+    resnet, sides = small_resnet(), []
+    resnet[0].register_forward_hook(lambda module, given, out: sides.append(tuple(out.shape[-2:])))
+    with fewer_tokens(resnet, 0.5, "size"):
+        resnet(IMAGES[:2])
+    resnet(IMAGES[:2])
+    assert sides == [(24, 24), (32, 32)]
+    hybrid, seen = create_hybrid("R-Nano/8", width=4, embed_dim=16, num_heads=2, depth=1).train(), []
+    hybrid.vit.norm.register_forward_hook(lambda module, given, out: seen.append(out.shape[1]))
+    with fewer_tokens(hybrid, 0.5):
+        hybrid(IMAGES[:2])
+    assert seen == [1 + 8]
 
 
 @pytest.mark.parametrize(("by", "early"), [("batch", 9), ("picture", 9), ("size", 10)])
@@ -141,6 +156,37 @@ def test_muon_is_torchs_muon():
             stepper.step()
     for a, b, before in zip(ours, theirs, start, strict=True):
         assert (a - b).norm() < 0.03 * (b - before).norm()
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+def test_muon_changes_a_kernel_as_the_matrix_of_its_output_channels(last):
+    torch.manual_seed(0)
+    kernel, gradient = torch.randn(8, 6, 3, 3), torch.randn(8, 6, 3, 3)
+    order = torch.channels_last if last else torch.contiguous_format
+    ours = torch.nn.Parameter(kernel.clone(memory_format=order))
+    matrix = torch.nn.Parameter(kernel.flatten(1).clone())
+    ours.grad, matrix.grad = gradient, gradient.flatten(1)
+    for parameter in (ours, matrix):
+        Muon([parameter], lr=0.1, dtype=torch.float32).step()
+    assert not torch.equal(ours, kernel)
+    torch.testing.assert_close(ours.flatten(1), matrix)
+
+
+def test_muon_has_the_convolutions_of_a_resnet_but_the_first_and_those_of_a_hybrid_beside_its_blocks():
+    def names(model):
+        muon, _ = make_optimizers(model, "muon")
+        chosen = {id(p) for group in muon.param_groups for p in group["params"]}
+        return {name for name, p in model.named_parameters() if id(p) in chosen}
+
+    resnet = small_resnet()
+    kernels = {name for name, p in resnet.named_parameters() if p.ndim == 4}
+    assert len(kernels) == 9 and names(resnet) == kernels - {"0.weight"}
+    hybrid = create_hybrid("R-Nano/8", width=4, embed_dim=16, num_heads=2, depth=2)
+    found = names(hybrid)
+    assert sum("vit.blocks." in name for name in found) == 2 * 4
+    first = {"backbone.0.weight", "vit.patch_embed.proj.weight"}
+    kernels = {name for name, p in hybrid.named_parameters() if p.ndim == 4}
+    assert {name for name in found if "blocks" not in name} == kernels - first
 
 
 @pytest.mark.parametrize("rope", [False, True])

@@ -108,7 +108,7 @@ MISTYPED = [
 TOGETHER = [
     "--model=resnet-small --drop-path=0.1",
     "--model=linear --pos-embed=sincos",
-    "--model=resnet-small --optimizer=muon",
+    "--model=linear --optimizer=muon",
     "--model=resnet-small --layer-decay=0.5",
     "--pos-embed=relative --pos-embed-at=every",
     "--validation=90 --batch-size=20",

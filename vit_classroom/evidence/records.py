@@ -17,6 +17,9 @@ from vit_classroom.evidence.experiment import SIZES, Experiment
 from vit_course import __version__
 from vit_course.training.paths import PACKAGE, RUNS
 
+FOLDERS = ("vit_course", "vit_classroom", "experiments")
+"""Folders with code that trains, in this version of the course or another."""
+
 
 def record_path(experiment: Experiment) -> Path:
     """Return the file of a record."""
@@ -119,7 +122,7 @@ def code_version(root: Path = PACKAGE.parent) -> str:
         inside, commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
             "\n"
         )[:2]
-        command = [*git, "status", "--porcelain", "vit_course", "vit_classroom", "experiments"]
+        command = [*git, "status", "--porcelain", *FOLDERS]
         changed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, ValueError, subprocess.CalledProcessError):
         return f"version {__version__}"

@@ -120,7 +120,12 @@ def curve_panels(
 
 @course_style()
 def seed_curves(
-    series: dict[str, dict[float, list[float]]], title: str, xlabel: str, ylabel: str, log: bool = False
+    series: dict[str, dict[float, list[float]]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    log: bool = False,
+    floor: tuple[str, float] | None = None,
 ) -> "Figure":
     """Draw a line through the means, and a dot for every seed.
 
@@ -130,6 +135,7 @@ def seed_curves(
         xlabel: what the x axis means.
         ylabel: what the y axis means, with its unit.
         log: whether the x axis is logarithmic.
+        floor: name and height of a dashed line for what a simpler model reaches.
     """
     figure, axis = subplots(figsize=(6.4, 3.6))
     for number, (name, values) in enumerate(series.items()):
@@ -142,6 +148,8 @@ def seed_curves(
         axis.set_xscale("log")
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
+    if floor:
+        axis.axhline(floor[1], label=floor[0], color="0.35", linestyle="--", linewidth=1)
     axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axis.legend(frameon=False)
     return figure

@@ -47,14 +47,20 @@ def drop_by_picture(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Te
 def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[None]:
     """Let a ViT in training mode compute a share of its patch tokens, inside; `share` 1 changes nothing.
 
-    `by` says how: "batch" is `drop_tokens`, "picture" `drop_by_picture`, "size" `smaller_pictures`.
+    `by` says how: "batch" is `drop_tokens`, "picture" `drop_by_picture`, "size" `smaller_pictures`. In a hybrid the
+    first two leave out tokens of its ViT; a ResNet has no tokens, and "size" lets it read smaller pictures.
 
     Raises:
-        ValueError: if the model is no `VisionTransformer`.
+        ValueError: if the model has nothing that can be left out in this way.
     """
     if share == 1:
         yield
         return
+    if by == "size" and has_feature_maps(model) and not hasattr(model, "vit"):
+        with model.register_forward_pre_hook(lambda module, given: smaller(given[0], share)):
+            yield
+        return
+    model = getattr(model, "vit", model) if by != "size" else model
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"keep_tokens {share:g} is for a VisionTransformer: for this model it should be 1")
     if by == "size":
@@ -72,6 +78,17 @@ def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[
         yield
     finally:
         handle.remove()
+
+
+def has_feature_maps(model: nn.Module) -> bool:
+    """Tell whether a model is a ResNet or a hybrid, by its batch norms."""
+    return any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
+
+
+def smaller(images: Tensor, share: float) -> Tensor:
+    """Resize pictures (B, C, H, W) to about this share of their pixels, with sides that are multiples of 4."""
+    size = [max(4, 4 * round(side * share**0.5 / 4)) for side in images.shape[-2:]]
+    return F.interpolate(images, size, mode="bilinear", antialias=True)
 
 
 @contextmanager

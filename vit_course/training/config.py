@@ -29,13 +29,15 @@ class TrainConfig:
         label_smoothing: share of the target spread over all classes.
         grad_clip: largest norm of the gradient, 0 for no limit.
         augment: what happens to the pictures.
-        optimizer: "adamw", "sgd" (Nesterov, momentum .9) or "muon" (hidden matrices; AdamW for the rest).
+        mix_until: how long MixUp and CutMix are on, as a share of the run's steps; 1 to its end.
+        optimizer: "adamw", "sgd" (Nesterov, momentum .9) or "muon" (hidden matrices and kernels; AdamW for the rest).
         rest_lr: peak learning rate of that AdamW; 0 for Muon's.
         qkv_matrices: what Muon takes `attn.qkv` for: 1 matrix of 3D rows, or 3 of D rows.
         layer_decay: factor by which the learning rate shrinks from each layer of a ViT to the one before it, in
             fine-tuning; 1 for none.
         ema: decay of an averaged copy of the weights, which is then scored and kept; 0 for none.
-        keep_tokens: share of the patch tokens that a step of a ViT's first part computes (`speedups`); 1 for all.
+        keep_tokens: share of the patch tokens that a step of a ViT's first part computes (`speedups`), or, with
+            "size", of a ResNet's pixels; 1 for all.
         keep_until: how long that part is, as a share of the run's steps.
         keep_by: all pictures of a "batch" keep the same places, each "picture" its own, or all get a smaller "size".
         validation: pictures held out from the training set and scored after every epoch.
@@ -61,6 +63,7 @@ class TrainConfig:
     label_smoothing: Annotated[float, Range(0, 1, high_open=True)] = 0.0
     grad_clip: Annotated[float, Range(0)] = 1.0
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    mix_until: Annotated[float, Range(0, 1)] = 1.0
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
     rest_lr: Annotated[float, Range(0)] = 0.0
     qkv_matrices: Literal[1, 3] = 1
@@ -89,6 +92,8 @@ class History:
     the augmented pictures as they were trained on. `val_accuracy` is empty without held-out pictures.
     `cpu_seconds` is the processor time of the run on all its threads, `seconds` the clock's; neither counts scoring.
     `step_loss`, `step_accuracy` and `step_lr` have one number per step. `engine` says how the steps were computed.
+    `starts` has an entry for every time that a run with a folder was begun or gone on with on a CPU: "step" and
+    "cpu_seconds" so far, and "processor" (`describe_processor`).
     `interrupted` tells that Ctrl-C ended the run.
     """
 
@@ -96,6 +101,7 @@ class History:
     provenance: str
     device: str
     engine: dict = field(default_factory=dict)
+    starts: list[dict] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
     train_accuracy: list[float] = field(default_factory=list)
     val_accuracy: list[float] = field(default_factory=list)

@@ -1,17 +1,17 @@
 """How a training step is computed: in which precision, with which attention, with which kernels of the optimiser.
 
 On a CUDA device the answer is known; on a CPU it depends on processor and model, so one batch is timed each way. A run
-keeps what was chosen, and goes on with it after an interruption.
+keeps what was chosen, and goes on with it after an interruption, unless that is on another kind of processor.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from vit_course.training.processor import product_rate
@@ -49,18 +49,25 @@ def written_out(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0) -> Tens
 
 @dataclass(frozen=True)
 class Engine:
-    """How the steps of one run are computed; the same from the first step to the last.
+    """How the steps of one run are computed; the same from the first step to the last on one kind of processor.
 
     Attributes:
         precision: "float32", or "bfloat16" for matrix products under autocast; weights are float32 either way.
         attention: "fused" for torch's fused kernel, "written out" for matrix products and a softmax: in bfloat16 the
             fused kernel's way back is slow on CPUs.
         fused_optimizer: whether AdamW updates all weights in one kernel.
+        channels_last: whether the kernels of convolutions, and so feature maps, lie in memory with the channels of a
+            pixel side by side, as a CPU convolves them fastest.
     """
 
     precision: str = "float32"
     attention: str = "fused"
     fused_optimizer: bool = False
+    channels_last: bool = False
+
+    def arrange(self, model: nn.Module) -> None:
+        """Put the weights of a model in memory as this engine wants them; their values stay."""
+        model.to(memory_format=torch.channels_last if self.channels_last else torch.preserve_format)
 
     @contextmanager
     def computing(self, device: torch.device) -> Iterator[None]:
@@ -78,7 +85,11 @@ FAST = Engine("bfloat16", "written out", True)
 
 
 def choose_engine(
-    precision: str, device: torch.device, steps: int, time_a_pass: Callable[[Engine], float]
+    precision: str,
+    device: torch.device,
+    steps: int,
+    time_a_pass: Callable[[Engine], float],
+    feature_maps: bool = False,
 ) -> Engine:
     """Choose how a run is computed.
 
@@ -88,6 +99,7 @@ def choose_engine(
         device: where the run is computed.
         steps: length of the run.
         time_a_pass: does forward and backward of one batch under an engine, and returns the seconds.
+        feature_maps: whether the model is a ResNet or a hybrid: on a CPU their longer runs have channels last.
 
     Raises:
         ValueError: if the precision is unknown.
@@ -102,8 +114,10 @@ def choose_engine(
         return Engine("bfloat16" if fast else "float32", fused_optimizer=True)
     if device.type != "cpu" or (precision == "auto" and steps < WORTH_MEASURING):
         return Engine("bfloat16" if precision == "bfloat16" else "float32")
+    last = feature_maps and steps >= WORTH_MEASURING
+    reference, fast = (replace(engine, channels_last=last) for engine in (REFERENCE, FAST))
     if precision != "auto":
-        return FAST if precision == "bfloat16" else REFERENCE
+        return fast if precision == "bfloat16" else reference
     if product_rate(torch.bfloat16, 256) < product_rate(torch.float32, 256):
-        return REFERENCE  # this processor only imitates bfloat16: a pass would take a quarter of a minute
-    return min((REFERENCE, FAST), key=time_a_pass)
+        return reference  # this processor only imitates bfloat16: a pass would take a quarter of a minute
+    return min((reference, fast), key=time_a_pass)

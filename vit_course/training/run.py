@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vit_course.augment import augment
 from vit_course.data import Dataset
-from vit_course.extensions.speedups import fewer_tokens
+from vit_course.extensions.speedups import fewer_tokens, has_feature_maps
 from vit_course.optim import SCHEDULES, make_optimizers, newton_schulz, set_rates
 from vit_course.training import processes
 from vit_course.training.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
@@ -28,6 +28,7 @@ from vit_course.training.config import RESUMABLE, History, Objective, TrainConfi
 from vit_course.training.console import Console
 from vit_course.training.device import get_device, seed_random_numbers
 from vit_course.training.engine import Engine, choose_engine
+from vit_course.training.processor import describe_processor, same_kind
 from vit_course.training.run_folder import CHECKPOINT, model_settings, own_folder
 from vit_course.training.signals import explain_out_of_memory, stop_on_signal
 from vit_course.vit import VisionTransformer
@@ -138,16 +139,22 @@ class Run:
         """
         self.since = time.perf_counter(), time.process_time()
         state = self.earlier_state(resume)
-        if state is not None:
+        here = describe_processor() if self.folder and self.device.type == "cpu" else {}
+        if state is not None and not moved(state["history"].get("starts", []), here):
             self.engine = Engine(**state["history"]["engine"])
         else:
             choice = self.config.precision, self.device, self.total_steps, self.time_a_pass
-            self.engine = processes.broadcast_first(lambda: choose_engine(*choice))
+            maps = has_feature_maps(self.model)
+            self.engine = processes.broadcast_first(lambda: choose_engine(*choice, maps))
+        self.engine.arrange(self.model)
         self.optimizers = self.make_optimizers()
-        self.history.engine = asdict(self.engine)
         if state is not None:
             with explain_foreign(self.checkpoint):
                 self.restore(state)
+        self.history.engine = asdict(self.engine)
+        if here:
+            start = {"step": self.step, "cpu_seconds": self.history.cpu_seconds, "processor": here}
+            self.history.starts.append(start)
         quiet = self.config.quiet or not self.first_process
         folder = self.folder if self.first_process else None
         self.console = Console(self.total_steps, folder, len(self.history.train_loss), quiet)
@@ -171,6 +178,7 @@ class Run:
     def time_a_pass(self, engine: Engine) -> float:
         """Return the seconds of forward and backward of the first batch under an engine, on a copy of the model."""
         trial, size = copy.deepcopy(self.model).train(), self.config.batch_size
+        engine.arrange(trial)
         start = time.perf_counter()
         x, y = self.augmented(torch.arange(size, device=self.device))
         x, y = x[: size // self.world], y[: size // self.world]
@@ -216,7 +224,7 @@ class Run:
             if start + len(ahead) <= first:
                 continue
             seed_random_numbers(seed_of(config.seed, epoch, start), self.device)
-            images, targets = self.augmented(torch.cat(ahead))
+            images, targets = self.augmented(torch.cat(ahead), epoch * self.steps_per_epoch + start)
             pairs = zip(images.split(config.batch_size), targets.split(config.batch_size), strict=True)
             for number, (x, y) in enumerate(pairs, start):
                 if first <= number < last:
@@ -225,10 +233,12 @@ class Run:
                     if self.history.interrupted:
                         return
 
-    def augmented(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the pictures of some rows, augmented, and their targets."""
-        classes = len(self.dataset.classes)
-        return augment(self.images[index], self.labels[index], self.stats, classes, self.config.augment)
+    def augmented(self, index: Tensor, step: int = 0) -> tuple[Tensor, Tensor]:
+        """Return the pictures of some rows, augmented as in a step of the run, and their targets."""
+        classes, config = len(self.dataset.classes), self.config.augment
+        if step >= self.config.mix_until * self.total_steps:
+            config = replace(config, mixup=0.0, cutmix=0.0)
+        return augment(self.images[index], self.labels[index], self.stats, classes, config)
 
     def fewer_tokens(self) -> AbstractContextManager:
         """Leave out patch tokens in this step, if the configuration wants that so early in the run."""
@@ -367,6 +377,11 @@ class Run:
         whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
         if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
             raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
+
+
+def moved(starts: list[dict], here: dict) -> bool:
+    """Tell whether a run that was last started somewhere, if that is known, goes on with another kind of processor."""
+    return bool(starts and here) and not same_kind(starts[-1]["processor"], here)
 
 
 def seed_of(*numbers: int) -> int:

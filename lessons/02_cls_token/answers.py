@@ -54,9 +54,9 @@ class ClsByCat(nn.Module):
 class ClsRegistered(nn.Module):
     """Registers its parameter by name."""
 
-    def __init__(self, width):
+    def __init__(self, dim):
         super().__init__()
-        self.register_parameter("cls_token", nn.Parameter(torch.zeros(width).reshape(1, 1, -1)))
+        self.register_parameter("cls_token", nn.Parameter(torch.zeros(dim).reshape(1, 1, -1)))
 
     def forward(self, x):
         widths_fit(x, self.cls_token)

@@ -1,6 +1,6 @@
 # ---
 # title: "The CLS token: who speaks for the image?"
-# promise: "You add one learned token that reads all patches, and you measure what it knows before and after."
+# promise: "Add a token that reads all patches, and test what it knows."
 # part: "I. Build it"
 # map: [cls, pool]
 # recall: ["00.1", "01.2", "01.3"]
@@ -30,9 +30,9 @@ from vit_classroom import check, plots, table
 from vit_classroom.numbers import percent
 from vit_course.data import Dataset, normalize
 from vit_course.encoder import Encoder
-from vit_course.training.profiles import get_profile
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 from vit_course.train import TrainConfig, train
+from vit_course.training.profiles import get_profile
 
 # %% fold
 names = ("plus", "cross", "frame", "stripes")
@@ -154,7 +154,8 @@ print("before", tuple(patch_tokens.shape), " after", tuple(tokens.shape), "= (B,
 print("image 0:", tokens[0].tolist())
 
 # %% [markdown] claim=["torch.equal(tokens[:, 0], cls_token[0].expand(3, -1)) and tokens.shape == (3, 5, 2)", "(lambda cls: torch.autograd.grad(prepend_cls_token(patch_tokens, cls).sum(), cls)[0].eq(3).all())(cls_token.clone().requires_grad_())"] always
-# So a CLS token is one more token, the same for every image. Its gradient is the *sum* over all images.
+# So a CLS token is one more token, the same for every image. Every image of the batch asks for a change of this one vector, and
+# its gradient is the *sum* of what they ask.
 #
 # ## 3. How does the model learn this vector?
 #
@@ -219,7 +220,7 @@ table(
 # Without an encoder CLS is right in 25 % of the images. It is the same vector for every image, so the model always gives the
 # same answer. With an encoder it is right in nearly all images.
 #
-# Where does CLS get its answer from? We cover one patch after another with black and ask again.
+# Where does CLS get its answer from? We cover one patch with black and ask again, for each of the 16 patches.
 #
 # > **Predict.** How often is the model right when the bright sign is covered, and how often when another sign is covered?
 
@@ -261,8 +262,9 @@ plots.show(
 
 # %% [markdown] claim=["abs(bright_covered - 0.25) < 0.06", "other_covered > 0.95", "moved[is_bright].mean() > 3 * moved[~is_bright].mean()"]
 # With the bright sign covered, the model is right in about 25 % of the images, because it can only guess. With another sign
-# covered, it stays right. In the maps, CLS moves far only when the bright sign disappears. Nobody told the model where to
-# look. It got labels, and one token for the answer.
+# covered, it stays right. In the maps, CLS moves far only when the bright sign disappears.
+#
+# Nobody told the model where to look. It got labels, and one token for the answer.
 #
 # > **Key idea.** On its way in, the CLS token is the same for every image. On its way out, it speaks for its image.
 #
@@ -338,8 +340,8 @@ print(f"{changed} of {len(images)} answers change")
 print("all scores are equal up to rounding:", torch.allclose(scores, scores_shuffled, atol=1e-3))
 
 # %% [markdown] claim="torch.allclose(scores, scores_shuffled, atol=1e-3) and changed == 0"
-# No answer changes, and even the scores are the same. For this question that is fine. But ask *where* the bright sign is, and
-# the model can only guess. It does not see the order of its patches.
+# No answer changes, and even the scores are the same up to rounding. For this question that is fine. But the model cannot even
+# say whether the bright sign is at the top or at the bottom of the image. It does not see the order of its patches.
 
 # %% [markdown] curious
 # ## 7. One vector for a whole batch: must we copy it?
@@ -429,4 +431,4 @@ for name, many in [("repeat", one.repeat(512, 1, 1)), ("expand", one.expand(512,
 # - Touvron et al., *Going deeper with Image Transformers* (2021): CLS added only in the last layers.
 # - Darcet et al., *Vision Transformers Need Registers* (2023): what more than one extra token is good for.
 #
-# **Next.** Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.
+# Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.

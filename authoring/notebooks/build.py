@@ -35,7 +35,8 @@ from authoring.site.glossary import glossary_page
 from authoring.site.mistakes import mistakes_page
 from authoring.site.model_map import is_current_map, map_file, write_map
 from authoring.site.pages import fill, table
-from authoring.site.results import CARD, results_text, weights_text
+from authoring.site.results import CARD, conclusions_text, results_long_text, results_text, weights_text
+from authoring.site.results import PAGE as RESULTS
 from authoring.site.speedrun import PAGE as SPEEDRUN
 from authoring.site.speedrun import marks_text
 from authoring.teaching.run_sheets import run_sheets_page
@@ -49,6 +50,12 @@ PAGES = {
     "docs/mistakes.md": ("lessons/*/mistakes.yaml", mistakes_page),
 }
 """Pages of `docs/` that are written from the lessons, each with its source and its writer."""
+FILLED = {
+    SPEEDRUN: {"marks": marks_text},
+    CARD: {"weights": weights_text},
+    RESULTS: {"results-long": results_long_text, "conclusions": conclusions_text},
+}
+"""Pages with parts that are written from records and weights, between two marks."""
 NOTICE = "<!-- Written by `python -m authoring.notebooks.build`: edit what it reads, not this page. -->\n\n"
 
 
@@ -61,10 +68,10 @@ def readme_text(course: Course) -> str:
     for part, lessons in groupby(course.lessons, key=lambda lesson: lesson.part):
         rows = []
         for lesson in lessons:
-            link = f"[{lesson.title}](notebooks/{lesson.slug}.ipynb)"
+            link = f"{lesson.number} [{lesson.title}](notebooks/{lesson.slug}.ipynb)"
             ways = f"[solved](solutions/{lesson.slug}.ipynb) {badge(course, lesson)}".strip()
-            rows.append([lesson.number, link, core_minutes(course, lesson), ways])
-        tables.append(f"**{part}**\n\n{table(['', 'lesson', 'minutes', ''], rows)}\n")
+            rows.append([link, lesson.promise, f"{core_minutes(course, lesson)}<br>{ways}"])
+        tables.append(f"{table([part, 'what you do', 'minutes'], rows)}\n")
     return fill(fill(text, "lessons", "\n".join(tables)), "results", results_text(course.root))
 
 
@@ -97,14 +104,12 @@ def generate(course: Course, lessons: Sequence[Lesson]) -> Iterator[tuple[str, s
         yield f"solutions/{lesson.slug}.ipynb", file_text(solution_with_outputs(course, lesson)), command
     if (course.root / "README.md").is_file():
         yield "README.md", readme_text(course), "python -m authoring.notebooks.build"
-    for page, name, content in ((SPEEDRUN, "marks", marks_text), (CARD, "weights", weights_text)):
+    for page, parts in FILLED.items():
         if (course.root / page).is_file():
             text = (course.root / page).read_text(encoding="utf-8")
-            yield (
-                page.as_posix(),
-                fill(text, name, content(course.root)),
-                "python -m authoring.notebooks.build",
-            )
+            for name, content in parts.items():
+                text = fill(text, name, content(course.root))
+            yield page.as_posix(), text, "python -m authoring.notebooks.build"
     for name, (source, page) in PAGES.items():
         if any(course.root.glob(str(source))):
             yield name, NOTICE + page(course), "python -m authoring.notebooks.build"

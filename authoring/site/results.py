@@ -1,68 +1,146 @@
-"""The results table of the README, from `data/runs/`, and the table of the shipped weights. `build` writes both."""
+"""The results in the README and in `docs/results.md`, from `data/runs/`, and the table of the shipped weights."""
 
 import json
 import re
+from math import inf
 from pathlib import Path
 from statistics import mean, stdev
 
 from safetensors import safe_open
 
 from vit_classroom.evidence.records import load_records
+from vit_classroom.evidence.statistics import difference
 
 CARD = Path("data", "checkpoints", "README.md")
+PAGE = Path("docs", "results.md")
 ROWS = {
     "linear classifier": ("comparison", "linear", "cpu"),
     "ViT, first settings": ("comparison-first", "vit", "cpu"),
     "ResNet, first settings": ("comparison-first", "resnet", "cpu"),
     "ViT, searched": ("comparison", "vit", "cpu"),
     "ResNet, searched": ("comparison", "resnet", "cpu"),
-    "ViT, longer": ("marks", "85", "cpu"),
-    "ViT, longest": ("marks", "90", "cpu"),
-    "ViT, on a GPU": ("marks", "94", "gpu"),
+    "ViT, 28 epochs": ("marks", "85", "cpu"),
+    "ViT, 52 epochs": ("marks", "90", "cpu"),
+    "ViT, GPU": ("marks", "94", "gpu"),
 }
-"""What the table shows, where it is recorded: the group of each row, its name there, and the size."""
+"""What the page shows, where it is recorded: the group of each row, its name there, and the size."""
+README_ROWS = {
+    "linear classifier, CPU core": "linear classifier",
+    "ResNet, CPU core": "ResNet, searched",
+    "ViT, CPU core": "ViT, searched",
+    "ViT, GPU": "ViT, GPU",
+}
+"""The rows of the README, by their names there."""
+PAIRS = {
+    ("ResNet, first settings", "ViT, first settings"): "Nobody had searched for good settings.",
+    ("ResNet, searched", "ViT, searched"): "",
+    ("ViT, searched", "ViT, first settings"): "Many settings differ.",
+    ("ResNet, searched", "ResNet, first settings"): "",
+    ("ViT, 28 epochs", "ViT, searched"): "The augmentation is stronger, too.",
+    ("ViT, 28 epochs", "ResNet, searched"): "",
+    ("ViT, 52 epochs", "ViT, 28 epochs"): "The second model is larger, and other settings differ, too.",
+    ("ViT, GPU", "ViT, 52 epochs"): "The recipe is another one, too.",
+}
+"""The pairs that the page compares, each with what else is to be known."""
+OPTIMISERS = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon"}
+NONE = "No comparison is recorded yet, so there is no number here.\n"
 
 
-def results_text(root: Path) -> str:
-    """Return the table in Markdown, with all that is needed to read it."""
+def recorded(root: Path) -> dict[str, list[dict]]:
+    """Read the runs of each row; rows without any are left out."""
     found = {
         name: [run for run in load_records(group, size, root / "data" / "runs") if run["step"] == step]
         for name, (group, step, size) in ROWS.items()
     }
-    shown = {name: some for name, some in found.items() if some}
-    if not shown:
-        return "No comparison is recorded yet, so there is no number here.\n"
-    columns = "model | parameters | epochs | optimiser | TFLOP of training | core-minutes, quickest run | test accuracy"
-    lines = [f"| {columns} |", "|---" * 7 + "|", *(row(name, some) for name, some in shown.items())]
-    every = [run for some in shown.values() for run in some]
-    machines = sorted({f"{run['machine']}, {run['threads']} thread(s)" for run in every})
-    data = sorted({re.sub(r", seed \d+$", "", run["data"]) for run in every})
-    held = "".join(f" {name}{held_out(some[0])}." for name, some in shown.items() if held_out(some[0]))
-    notes = (
-        f"Data: {' / '.join(data)}.{held} No model saw other pictures; each is scored after its last epoch. "
-        f"Machine: {'; '.join(machines)}. Do not compare minutes of different processors: each record names its own. "
-        "A GPU's are the clock's, as in early runs. Accuracy: mean of the seeds, and their sample standard deviation. "
-        "What is not equal: [lesson 08](notebooks/08_vit_against_resnet.ipynb); every run with its recipe, curves and "
-        "commit: [data/runs](data/runs)."
-    )
-    return "\n".join([*lines, "", notes]) + "\n"
+    return {name: runs for name, runs in found.items() if runs}
 
 
-def row(name: str, runs: list[dict]) -> str:
-    """Return one row: what all seeds of a model share, the mean of their accuracies, and the quickest time."""
-    first, scores = runs[0], [100 * run["test_accuracy"] for run in runs]
-    spread = f" ± {stdev(scores):.1f} ({len(scores)} seeds)" if len(scores) > 1 else " (1 seed)"
-    size = "" if first["model"] == "linear" else f" ({', '.join([first['model'], *changes(first)])})"
-    cells = (
-        f"{name}{size}",
-        f"{first['parameters']:,}",
-        f"{first['config']['epochs']:g}",
-        {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon"}[first["config"]["optimizer"]],
-        f"{first['training_flops'] / 1e12:,.1f}",
-        "GPU: " * (first["size"] == "gpu") + f"{min(map(cost, runs)) / 60:.1f}",
-        f"{mean(scores):.1f} %{spread}",
-    )
-    return f"| {' | '.join(cells)} |"
+def results_text(root: Path) -> str:
+    """Return the README's table in Markdown, and the conclusion below it."""
+    runs = recorded(root)
+    lines = ["| trained on CIFAR-10 | test accuracy | minutes |", "|---|---|---|"]
+    for name, row in README_ROWS.items():
+        if row in runs:
+            alone = " (one run)" if len(runs[row]) == 1 else ""
+            lines.append(f"| {name}{alone} | {mean(scores(runs[row])):.1f} % | {minutes(runs[row])} |")
+    return "\n".join([*lines, "", *conclusion(runs)]) + "\n" if len(lines) > 2 else NONE
+
+
+def conclusion(runs: dict[str, list[dict]]) -> list[str]:
+    """Say in one sentence each what the rows of the README show; nothing where runs are missing."""
+    found = []
+    if {"ViT, searched", "ResNet, searched"} <= runs.keys():
+        gap, low, high = difference(scores(runs["ResNet, searched"]), scores(runs["ViT, searched"]))
+        first, second = ("ResNet", "ViT") if gap > 0 else ("ViT", "ResNet")
+        if low <= 0 <= high:
+            found.append(
+                "In similar time on one core, the runs do not show a difference between ResNet and ViT."
+            )
+        else:
+            found.append(
+                f"In similar time on one core, the {first} is {abs(gap):.0f} points better than the {second}."
+            )
+    if {"ViT, searched", "ViT, GPU"} <= runs.keys():
+        (large, *_), (small, *_) = runs["ViT, GPU"], runs["ViT, searched"]
+        times = large["training_flops"] / small["training_flops"]
+        reached = f"{mean(scores(runs['ViT, GPU'])):.1f} % on a GPU"
+        found.append(f"With {times:.0f} times the computation, a larger ViT reaches {reached}.")
+    return [" ".join(found)] * bool(found)
+
+
+def results_long_text(root: Path) -> str:
+    """Return the two tables of `docs/results.md` in Markdown: accuracy and cost, then models and recipes."""
+    runs = recorded(root)
+    if not runs:
+        return NONE
+    costs = ["| model | test accuracy (%) | runs | minutes | training TFLOP |", "|---" * 5 + "|"]
+    models = ["| model | name in the code | parameters | epochs | optimiser |", "|---" * 5 + "|"]
+    for name, some in runs.items():
+        first, spread = some[0], f" ± {stdev(scores(some)):.1f}" if len(some) > 1 else ""
+        tflop = f"{first['training_flops'] / 1e12:,.1f}"
+        time = "GPU: " * (first["size"] == "gpu") + minutes(some)
+        costs.append(f"| {name} | {mean(scores(some)):.1f}{spread} | {len(some)} | {time} | {tflop} |")
+        model = ", ".join([f"`{first['model']}`", *(f"`{change}`" for change in changes(first))])
+        recipe = f"{first['config']['epochs']:g} | {OPTIMISERS[first['config']['optimizer']]}"
+        models.append(f"| {name} | {model} | {first['parameters']:,} | {recipe} |")
+    held = [f"{name}{held_out(some[0])}." for name, some in runs.items() if held_out(some[0])]
+    data = sorted({re.sub(r", seed \d+$", "", run["data"]) for some in runs.values() for run in some})
+    return "\n".join([*costs, "", *models, "", " ".join([f"Data: {' / '.join(data)}.", *held])]) + "\n"
+
+
+def conclusions_text(root: Path) -> str:
+    """Return the table of `docs/results.md` that says of each pair how much better one model is, and at what cost."""
+    runs = recorded(root)
+    lines = ["| pair | conclusion |", "|---|---|"]
+    for (first, second), note in PAIRS.items():
+        if {first, second} <= runs.keys():
+            words = f"{compared(runs, first, second)} {note}".strip()
+            lines.append(f"| {first} / {second} | {words} |")
+    return "\n".join(lines) + "\n" if len(lines) > 2 else NONE
+
+
+def compared(runs: dict[str, list[dict]], first: str, second: str) -> str:
+    """Say in a sentence how far one model is ahead of another over the seeds, and how many times the operations."""
+    gap, low, high = difference(scores(runs[first]), scores(runs[second]))
+    times = runs[first][0]["training_flops"] / runs[second][0]["training_flops"]
+    if low == -inf:
+        how = f"{first} is {gap:.1f} points higher, but one of them is a single run"
+    elif low <= 0 <= high:
+        how = "The runs do not show a difference"
+    else:
+        better, ends = (first, (low, high)) if gap > 0 else (second, (-high, -low))
+        how = f"{better} is better by {ends[0]:.1f} to {ends[1]:.1f} points"
+    return f"{how}. The first used {times:.1f} times the computation of the second."
+
+
+def scores(runs: list[dict]) -> list[float]:
+    """Return the test accuracies in percent, one for each seed."""
+    return [100 * run["test_accuracy"] for run in runs]
+
+
+def minutes(runs: list[dict]) -> str:
+    """Return the minutes of the quickest run."""
+    return f"{min(map(cost, runs)) / 60:.1f}"
 
 
 def cost(run: dict) -> float:
@@ -71,14 +149,14 @@ def cost(run: dict) -> float:
 
 
 def changes(run: dict) -> list[str]:
-    """List what a run's model has otherwise than its name says."""
+    """List the options that differ from the named model."""
     return [f"{name} {value}" for name, value in run["options"].items()]
 
 
 def held_out(run: dict) -> str:
     """Say how many of its training pictures a run held out, or nothing."""
     count = run["config"]["validation"]
-    return f": {count:,} of the training pictures were held out" if count else ""
+    return f": {count:,} of the training images were held out" if count else ""
 
 
 def weights_text(root: Path) -> str:

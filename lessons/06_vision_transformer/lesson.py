@@ -1,6 +1,6 @@
 # ---
 # title: "The Vision Transformer"
-# promise: "You write the whole model and the loop that trains it, prove that it is the real Vision Transformer, and see it name pictures."
+# promise: "Write and train the whole model, then let it classify your drawing."
 # part: "I. Build it"
 # map: [block, head]
 # recall: ["02.1", "03.2", "05.2"]

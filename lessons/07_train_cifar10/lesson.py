@@ -1,6 +1,6 @@
 # ---
 # title: "Train on CIFAR-10"
-# promise: "You turn a model that memorises its pictures into one that recognises new ones, and you measure what each step brings."
+# promise: "Turn a model that memorises into one that recognises new images."
 # part: "II. Train it, and be fair"
 # map: []
 # recall: ["05.3", "06.2", "06.3"]

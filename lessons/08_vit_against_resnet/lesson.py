@@ -1,6 +1,6 @@
 # ---
 # title: "ViT against ResNet"
-# promise: "You compare two kinds of models fairly, catch our own first comparison being unfair, and see what a convolution knows before it learns."
+# promise: "Compare ViT and ResNet, and learn what makes a comparison fair."
 # part: "II. Train it, and be fair"
 # map: []
 # recall: ["01.5", "03.1", "07.2"]

@@ -1,6 +1,6 @@
 # ---
 # title: "Look inside"
-# promise: "You open a trained model and measure its filters, positions and heads, always beside a model that has learned nothing."
+# promise: "Look at filters, positions and heads, and test what attention explains."
 # part: "II. Train it, and be fair"
 # map: [attention]
 # goals:

@@ -1,6 +1,6 @@
 # ---
 # title: "Design choices, measured"
-# promise: "You find out which choices in a Vision Transformer matter, and you learn when a difference in a table means anything at all."
+# promise: "Measure which design choices matter, and tell a difference from chance."
 # part: "III. Beyond"
 # map: [cls, position, pool]
 # recall: ["02.1", "03.3", "07.2"]

@@ -1,6 +1,6 @@
 # ---
 # title: "The hybrid"
-# promise: "You put a small ResNet in front of your Transformer, see what its tokens see, and measure when that helps."
+# promise: "Put a small ResNet before your Transformer, and see when it helps."
 # part: "III. Beyond"
 # map: [patches, embed]
 # recall: ["01.5", "04.4", "09.4"]

@@ -1,6 +1,6 @@
 # ---
 # title: "Pre-train, fine-tune, higher resolution"
-# promise: "You take a model that has learned one task, give it another one, and measure how many labels that saves."
+# promise: "Adapt a trained ViT to a new task with few labels."
 # part: "III. Beyond"
 # map: [position, head]
 # recall: ["03.4", "06.1", "08.3"]

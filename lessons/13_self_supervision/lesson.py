@@ -1,6 +1,6 @@
 # ---
 # title: "Self-supervision"
-# promise: "You hide half of every picture, let a model predict what was there, and measure whether it learned to see without a single label."
+# promise: "Train a ViT without labels by predicting hidden patches."
 # part: "III. Beyond"
 # map: [patches]
 # recall: ["03.1", "10.1", "12.3"]

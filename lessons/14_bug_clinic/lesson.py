@@ -1,6 +1,6 @@
 # ---
 # title: "Bug clinic"
-# promise: "You examine a Vision Transformer that runs, learns a little and has fifteen bugs, and you send it home healthy."
+# promise: "Find fifteen bugs in a ViT that runs, and fix them."
 # part: "III. Beyond"
 # map: []
 # goals:

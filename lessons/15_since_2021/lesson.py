@@ -1,6 +1,6 @@
 # ---
 # title: "Since 2021"
-# promise: "You give your ViT the parts that current models have, and find out which of them make a difference that you can measure."
+# promise: "Add parts of current models, and measure which ones matter."
 # part: "III. Beyond"
 # map: [attention, position, pool]
 # recall: ["02.5", "03.1", "04.2"]

@@ -1,6 +1,6 @@
 # ---
 # title: "Learn fast"
-# promise: "You make a plain ViT learn in minutes: better steps, fewer tokens first, initial weights that know pictures. Then you race."
+# promise: "Make a plain ViT learn faster, then enter a three-minute race."
 # part: "IV. Now use it"
 # map: [embed, position]
 # recall: ["07.2", "07.3", "09.2"]

@@ -1,6 +1,6 @@
 # ---
 # title: "Use a trained one"
-# promise: "You take a model that somebody else has paid for, and get answers about pictures that it has never seen."
+# promise: "Use a trained ViT on new images, including your own photos."
 # part: "IV. Now use it"
 # map: [pool, head]
 # recall: ["02.3", "09.2", "12.2"]

@@ -512,8 +512,8 @@ def test_the_readme_gets_the_lesson_table_and_without_a_place_for_it_is_an_error
     course.write("README.md", "before\n<!-- lessons:begin -->\nold\n<!-- lessons:end -->\nafter\n")
     assert "README.md" in course.build()
     text = (course.root / "README.md").read_text(encoding="utf-8")
-    assert "\n**I. Numbers**\n" in text
-    row = "| 01 | [Roots: what grows into a square](notebooks/01_roots.ipynb) | 15 | "
+    assert "\n| I. Numbers | what you do | minutes |\n" in text
+    row = "| 01 [Roots: what grows into a square](notebooks/01_roots.ipynb) | You draw roots. | 15<br>"
     assert f"{row}[solved](solutions/01_roots.ipynb) [![Open in Colab](" in text
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     course.replace("lessons/01_roots/lesson.py", "minutes=10", "minutes=12")
@@ -794,26 +794,39 @@ def test_a_course_without_lessons_is_no_error(course):
 # -- the results in the README
 
 
-def test_results_of_the_readme_are_means_over_the_recorded_seeds(course):
-    assert "recorded yet" in results_text(course.root)
-    record = {"model": "Nano/8", "parameters": 1000, "forward_flops": 2e6, "training_flops": 3e12}
+def record_of(step, accuracy, flops=3e12, **more):
+    """A record as `data/runs` has it."""
+    record = {"model": "Nano/8", "parameters": 1000, "forward_flops": 2e6, "training_flops": flops}
     record |= {"seconds": 90, "data": "some pictures", "machine": "cpu", "threads": 1, "size": "cpu"}
-    record |= {"versions": {"torch": "2.9"}, "options": {"depth": 6}}
-    record["config"] = {"epochs": 2, "optimizer": "muon", "validation": 1000}
+    record |= {"versions": {"torch": "2.9"}, "options": {"depth": 6}, "step": step, "test_accuracy": accuracy}
+    config = {"epochs": 2, "optimizer": "muon", "validation": 1000}
+    return json.dumps({**record, "config": config, **more})
+
+
+def test_results_are_means_over_the_recorded_seeds_and_conclusions_follow_from_them(course):
+    assert "recorded yet" in results_text(course.root)
     for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
-        content = json.dumps({**record, "step": "vit", "test_accuracy": accuracy})
-        course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", content)
+        course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", record_of("vit", accuracy))
+        course.write(f"data/runs/cpu/comparison/resnet-seed{seed}.json", record_of("resnet", accuracy + 0.01))
+    gpu = record_of("94", 0.8, 6e12, size="gpu", cpu_seconds=300)
+    course.write("data/runs/gpu/marks/94-seed0.json", gpu)
     lessons = "<!-- lessons:begin -->\n<!-- lessons:end -->\n"
     course.write("README.md", lessons + "<!-- results:begin -->\nold\n<!-- results:end -->\n")
+    marks = (f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in ("results-long", "conclusions"))
+    course.write("docs/results.md", "".join(marks))
     course.build()
-    text = (course.root / "README.md").read_text(encoding="utf-8")
-    row = "| ViT, searched (Nano/8, depth 6) | 1,000 | 2 | Muon | 3.0 | 1.5 | 60.0 % ± 10.0 (3 seeds) |"
-    assert row in text and "| GPU" not in text
-    there = {**record, "step": "94", "test_accuracy": 0.8, "size": "gpu", "cpu_seconds": 300}
-    course.write("data/runs/gpu/marks/94-seed0.json", json.dumps(there))
-    course.build()
-    assert "3.0 | GPU: 1.5 | 80.0 % (1 seed) |" in (course.root / "README.md").read_text(encoding="utf-8")
-    held_out = "Data: some pictures. ViT, searched: 1,000 of the training pictures were held out."
-    assert held_out in text and "old" not in text
-    course.replace("data/runs/cpu/comparison/vit-seed0.json", '"test_accuracy": 0.5', '"test_accuracy": 0.9')
-    assert any(message.startswith("README.md is stale") for message in course.check())
+    readme = (course.root / "README.md").read_text(encoding="utf-8")
+    assert "| ViT, CPU core | 60.0 % | 1.5 |" in readme and "| ViT, GPU (one run) | 80.0 % | 1.5 |" in readme
+    assert "the runs do not show a difference between ResNet and ViT" in readme and "old" not in readme
+    assert "With 2 times the computation, a larger ViT reaches 80.0 % on a GPU." in readme
+    page = (course.root / "docs" / "results.md").read_text(encoding="utf-8")
+    assert (
+        "| ViT, searched | 60.0 ± 10.0 | 3 | 1.5 | 3.0 |" in page
+        and "| ViT, GPU | 80.0 | 1 | GPU: 1.5" in page
+    )
+    assert "| ViT, searched | `Nano/8`, `depth 6` | 1,000 | 2 | Muon |" in page
+    assert "ViT, searched: 1,000 of the training images were held out." in page
+    assert "| ResNet, searched / ViT, searched | The runs do not show a difference." in page
+    for seed, accuracy in enumerate((0.9, 0.91, 0.92)):
+        course.write(f"data/runs/cpu/comparison/resnet-seed{seed}.json", record_of("resnet", accuracy))
+    assert "the ResNet is 31 points better than the ViT" in results_text(course.root)

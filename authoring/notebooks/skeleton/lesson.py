@@ -1,6 +1,6 @@
 # ---
 # title: "Title: what this lesson is about"
-# promise: "You do something, and you see what comes of it."
+# promise: "Do something, and see what comes of it."
 # part: "PART"
 # map: []
 # recall: []

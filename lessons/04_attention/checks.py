@@ -191,8 +191,8 @@ def demand_no_draw(module: nn.Module, how: str) -> None:
     spread_weights(module)
     if not torch.equal(first_of(module(x)), first_of(module(x))):
         raise Mistake(
-            f"{how} something is drawn, but no attention weight is dropped. F.dropout belongs on the weights, after the "
-            "softmax, because a *score* of 0 does not give a weight of 0. You may also leave dropout out here"
+            f"{how} something is drawn, but no attention weight is dropped. F.dropout belongs on the weights, after "
+            "the softmax, because a *score* of 0 does not give a weight of 0. You may also leave dropout out here"
         )
 
 
@@ -204,8 +204,8 @@ def demand_free_draws(weights: Tensor, again: Tensor, how: str) -> None:
         raise Mistake(f"{how} two passes drop the same weights. Set no seed in `forward`, and store no draw")
     if difference(*weights):
         raise Mistake(
-            f"{how} numbers of the *result* are dropped by `attn_drop`. It is the rate for the weights, before they are "
-            "multiplied with v; `self.proj_drop` comes after `self.proj`"
+            f"{how} numbers of the *result* are dropped by `attn_drop`. It is the rate for the weights, before they "
+            "are multiplied with v; `self.proj_drop` comes after `self.proj`"
         )
     if name := shared_draw(dropped, ~dropped, ("images", "heads", "queries", "keys")):
         raise Mistake(

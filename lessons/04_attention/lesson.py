@@ -17,9 +17,11 @@
 # ## 1. How can one patch know about another?
 #
 # An eye is an eye because there is a nose beside it. But a token holds one patch, and a linear layer works on each token
-# by itself. Test it. Change token 3 of five tokens, and see which outputs change.
+# by itself. `tokens_that_change` tests it. It changes token 3 of five tokens, and lists the outputs that change.
 
 # %%
+import math
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -27,29 +29,17 @@ from torch import nn
 
 from vit_classroom import check, plots, table
 from vit_classroom.exhibits.attention_table import edit_attention
-from vit_classroom.numbers import number, percent
+from vit_classroom.exhibits.heads import describe_patches, tokens_that_change
+from vit_classroom.numbers import number
 
-
-def tokens_that_change(layer):
-    """Change token 3 of five tokens, and list the tokens whose output is different now."""
-    before = torch.randn(1, 5, 8, generator=torch.Generator().manual_seed(0))
-    after = before.clone()
-    after[0, 3] += 1.0
-    moved = (layer(after) - layer(before)).abs().amax(dim=-1)[0] > 1e-6
-    return moved.nonzero().flatten().tolist()
-
-
-torch.manual_seed(0)
 print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 
 # %% [markdown] claim="tokens_that_change(nn.Linear(8, 8)) == [3]" always
 # Only the output of token 3 changes, so a stack of such layers never compares two patches. We need a step that *mixes* tokens.
 #
-# The simplest mixture is the mean of all tokens. But then every token receives the same, and an eye should listen to the
-# nose, not to the sky. So each token gets a weighted mean of its own, and the weights depend on what the tokens contain.
-# This is **self-attention**. The word "self" says that the tokens of one image attend to each other.
-#
-# Where do the weights come from? Three learned matrices turn every token into three vectors.
+# The mean of all tokens would give every token the same, and an eye should listen to the nose, not to the sky. So each token
+# gets a weighted mean of its own, and the weights depend on what the tokens contain. This is **self-attention**, because the
+# tokens of one image attend to each other. Three learned matrices turn every token into three vectors.
 #
 # - Its **query** q asks "What am I looking for?"
 # - Its **key** k answers "What do I have to offer?"
@@ -59,8 +49,7 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 #
 # $$[q, k, v] = z\,U_{qkv}, \qquad U_{qkv} \in \mathbb{R}^{D \times 3d}$$
 #
-# Here z holds the T = N + 1 tokens of one image, (T, D), and q, k and v are (T, d) each. The paper calls d $D_h$, the width
-# of a head. Section 5 explains what a head is.
+# Here z holds the T = N + 1 tokens of one image, (T, D), and q, k and v are (T, d) each.
 #
 # ## 2. What does one token receive? Four tokens on paper
 #
@@ -75,7 +64,7 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 # | grass | 0 0 4 0 | 0 1 1 0 | 0 10 |
 # | sky | 0 0 2 4 | 0 0 0 1 | 0 20 |
 #
-# What does the left ear receive? It looks for fur and for pointed things. There are four steps.
+# What does the left ear receive? It looks for fur and for pointed things.
 #
 # 1. **Scores.** Multiply its query with each key, number by number, and take the sum (a dot product). With the left ear
 #    this is 2·1 + 2·1 = 4, with the right ear 4, with the grass 2 (grass is pointed too), and with the sky 0.
@@ -86,7 +75,7 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 #
 # The left ear listens to the *other* ear as much as to itself, and it did not need to know where that ear is.
 #
-# > **Predict.** Compute the row of the sky on paper, before you run the cell. To whom does the sky listen most, and who is next?
+# > **Predict.** Compute the row of the sky on paper. To whom does the sky listen most, and who is next?
 
 # %%
 names = ["left ear", "right ear", "grass", "sky"]
@@ -104,19 +93,15 @@ def attend_one(query):
 
 
 weights, received = (torch.stack(results) for results in zip(*map(attend_one, queries), strict=True))
-rows = [[name, *row.tolist()] for name, row in zip(names, torch.cat([weights, received], dim=1), strict=True)]
-table(
-    rows,
-    ["query of", *names, "value 0", "value 1"],
-    caption="Weights over the keys, and what each query receives",
-)
+both = torch.cat([weights, received], dim=1)
+rows = [[name, *row.tolist()] for name, row in zip(names, both, strict=True)]
+table(rows, ["query of", *names, "receives 0", "receives 1"], caption="Weights over the keys, and the result")
 
 # %% [markdown] claim="weights[3].argsort(descending=True)[:2].tolist() == [3, 2] and weights[0, 0] == weights[0, 1]" always
 # The sky listens to itself most, then to the grass. This T x T table of weights is called an **attention map**. A row reads
 # "the left ear gives 0.40 of its attention to the right ear".
 #
-# Now choose a query, go through its steps, and edit a number of q or k. What must the sky's query be, so that the sky listens
-# to almost nothing but the grass?
+# Now choose a query and edit it. What must the sky's query be, so that the sky listens to almost nothing but the grass?
 
 # %% tags=["nbval-ignore-output"]
 edit_attention(queries, keys, values, names)
@@ -127,12 +112,11 @@ edit_attention(queries, keys, values, names)
 #
 # ## 3. How do we compute all rows at once?
 #
-# The score of query i and key j is the product of row i of q with row j of k. So all scores together are one matrix product,
-# $qk^\top$. With the weighted sum of the values these are equations 6 and 7 of the paper:
+# All scores together are one matrix product, $qk^\top$, with queries in its rows and keys in its columns (equations 6 and 7):
 #
 # $$A = \mathrm{softmax}\!\left(\frac{q k^\top}{\sqrt{d}}\right), \qquad \mathrm{SA}(z) = A\,v$$
 #
-# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query, as wide as a value.
+# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query.
 
 # %% fold
 plots.show(
@@ -156,56 +140,41 @@ scaled_dot_product_attention = check(scaled_dot_product_attention)
 
 # %%
 output, attended = scaled_dot_product_attention(queries, keys, values)
-print("as on paper:", torch.allclose(output, received), torch.allclose(attended, weights))
+print("as on paper:", torch.allclose(output, received))
 sums = {"row": attended.sum(dim=-1), "column": attended.sum(dim=-2)}
 table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *names])
 
 # %% [markdown] claim=["torch.allclose(sums['row'], torch.ones(4))", "sums['column'].argmin() == 3", "torch.allclose(output, received)"] always
-# Each row does, and the columns do not. Every query spends one unit of attention. The sum of a column says how much *all*
-# queries listen to that token, and here the sky gets the least.
+# Each row does, and the columns do not. Every query spends one unit of attention, and here the sky gets the least of it.
 #
-# > **Trap.** Softmax along the wrong axis keeps the shape right. But then each *key* would spread one unit over the queries,
-# > and a token that nobody looks for would still be forced on someone.
+# > **Trap.** Softmax along the wrong axis keeps the shape right, but then a token that nobody looks for is forced on someone.
 #
 # ## 4. Why divide by sqrt(d)?
 #
 # A score is a sum of d products. Let the numbers of q and k be independent, with mean 0 and variance 1. Then each product has
-# variance 1, and the sum of d products has variance d. With d = 64 the scores have a standard deviation of 8. Two scores that
-# differ by 8 give weights that differ by a factor of $e^8$, about 3,000.
+# variance 1, and the sum has variance d.
 #
-# We give random queries 65 random keys, and ask how large the largest weight of a query is. If it looked at all keys equally,
-# each weight would be 1.5 %.
-#
-# > **Predict.** What happens to the largest weight when d grows, without the scale and with it?
+# > **Predict.** With d = 64, how large is the standard deviation of the scores? If two scores differ by that much, by what
+# > factor do their weights differ after the softmax?
 
 # %%
-widths = [4, 16, 64, 256, 1024]
-scales = {"nothing": lambda d: 1.0, "sqrt(d)": lambda d: d**-0.5}
-largest = {name: [] for name in scales}
-for name, scale in scales.items():
-    for d in widths:
-        torch.manual_seed(0)
-        q, k = torch.randn(400, d), torch.randn(65, d)
-        row = (q @ k.T * scale(d)).softmax(dim=-1)
-        largest[name].append(row.amax(dim=-1).mean().item())
-table(
-    [[name, *map(percent, shares)] for name, shares in largest.items()],
-    ["divided by", *(f"d = {d}" for d in widths)],
-    caption="The largest of a query's 65 weights, mean of 400 queries",
-)
+print("standard deviation", 64**0.5, "  factor of two weights", round(math.exp(64**0.5)))
 
-# %% [markdown] claim=["largest['nothing'][-1] > 0.9", "max(largest['sqrt(d)']) < 0.2 and max(largest['sqrt(d)']) < 1.1 * min(largest['sqrt(d)'])"] always
-# Without a scale, a wide head attends almost entirely to one key. The softmax **saturates**, which means that a small change
-# of the scores changes almost nothing, so the query hardly learns to look elsewhere. With sqrt(d) the width does not matter.
+# %% [markdown] claim="round(math.exp(8)) == 2981" always
+# The standard deviation is 8, and the factor is $e^8$, about 3,000.
+#
+# So without the scale, a wide head attends almost entirely to one key. The softmax **saturates**, which means that a small
+# change of the scores changes almost nothing, and the query hardly learns to look elsewhere. Divided by sqrt(d), the scores
+# have a standard deviation of 1 for every d. Section 9 measures both.
 #
 # ## 5. Why many heads?
 #
-# One softmax gives each token one set of weights, so it can ask one kind of question. But an eye may want to know about the
-# other eye *and* about the skin around it. One weighted mean would blend both answers into one vector.
+# One softmax gives each token one set of weights, so it can ask one question. But an eye may want to know about the other eye
+# *and* about the skin around it, and one weighted mean would blend both answers.
 #
-# So a layer has h small attentions, its **heads**. Each head has three matrices of its own, D x d with d = D/h, and its own
-# T x T table. Put the h query matrices side by side, and you get one matrix D x D. It gives each token D numbers of q, and
-# slice i of these numbers is the query of head i.
+# So a layer has h small attentions, its **heads**. Each has three matrices of its own, D x d with d = D/h, and its own T x T
+# table. The h query matrices, side by side, are one matrix D x D. It gives each token D numbers, and slice i is the query of
+# head i.
 
 # %% fold
 plots.show(
@@ -214,30 +183,17 @@ plots.show(
     "Every head gets one slice of q, of k and of v. Their results stand side by side, and W_O makes 6 numbers of them.",
 )
 
-# %% [markdown]
+# %% [markdown] claim="torch.arange(4).repeat_interleave(6).reshape(3, 4, 2)[0, :, 0].tolist() == [0, 0, 0, 1]" always
 # > **Key idea.** The *token* is never cut. Each head reads all its D numbers, through matrices of its own. What is cut is
 # > q, k and v.
 #
-# In shapes, q, k and v are (B, T, D) and become (B, h, T, d), so that one matrix product serves all images and all heads. A
-# bare `view` or `reshape` gives this shape too. To see what it does, we write into every number of q the token that it
-# belongs to.
+# In shapes, q, k and v are (B, T, D) and become (B, h, T, d), so that one matrix product serves all images and all heads.
 #
-# > **Predict.** There are 4 tokens of 6 numbers, and 3 heads. Which tokens do the 4 rows of head 0 come from after a bare
-# > `reshape`?
-
-# %%
-origin = torch.arange(4).repeat_interleave(6).reshape(1, 4, 6)  # (B, T, D), token t is full of t
-right = origin[0, :, :2]  # (T, d), the first slice of every token
-bare = origin.reshape(1, 3, 4, 2)[0, 0]  # (T, d), head 0 after a bare reshape
-print("tokens in the rows of head 0, right:       ", right[:, 0].tolist())
-print("tokens in the rows of head 0, bare reshape:", bare[:, 0].tolist())
-
-# %% [markdown] claim=["bare[:, 0].tolist() == [0, 0, 0, 1]", "right[:, 0].tolist() == [0, 1, 2, 3]"] always
-# > **Trap.** With the bare reshape, tokens 2 and 3 do not reach head 0 at all. It moves no number in memory, as you know from
-# > lesson 01. Every shape is right, so a training would run without a warning.
+# > **Trap.** A bare `reshape` gives this shape too, but it cuts the row of numbers in the wrong places. With 4 tokens and 3
+# > heads of width 2, the four rows of head 0 come from tokens 0, 0, 0 and 1. Every shape is right, so nothing warns you.
 #
 # **Your task.** Write `split_heads` and its exact inverse `merge_heads`. They work on any (B, T, D). Head 0 gets the first d
-# numbers of every row, head 1 the next d, and so on. The line that rejects a width that h does not divide is given.
+# numbers of every row, head 1 the next d, and so on. The check that h divides D is given.
 
 # %% exercise="vit_course.attention:split_heads, vit_course.attention:merge_heads" difficulty=2 minutes=8 hint="The axis D is really two axes, `(h d)`, the head outside and the d numbers inside. Give both a name, then say in which order you want the four axes." hint2="With einops, the pattern begins `'b t (h d) -> …'`, and `rearrange` needs to know h. Without einops, make (B, T, h, d) first, then swap two axes. For `merge_heads` go the same way backwards."
 from vit_course.attention import merge_heads, split_heads
@@ -248,11 +204,10 @@ merge_heads = check(merge_heads)
 # %% [markdown]
 # ## 6. How do heads become a layer?
 #
-# In two steps. The first step has no weights of its own. It takes queries, keys and values of all heads, (B, T, D) each, lets
-# every head attend, and puts the results side by side. You have written all three parts.
+# In two steps. The first step has no weights of its own, and you have written all its parts.
 #
-# **Your task.** Write `attend_in_heads(q, k, v, num_heads)`. It splits, attends and merges. It returns the merged output
-# (B, T, D), and the weights of all heads, (B, h, T, T).
+# **Your task.** Write `attend_in_heads(q, k, v, num_heads)`. It takes queries, keys and values, (B, T, D) each. It splits,
+# attends and merges. It returns the merged output (B, T, D), and the weights of all heads, (B, h, T, T).
 
 # %% exercise="vit_classroom.exhibits.heads:attend_in_heads" difficulty=1 minutes=5 hint="Write down the shape after each of the three steps. Which of your functions changes which shape?" hint2="All three, q, k and v, are split in the same way. Your attention function already returns a pair, and only the first of the two is merged."
 from vit_classroom.exhibits.heads import attend_in_heads
@@ -263,26 +218,24 @@ attend_in_heads = check(attend_in_heads)
 # The second step adds the weights that learn.
 #
 # **In.** The query, key and value matrices of all heads, side by side, are one matrix, D x 3D. So one layer `qkv`, an
-# `nn.Linear(D, 3 * D)`, computes them all. Its result is cut into q, k and v, in this order, D numbers each. The order is a
-# convention, but trained weights depend on it.
+# `nn.Linear(D, 3 * D)`, computes q, k and v, in this order. The order is a convention, but trained weights depend on it.
 #
 # **Out.** Head 0 wrote its result into slice 0, head 1 into slice 1. One more matrix lets every head write to the whole token
 # (equation 8, where MSA means multi-head self-attention):
 #
 # $$\mathrm{MSA}(z) = [\,\mathrm{SA}_1(z);\ \mathrm{SA}_2(z);\ \cdots;\ \mathrm{SA}_h(z)\,]\;U_{msa}, \qquad U_{msa} \in \mathbb{R}^{h d \times D}$$
 #
-# $\mathrm{SA}_i(z)$ is the output of head i, (T, d). $U_{msa}$ is the **output projection**, which most texts call $W_O$. D
-# numbers go in and D come out, because the output is *added* to the tokens (lesson 05).
+# $\mathrm{SA}_i(z)$ is the output of head i, (T, d). $U_{msa}$ is the **output projection**, which most texts call $W_O$.
 #
-# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. It also prepares dropout,
-# which comes in lesson 05, so leave `attn_drop` and `proj_drop` alone.
+# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. It also prepares dropout
+# (lesson 05), so leave `attn_drop` and `proj_drop` alone.
 #
 # 1. Cut `self.qkv(x)` into q, k and v.
 # 2. Give them to your `attend_in_heads`.
 # 3. Send the output through `self.proj`, which is $W_O$.
-# 4. Return the result. With `return_attention=True` return the pair (result, weights).
+# 4. Return the result, or with `return_attention=True` the pair (result, weights).
 
-# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=2 minutes=6 hint="`chunk(3, dim=-1)` cuts a tensor (B, T, 3D) into three of (B, T, D). The number of heads is `self.num_heads`." hint2="Follow the shapes: (B, T, 3D), then three times (B, T, D), then (B, T, D) and (B, h, T, T). Only the first of these last two goes through `self.proj`."
+# %% exercise="vit_course.attention:MultiHeadAttention.forward" difficulty=2 minutes=5 hint="`chunk(3, dim=-1)` cuts a tensor (B, T, 3D) into three of (B, T, D). The number of heads is `self.num_heads`." hint2="Follow the shapes: (B, T, 3D), then three times (B, T, D), then (B, T, D) and (B, h, T, T). Only the first of these last two goes through `self.proj`."
 from vit_course.attention import MultiHeadAttention
 
 MultiHeadAttention = check(MultiHeadAttention)
@@ -315,33 +268,28 @@ torch.manual_seed(0)
 tokens = torch.randn(2, 65, 192)  # (B, T, D): 64 patches and CLS
 attention = MultiHeadAttention(dim=192, num_heads=3).eval()
 out, weights = attention(tokens, return_attention=True)
-print("out", tuple(out.shape), "= (B, T, D),  weights", tuple(weights.shape), "= (B, h, T, T)")
+print("output", tuple(out.shape), "  weights", tuple(weights.shape))
 changed = tokens_that_change(MultiHeadAttention(8, 2).eval())
 print("attention: outputs that change:", changed)
 
 # %% [markdown] claim="changed == [0, 1, 2, 3, 4] and weights.shape == (2, 3, 65, 65)" always
-# Compare the last line with section 1. Now all five outputs change, because every token has heard of token 3. With a CLS token
-# in front, row 0 of the weights says what CLS reads from whom.
+# Now all five outputs change, because every token has heard of token 3. With a CLS token in front, row 0 of the weights says
+# how much CLS reads from each token.
 #
 # ## 7. What does it look at?
 #
-# An untrained layer gives nearly equal weights to all tokens, so there is little to see. Trained maps come in lessons 06 and
-# 09. Here we *choose* the matrices, and run **your** layer on 28 x 28 patches of a photo. It shows Grace Hopper, who wrote one
-# of the first compilers.
+# An untrained layer gives nearly equal weights to all tokens. Here we *choose* the matrices, and run **your** layer on
+# 28 x 28 patches of a photo. It shows Grace Hopper, who wrote one of the first compilers.
 #
-# Each token has 192 numbers, 64 for each of three descriptions of its patch. They describe its mean colour, its detail (how
-# much its pixels differ), and its place (near places have similar vectors, lesson 03). Every description has length 1, so the
-# product of two descriptions is 1 if they agree, and less if they do not.
+# Each token has 192 numbers, 64 for each of three descriptions of its patch, its mean colour, its detail (how much its pixels
+# differ), and its place. Every description has length 1, so the product of two is 1 if they agree, and less if they do not.
 #
-# The matrices are very simple. Queries and keys are the tokens themselves, so every patch looks for patches *like itself*, and
-# slice i of q and k is description i. The queries are also multiplied by a sharpness. The larger it is, the closer the softmax
-# comes to choosing one patch.
+# Queries and keys are the tokens themselves, so every patch looks for patches *like itself*. Head i compares description i. The
+# queries are also multiplied by a sharpness. The larger it is, the fewer patches get most of the weight.
 #
 # > **Predict.** A patch of the cheek asks. What will the colour head light up, and what the place head?
 
 # %%
-from vit_classroom.exhibits.heads import describe_patches
-
 photo = plots.sample_photo((224, 224))
 photo_tokens = describe_patches(photo)  # (1, 784, 192)
 sharpness = torch.tensor([30.0, 80.0, 15.0]) * 64**0.5  # times sqrt(d), since attention divides by it
@@ -383,8 +331,8 @@ plots.show(
 
 # %% [markdown] claim=["untrained.max() < 2 * untrained.mean()", "photo_table.max() > 20 * photo_table.mean()", "maps_of('cheek')[0][8:18, 9:17].sum() > 0.5"] always
 # The colour head asked for patches of the same colour, and it found the face. It does not know what a face is. A softmax over
-# products of vectors was enough. A trained ViT runs the same code, with tokens and matrices that it has learned. What its
-# heads ask for is harder to put into words.
+# products of vectors was enough. A trained ViT runs the same code, with tokens and matrices that it has learned (lessons 06
+# and 09).
 #
 # Choose a head and the patch that asks.
 
@@ -404,35 +352,22 @@ plots.slider(draw_head, head=[0, 1, 2], query=["uniform", "cheek", "flag", "wall
 # %% [markdown]
 # ## 8. What does it cost?
 #
-# Multiplying an (a, b) by a (b, c) matrix takes a·b·c multiplications and the same number of additions. Together these are
-# 2·a·b·c **floating-point operations** (FLOPs). Attention on one image contains these products:
+# We count **floating-point operations** (FLOPs), each multiplication and each addition. A product of an (a, b) and a (b, c)
+# matrix has 2·a·b·c of them. One layer of attention contains these products:
 #
 # - The projections to q, k, v and back by $W_O$ are four products of (T, D) and (D, D), so 8·T·D².
-# - The scores are (T, d) times (d, T) in each of h heads. Since h·d = D, together they are 2·T²·D.
-# - The weighted sum is (T, T) times (T, d) in each of h heads, another 2·T²·D.
+# - The scores and the weighted sum, over all heads, are 2·T²·D each, so 4·T²·D.
 #
-# `attention_flops` adds them up, without the small rest.
-#
-# > **Predict.** Everyone talks about the T² cost. With D = 192, at what length is the T² part the larger one, at 16, 65, 197
-# > tokens, or later?
+# > **Predict.** Everyone talks about the T² cost. With D = 192, at what length T is the T² part the larger one?
 
-# %%
-from vit_course.attention import attention_flops
-
-lengths = [16, 65, 197, 384, 1025, 4097, 16385, 50177]
-projections = [8 * t * 192**2 for t in lengths]
-quadratic = [attention_flops(t, 192) - p for t, p in zip(lengths, projections, strict=True)]
-rows = [[t, p, q, percent(q / (p + q), 0)] for t, p, q in zip(lengths, projections, quadratic, strict=True)]
-table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "share of T²"], caption="FLOPs of one layer, D = 192")
-
-# %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
-# Only from 2·D = 384 tokens on. With 65 or 197 tokens, the famous quadratic cost is the *smaller* part. The paper timed its
-# models and saw the same (appendix D.5, Figure 12). But the T² part grows fast when patches shrink or images grow.
+# %% [markdown] claim=["4 * 384**2 * 192 == 8 * 384 * 192**2", "round(65 / (65 + 2 * 192), 2) == 0.14"] always
+# Only from T = 2·D = 384 tokens on. With 65 tokens, the famous quadratic cost is 14 % of the whole. But this part grows fast
+# when patches shrink or images grow. Section 11 measures it.
 
 # %% [markdown] curious
 # ## 9. What exactly saturates without the scale?
 #
-# Section 4 looked at the largest weight. Three more measures show why it matters.
+# We give random queries 65 random keys, and vary the width d of the head. Three measures show what the scale does.
 #
 # - The **variance** of the scores.
 # - The **entropy** of a row of weights, $-\sum_j A_{ij} \ln A_{ij}$. It is ln 65 = 4.17 if a query looks at all keys equally,
@@ -445,7 +380,12 @@ table(rows[:6], ["tokens T", "8·T·D²", "4·T²·D", "share of T²"], caption=
 # > **Predict.** Dividing by sqrt(D) is dividing by too much. Do the weights get more peaked, or flatter?
 
 # %%
-scales["sqrt(D), D = 12 d"] = lambda d: (12 * d) ** -0.5
+widths = [4, 16, 64, 256, 1024]
+scales = {
+    "nothing": lambda d: 1.0,
+    "sqrt(d)": lambda d: d**-0.5,
+    "sqrt(D), D = 12 d": lambda d: (12 * d) ** -0.5,
+}
 panels = {name: {} for name in ("score variance", "entropy (nats)", "gradient size")}
 for name, scale in scales.items():
     results = []
@@ -532,7 +472,14 @@ print("its weights, difference below 1e-5: ", (weights - their_table).abs().max(
 # %% [markdown] curious
 # ## 11. What does it cost on your machine?
 #
-# Here is section 8 as a figure, for more tokens.
+# Here is section 8 as a figure. `attention_flops` adds up all products of one layer.
+
+# %%
+from vit_course.attention import attention_flops
+
+lengths = [16, 65, 197, 384, 1025, 4097, 16385, 50177]
+projections = [8 * t * 192**2 for t in lengths]
+quadratic = [attention_flops(t, 192) - p for t, p in zip(lengths, projections, strict=True)]
 
 # %% fold
 figure = plots.curves(
@@ -552,7 +499,9 @@ plots.show(
     "tokens, and at 4,097 tokens the quadratic part is nine tenths of the whole.",
 )
 
-# %% [markdown]
+# %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
+# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D.5, Figure 12).
+#
 # The tables need memory too, h·T² numbers of 4 bytes per image and layer. The next table has the 12 heads of the paper's model
 # Base.
 
@@ -614,8 +563,8 @@ plots.show(
 )
 
 # %% [markdown]
-# For few tokens the time grows more slowly than the operations, because starting a program takes time too. For many tokens,
-# writing and reading the large table costs extra, and the fused version does not need it.
+# Compare the two lines at the longest sequence. The step-by-step version must write and read the whole T x T table, and the
+# fused version never does.
 
 # %% [markdown]
 # ## Check yourself
@@ -635,11 +584,11 @@ plots.show(
 # - [ ] 64 :: Here the root is forgotten, and the weights get flatter still.
 
 # %% [markdown] quiz
-# A model of width 192 gets 6 heads instead of 3. How does the number of its parameters change?
+# An image has 64 patches, and CLS is in front. The weights A of one head are (65, 65). What does A[0, 5] say?
 #
-# - [x] not at all :: The heads share the width, so d becomes 32. The matrices stay D x 3D and D x D.
-# - [ ] it doubles :: That would need heads that keep d = 64.
-# - [ ] it is halved :: A head is half as wide, but there are twice as many heads.
+# - [x] how much CLS reads from the fifth patch :: Row 0 is the query of CLS. The patches begin at index 1, so column 5 is the fifth patch.
+# - [ ] how much the first patch reads from the fifth :: The first patch has row 1, because index 0 is CLS.
+# - [ ] how much the fifth patch reads from CLS :: That is A[5, 0]. Rows are queries, and columns are keys.
 
 # %% [markdown] quiz
 # T = 65 tokens, D = 192. You double T, with smaller patches. By what factor do the FLOPs of attention, 8·T·D² + 4·T²·D, grow?
@@ -648,28 +597,18 @@ plots.show(
 # - [ ] 4, because attention is quadratic :: Only two of its products are. With T far above 2·D = 384 the factor comes near 4.
 # - [ ] 2, because each token costs the same :: Each token also looks at twice as many others.
 
-# %% [markdown] quiz
-# An image has 64 patches, and CLS is in front. The weights A of one head are (65, 65). What does A[0, 5] say?
-#
-# - [x] how much CLS reads from the fifth patch :: Row 0 is the query of CLS. The patches begin at index 1, so column 5 is the fifth patch.
-# - [ ] how much the first patch reads from the fifth :: The first patch has row 1, because index 0 is CLS.
-# - [ ] how much the fifth patch reads from CLS :: That is A[5, 0]. Rows are queries, and columns are keys.
-
 # %% [markdown]
 # ## Recap
 #
 # | what | shape | D = 192, h = 3, T = 65 |
 # |---|---|---|
-# | tokens | (B, T, D) | (B, 65, 192) |
-# | after `qkv` | (B, T, 3D) | (B, 65, 576) |
+# | tokens, in and out | (B, T, D) | (B, 65, 192) |
 # | q, k, v and output of the heads | (B, h, T, d) | (B, 3, 65, 64) |
 # | scores, weights A | (B, h, T, T) | (B, 3, 65, 65) |
-# | merged, and after $W_O$ | (B, T, D) | (B, 65, 192) |
 #
 # - A token looks at the others through q, k and v, by softmax(q kᵀ / sqrt(d)) v.
-# - Each query spreads a weight of 1 over the keys. The softmax runs along the last axis.
+# - Each query spreads a weight of 1 over the keys, along the last axis.
 # - Each head reads the whole token through its own matrices, and $W_O$ mixes what the heads found.
-# - The tables cost T² per head, and T grows with the square of the image side.
 #
 # ## Further reading
 #

@@ -1,7 +1,10 @@
 """What lesson 04 needs beside the model: attention in several heads without weights of its own, and patches described.
 
-`attend_in_heads` is the first of two steps to the whole layer; `describe_patches` makes tokens of a photo by hand.
+`attend_in_heads` is the first of two steps to the whole layer; `describe_patches` makes tokens of a photo by hand;
+`tokens_that_change` shows whether a layer mixes tokens.
 """
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -54,3 +57,11 @@ def of_length_one(description: Tensor) -> Tensor:
     standard = (description - description.mean(dim=0)) / description.std(dim=0)
     with_one = F.pad(standard, (0, 1), value=1.0)
     return F.pad(F.normalize(with_one, dim=-1), (0, 64 - with_one.shape[-1]))
+
+
+def tokens_that_change(layer: Callable[[Tensor], Tensor]) -> list[int]:
+    """Change token 3 of five tokens of 8 numbers, and list the tokens whose output changes."""
+    before = torch.randn(1, 5, 8, generator=torch.Generator().manual_seed(0))
+    after = before.index_fill(1, torch.tensor([3]), 1.0)
+    moved = (layer(after) - layer(before)).abs().amax(dim=-1)[0] > 1e-6
+    return moved.nonzero().flatten().tolist()

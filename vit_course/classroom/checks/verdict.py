@@ -36,7 +36,7 @@ def check(answer: Any, exercise: str | None = None) -> Any:
     """
     verdict = diagnose(answer, exercise)
     strict = os.environ.get("VIT_COURSE_STRICT") == "1"
-    if strict and verdict.kind != "right":
+    if strict and verdict.kind != "right" and verdict.message != FINISHED:
         raise CheckFailed(verdict.message)
     if TimeLimit.running:  # an answer that is being checked calls the check
         return answer
@@ -48,15 +48,11 @@ def check(answer: Any, exercise: str | None = None) -> Any:
 
 
 def note(verdict: Verdict) -> Mark | None:
-    """Write a verdict into the log, and return it as data; None if it says nothing about the answer.
-
-    The finished version is right, but the exercise is not written yet.
-    """
+    """Write a verdict into the log, and return it as data; None if it says nothing about the answer."""
     if verdict.kind not in KINDS:
         return None
-    kind = "unfinished" if verdict.message == FINISHED else verdict.kind
     said = verdict.mistake or verdict.message.partition("\n")[0] if verdict.kind == "wrong" else ""
-    made = mark(verdict.exercise.name, kind, said, cell_that_runs())
+    made = mark(verdict.exercise.name, verdict.kind, said, cell_that_runs())
     if in_notebook() or os.environ.get("VIT_COURSE_ANSWERS"):
         write_log(made.data)
     return made

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from vit_course.classroom.answer_folder import MIME, Mark, cell_hash, marks_in, read_mark
+from vit_course.classroom.answer_folder import MIME, Mark, cell_hash, log_text, marks_in, read_mark
 from vit_course.classroom.race import Entry, entries
 from vit_course.classroom.tasks import Lesson, exercise_names, read_lessons
 from vit_course.machinery.paths import ROOT
@@ -65,7 +65,7 @@ class Work:
         if data.count(b"{") + data.count(b"[") > PARTS or data.count(b",") > VALUES:
             raise NoNotebook("it has more parts than a notebook of this course")
         if not name.endswith(".ipynb"):
-            text = data.decode(errors="replace")
+            text = log_text(data)
             for mark in marks_in(text):
                 self.add(mark)
             self.runs += islice(entries(text.splitlines()), MOST)

@@ -9,6 +9,7 @@ from functools import partial
 from numbers import Real
 from time import thread_time
 
+from vit_course.classroom.checks.causes import Symptom
 from vit_course.classroom.checks.explain.errors import (
     cause_of_error,
     refused_by_the_course,
@@ -60,7 +61,7 @@ def explain(trial: Trial) -> tuple[str, bool]:
         trial.start(max(LEAST, min(PATIENCE, end - thread_time())))
         try:
             if words := look(trial):
-                return words, look is not looks[-1]
+                return words, look is not looks[-1] and not isinstance(words, Symptom)
         except Exception:  # an odd result is no reason to fail: the numbers are shown
             continue
     return "", False

@@ -467,7 +467,7 @@ SYMPTOMS = {
 }
 NAMED = {
     "`/` makes fractions": "return images.reshape(1, images.shape[-1] / patch_size)",
-    "`reshape` copies": "return images.transpose(1, 3).transpose(0, 2).view(-1)",
+    "`reshape` copies": "return images.transpose(2, 3).view(len(images), -1)",
     "what is joined stands in one list": "return torch.cat(images, images, 1)",
 }
 

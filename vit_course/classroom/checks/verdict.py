@@ -62,7 +62,7 @@ def done_in_lesson(name: str) -> str:
     """Say how many exercises of this one's lesson have been right so far, by the log and in this process."""
     lesson = next(lesson for lesson in read_lessons() if name in lesson.names)
     right = RIGHT | {made.exercise for made in marks_in(read_log()) if made.verdict == "right"}
-    return f"{len(right.intersection(lesson.names))} of {len(lesson.names)} done in this lesson"
+    return f"{lesson.solved(right)} of {len(lesson.tasks)} done in this lesson"
 
 
 def say(verdict: Verdict, made: Mark | None) -> None:

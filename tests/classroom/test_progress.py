@@ -400,7 +400,7 @@ def test_what_many_stumbled_over_is_talked_about_though_they_have_solved_it_sinc
 # --- the command
 
 
-def handed_in(tmp_path):
+def class_of_one(tmp_path):
     """A class of one, as a folder."""
     (tmp_path / "class" / "cy").mkdir(parents=True)
     (tmp_path / "class" / "cy" / LOG).write_text(log(line("count_patches", "wrong", CLS)), encoding="utf-8")
@@ -409,7 +409,7 @@ def handed_in(tmp_path):
 
 @pytest.mark.parametrize("place", ["missing/table.csv", "."])
 def test_a_table_that_cannot_be_written_is_shown_all_the_same(place, tmp_path, capsys):
-    folder = handed_in(tmp_path)
+    folder = class_of_one(tmp_path)
     assert command.main(["--class", str(folder), "--csv", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()
     assert "there are" in out and CLS in out
@@ -440,7 +440,7 @@ def test_a_class_that_is_not_there_is_an_error_in_words(tmp_path, capsys):
 
 
 def test_to_watch_a_class_shows_the_table_again_when_it_has_changed(tmp_path, monkeypatch, capsys):
-    folder = handed_in(tmp_path)
+    folder = class_of_one(tmp_path)
     (folder / "ada.ipynb").write_bytes(book())
     rounds = iter([lambda: None, lambda: (folder / "ada.ipynb").write_bytes(FORGED)])
 
@@ -514,7 +514,7 @@ def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_c
     names = sum(len(lesson.names) for lesson in LESSONS)
     assert command.main([]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"1 of {tasks} exercises are right. ") and f"there are {names} checks." in out
+    assert out.startswith(f"1 of {tasks} exercises are right. ") and f"so there are {names} checks." in out
     text = classes.class_text([classes.Student("ada", {})], LESSONS)
     assert re.search(rf"there are .* {tasks}$", text, re.MULTILINE) and f"there are {names} checks." in text
 

@@ -2,6 +2,7 @@
 
 import _thread
 import builtins
+import contextlib
 import functools
 import json
 import math
@@ -23,7 +24,7 @@ import torch.nn.functional as F
 from vit_course import attention, patches
 from vit_course.classroom import answer_folder
 from vit_course.classroom.answer_folder import LOG, marks_in, read_log
-from vit_course.classroom.checks import EXERCISES, check, diagnose, lesson_part
+from vit_course.classroom.checks import EXERCISES, check, diagnose, diagnosis, lesson_part
 from vit_course.classroom.checks.box import box_html, verdict_html
 from vit_course.classroom.checks.guard import OutOfTime, Printed, TimeLimit, untouched
 from vit_course.classroom.checks.words import difference, error_text
@@ -513,3 +514,21 @@ def test_a_log_is_read_in_every_encoding_that_an_editor_writes(encoding):
     line = json.dumps(answer_folder.mark("patchify", "wrong", "höher", "").data)
     text = answer_folder.log_text(f"{line}\r\n{line}\r\n".encode(encoding))
     assert [made.mistake for made in marks_in(text)] == ["höher", "höher"]
+
+
+@pytest.mark.parametrize(("notebook", "looks"), [(True, True), (True, False), (False, True)])
+def test_the_first_check_says_why_it_takes_seconds_to_whoever_looks_at_a_notebook(
+    notebook, looks, monkeypatch
+):
+    shown, loaded = [], []
+    monkeypatch.delitem(sys.modules, diagnosis.SLOW_PART, raising=False)
+    monkeypatch.setattr(diagnosis, "import_module", loaded.append)
+    monkeypatch.setattr(diagnosis, "in_notebook", lambda: notebook)
+    monkeypatch.setattr(diagnosis, "somebody_looks", lambda: looks)
+    monkeypatch.setattr(
+        diagnosis, "progress_bar", lambda **options: shown.append(options) or contextlib.nullcontext()
+    )
+    diagnosis.load_first()
+    assert loaded == ["torch._dynamo"]
+    assert [one["disable"] for one in shown] == [not (notebook and looks)]
+    assert "takes a few seconds, once" in shown[0]["desc"]

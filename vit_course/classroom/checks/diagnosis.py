@@ -20,6 +20,9 @@ from vit_course.classroom.checks.outcome import GRADIENTS_OFF, Mistake, Unfinish
 from vit_course.classroom.checks.registry import EXERCISES
 from vit_course.classroom.checks.task import Exercise
 from vit_course.classroom.checks.words import error_text, is_students, students_line
+from vit_course.classroom.notebook import in_notebook
+from vit_course.machinery.console import progress_bar
+from vit_course.machinery.kernel import somebody_looks
 
 LONGEST = 4000
 """A message has at most about so many characters."""
@@ -30,6 +33,8 @@ SEEDED = (
     "right, but your code sets the seed of all random numbers, so whatever is drawn after it, here and in other cells, "
     "is the same each time: a seed is set once, by whoever runs the whole"
 )
+SLOW_PART = "torch._dynamo"
+FIRST = "The first check of a notebook loads a part of PyTorch: this takes a few seconds, once."
 TOO_SLOW = {"computes": "a loop that never ends", "waits": "`sleep`, `input` or another call that waits"}
 NOT_FINISHED = (
     "not finished: the check was not over after {:g} seconds, because the computer was busy with something else. That "
@@ -73,8 +78,7 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     task = EXERCISES[name]
     if words := no_answer(answer, task):
         return Verdict("wrong", words, task)
-    # Optimisers and the device "meta" load it, in seconds that are no time of the student's.
-    import_module("torch._dynamo")
+    load_first()
     limit = TimeLimit()
     try:
         with untouched(limit.printed), limit:
@@ -107,6 +111,19 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     if is_finished(answer, task.reference) or calls_finished(answer, task):
         return Verdict("unfinished", FINISHED, task)
     return Verdict("right", "your own version is used from here on", task)
+
+
+def load_first() -> None:
+    """Load what optimisers and the device "meta" load: it takes seconds, which are no time of the student's.
+
+    In a notebook a line says so until it is done.
+    """
+    if SLOW_PART in sys.modules:
+        return
+    with progress_bar(
+        desc=FIRST, total=1, bar_format="{desc}", disable=not (in_notebook() and somebody_looks())
+    ):
+        import_module(SLOW_PART)
 
 
 def unknown(answer: Any, name: str) -> str:

@@ -15,6 +15,7 @@ from torch import nn
 
 from vit_course.classroom.checks.explain.defaults import demand_defaults
 from vit_course.classroom.checks.explain.errors import stopped
+from vit_course.classroom.checks.explain.repair import SECONDS, repair
 from vit_course.classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_course.classroom.checks.outcome import GRADIENTS_OFF, Mistake, Unfinished
 from vit_course.classroom.checks.registry import EXERCISES
@@ -33,6 +34,7 @@ SEEDED = (
     "right, but your code sets the seed of all random numbers, so whatever is drawn after it, here and in other cells, "
     "is the same each time: a seed is set once, by whoever runs the whole"
 )
+READY_MADE = {"MultiheadAttention", "TransformerEncoderLayer", "TransformerEncoder"}
 SLOW_PART = "torch._dynamo"
 FIRST = "The first check of a notebook loads a part of PyTorch: this takes a few seconds, once."
 TOO_SLOW = {"computes": "a loop that never ends", "waits": "`sleep`, `input` or another call that waits"}
@@ -100,6 +102,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
             return Verdict("stopped", NOT_FINISHED.format(limit.seconds), task)
         named = getattr(error, "named", not isinstance(error, Exception))
         message = shortened(found(error, limit.seconds))
+        if words := ready_made(answer, task) or change_that_helps(answer, task, quick=named):
+            message, named = f"{words}\n{message}", True
         mistake = (
             TOO_SLOW[error.reason]
             if isinstance(error, OutOfTime)
@@ -111,6 +115,29 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     if is_finished(answer, task.reference) or calls_finished(answer, task):
         return Verdict("unfinished", FINISHED, task)
     return Verdict("right", "your own version is used from here on", task)
+
+
+def ready_made(answer: Any, task: Exercise) -> str:
+    """Name the layer of PyTorch that a wrong answer has in the place of what is to be written; "" if it has none."""
+    used = {name for code in codes_of(answer) for name in code.co_names} if inspect.isclass(answer) else set()
+    if found := sorted(used & READY_MADE):
+        return (
+            f"`nn.{found[0]}` makes weights of its own, by other names: build `{task.name}` from your own functions, "
+            "with the weights that the docstring names"
+        )
+    return ""
+
+
+def change_that_helps(answer: Any, task: Exercise, quick: bool) -> str:
+    """Say which one change of an answer's text the check would accept; "" if none is found soon."""
+    limit = TimeLimit(4 * SECONDS)
+    try:
+        with untouched(limit.printed), limit:
+            return repair(answer, task.verify, quick)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
+            raise
+        return ""
 
 
 def load_first() -> None:

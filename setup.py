@@ -3,7 +3,7 @@
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=["vit_course*"]), "vit_course.shipped"],
+    packages=[*find_packages(include=["vit_course*", "vit_classroom*"]), "vit_course.shipped"],
     package_dir={"vit_course.shipped": "data"},
     package_data={"vit_course.shipped": ["checkpoints/*.safetensors", "runs/**/*.json"]},
 )

@@ -16,7 +16,7 @@ from decimal import Decimal
 from importlib.metadata import version
 from itertools import zip_longest
 
-from outputs import stored_figures
+from authoring.notebooks.outputs import stored_figures
 
 THIS_TORCH = ".".join(version("torch").split(".")[:2])
 NUMBER = re.compile(r"[ \t]*(?<![\w.])([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*")

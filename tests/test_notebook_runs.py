@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests import compared_outputs, forked_kernels
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 
 @pytest.fixture

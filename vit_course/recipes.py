@@ -5,6 +5,7 @@ before (lesson 07), some of them of several parts.
 """
 
 import argparse
+import copy
 import json
 import os
 import platform
@@ -22,18 +23,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.beyond.fast import fewer_tokens, set_first_values
-from vit_course.beyond.hybrid import HybridViT, create_hybrid
-from vit_course.beyond.modern import modernize
-from vit_course.beyond.positions import with_positions
 from vit_course.data import Dataset, load_dataset, normalize
-from vit_course.machinery.config import History, TrainConfig
-from vit_course.machinery.device import get_device
-from vit_course.machinery.processor import describe_processor
-from vit_course.machinery.ranges import allowed_values
-from vit_course.machinery.run_folder import CHECKPOINT
+from vit_course.extensions.hybrid import HybridViT, create_hybrid
+from vit_course.extensions.modern import modernize
+from vit_course.extensions.positions import with_positions
+from vit_course.extensions.speedups import fewer_tokens, set_first_values
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import linear_classifier, train
+from vit_course.training.config import History, TrainConfig
+from vit_course.training.device import get_device
+from vit_course.training.processor import describe_processor
+from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.validate_config import allowed_values
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
@@ -150,7 +151,7 @@ def build_model(
 def forward_flops(model: nn.Module, dataset: Dataset) -> int:
     """Count the floating-point operations of one picture through a model: matrix products and convolutions.
 
-    A ViT counts as it was built: what `beyond` puts in from outside, such as relative positions, is left out.
+    A ViT counts as it was built: what `extensions` puts in from outside, such as relative positions, is left out.
     """
     if isinstance(model, VisionTransformer):
         return vit_flops(model)
@@ -163,6 +164,9 @@ def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
     """Count the operations of one picture through a model, as it computes in training or in evaluation."""
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
+    model = (
+        copy.deepcopy(model) if training else model
+    )  # the counted pass would move the means of batch norms
     # The fused kernel of attention counts as nothing on a CPU in older versions of torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model.train(training)(image)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.released import (
+from experiments.plans import plan
+from vit_classroom.evidence.released import (
     CHECKPOINTS,
     RELEASED,
     load_trained,
@@ -18,7 +18,7 @@ from vit_course.experiments.released import (
     trained_names,
     write_weights,
 )
-from vit_course.experiments.studies import plan
+from vit_course.data import load_dataset, shapes10
 from vit_course.train import evaluate
 
 PICTURES = 200

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from vit_course.beyond.backbone import Backbone, build_backbone, load_backbone
-from vit_course.beyond.weights import FAMILIES, IMAGENET, heads_of, load_weights
 from vit_course.data import normalize
+from vit_course.extensions.backbone import Backbone, build_backbone, load_backbone
+from vit_course.extensions.weights import FAMILIES, IMAGENET, heads_of, load_weights
 from vit_course.vit import VisionTransformer
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}

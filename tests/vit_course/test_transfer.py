@@ -1,4 +1,4 @@
-"""Tests of `vit_course.beyond.transfer`: heads, resolutions, freezing, rates, and torchvision's weights."""
+"""Tests of `vit_course.extensions.transfer`: heads, resolutions, freezing, rates, and torchvision's weights."""
 
 import pytest
 import torch
@@ -6,9 +6,11 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import VisionTransformer as TorchvisionViT
 
-from vit_course.beyond.backbone import build_backbone, load_backbone
-from vit_course.beyond.positions import with_positions
-from vit_course.beyond.transfer import (
+from vit_course.data import shapes10
+from vit_course.embeddings import resample_pos_embed, sincos_2d
+from vit_course.extensions.backbone import build_backbone, load_backbone
+from vit_course.extensions.positions import with_positions
+from vit_course.extensions.transfer import (
     change_resolution,
     freeze,
     imagenet_weights,
@@ -17,8 +19,6 @@ from vit_course.beyond.transfer import (
     resize_pictures,
     select_classes,
 )
-from vit_course.data import shapes10
-from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.optim import layer_scale
 from vit_course.vit import VisionTransformer
 

@@ -175,6 +175,13 @@ def usual_slips(node: ast.AST, names: list[str]) -> Iterator[Change]:
         )
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "split":
         yield from split_for_chunk(node)
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "transpose" and len(node.args) == 2:
+        words = "in `{}` the last two axes should swap: counted from the end they are the same for every number of axes"
+        last = [ast.UnaryOp(ast.USub(), ast.Constant(2)), ast.UnaryOp(ast.USub(), ast.Constant(1))]
+        yield words, setting("args", last)
+    if isinstance(node, ast.Attribute) and node.attr in ("max", "min"):
+        words = f"`{node.attr}` along an axis returns a pair, (values, indices): in `{{}}` the indices alone are wanted"
+        yield words, setting("attr", f"arg{node.attr}")
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
         yield from brackets(node)
     if isinstance(node, ast.Slice):

@@ -46,8 +46,8 @@ def load_trained(name: str = "cifar-vit") -> tuple[nn.Module, dict[str, Any]]:
     Returns:
         model: in evaluation mode, on the CPU, float32.
         info: "model" (name for `build_model`), "options", "img_size", "classes" (names), "mean" and "std" (3 numbers
-            each, for `normalize`), and what every record of a run has: "data", "test_accuracy" (a share in 0..1),
-            "parameters", "config", "machine"...
+            each, for `normalize`), "num_heads", and what every record of a run has: "data", "test_accuracy" (a share in
+            0..1), "parameters", "config", "machine"...
 
     Raises:
         FileNotFoundError: if there is no such model; the message says which there are.
@@ -90,6 +90,8 @@ def release(experiment: Experiment, dataset: Dataset) -> list[Path]:
     mean, std = (values.tolist() for values in used.channel_stats())
     info = read_record(record) | {"img_size": list(used.train_images.shape[-2:]), "mean": mean, "std": std}
     info |= {"classes": list(used.classes)}
+    # The browser reads this file without the code that knows the sizes by name.
+    info["num_heads"] = create_vit(info["model"], **info["options"]).blocks[0].attn.num_heads
     files = []
     for path in sorted(kept.glob("*.safetensors")):
         (weights, about), end = read_weights(path), path.stem == "trained"
@@ -104,8 +106,8 @@ def as_after(epoch: int, model: nn.Module, dataset: Dataset, info: dict[str, Any
     pictures = dataset.test_images, dataset.test_labels, dataset.channel_stats()
     accuracy, loss = evaluate(model.to(get_device()), *pictures)
     curves = {key: info[key][:epoch] for key in ("train_loss", "train_accuracy", "val_accuracy")}
-    known = ("name", "model", "options", "img_size", "mean", "std", "classes", "parameters", "data", "config")
-    told = {key: info[key] for key in (*known, "machine", "versions", "code")}
+    known = ("name", "model", "options", "img_size", "mean", "std", "classes", "num_heads", "parameters", "data")
+    told = {key: info[key] for key in (*known, "config", "machine", "versions", "code")}
     return told | curves | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": loss}
 
 

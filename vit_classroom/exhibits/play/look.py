@@ -249,3 +249,8 @@ def works(attempt: Callable[[], bool | Tensor]) -> bool:
         return bool(attempt())
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
         return False
+
+
+def pixels_of(image: Tensor) -> bytes:
+    """Return an image (C, H, W), uint8 with one channel or three, as bytes of (H, W, 3)."""
+    return image.expand(3, -1, -1).permute(1, 2, 0).contiguous().numpy().tobytes()

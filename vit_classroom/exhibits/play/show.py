@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vit_classroom.exhibits.play.look import body_of, look, prefix_of, abilities
+from vit_classroom.exhibits.play.look import abilities, body_of, look, prefix_of
 from vit_course.classroom import plots
 from vit_course.classroom.notebook import in_notebook
 from vit_course.data import Dataset, normalize

@@ -11,7 +11,7 @@ import traitlets
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_classroom.exhibits.play.look import abilities, body_of, look, num_heads_of, prefix_of
+from vit_classroom.exhibits.play.look import abilities, body_of, look, num_heads_of, pixels_of, prefix_of
 from vit_course.data import normalize
 
 FOLDER = Path(__file__).parent
@@ -93,11 +93,6 @@ class PlayWidget(anywidget.AnyWidget):
             self.send({"id": content["id"], "names": list(found)}, list(found.values()))
         except Exception as error:  # whatever a student's part raises is shown in the view
             self.send({"id": content["id"], "error": f"{type(error).__name__}: {error}"})
-
-
-def pixels_of(image: Tensor) -> bytes:
-    """Return an image (C, H, W), uint8 with one channel or three, as bytes of (H, W, 3)."""
-    return image.expand(3, -1, -1).permute(1, 2, 0).contiguous().numpy().tobytes()
 
 
 def as_bytes(found: dict[str, Tensor]) -> dict[str, bytes]:

@@ -66,8 +66,8 @@ function shuffled(n, seed) {
 
 const INKS = { gold: [0.9, 0.75, 0.3], rose: [0.95, 0.5, 0.6], mint: [0.5, 0.85, 0.7], sky: [0.55, 0.75, 0.95] };
 const PAPER = [0.1, 0.12, 0.2];
-const PEN = 4.4 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
-const FITS = [7.6 / 32, 9.6 / 32]; // radius of a drawing, of the image's side: that of the training shapes
+const PEN = 4.8 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
+const FITS = [8.2 / 32, 9.4 / 32]; // radius of a drawing, of the image's side: that of the training shapes
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const colour = (ink) => `rgb(${ink.map((x) => Math.round(255 * x)).join(" ")})`;
 const distance = ([a, b], [c, d]) => Math.hypot(a - c, b - d);
@@ -179,10 +179,12 @@ function tiles(rows, columns, colourOf, canvas = document.createElement("canvas"
   pen.putImageData(data, 0, 0);
   return canvas;
 }
-function heatTiles(weights, [rows, columns], canvas) {
-  const most = Math.max(...weights, 1e-9);
-  return tiles(rows, columns, (i) => heat(weights[i] / most), canvas);
+/** Weights as colours: the largest is yellow, the smallest dark blue; where all are nearly equal they look equal. */
+function heatOf(weights) {
+  const most = Math.max(...weights, 1e-9), least = Math.min(...weights, 0.7 * most);
+  return (i) => heat((weights[i] - least) / (most - least));
 }
+const heatTiles = (weights, [rows, columns], canvas) => tiles(rows, columns, heatOf(weights), canvas);
 /** A vector or matrix: blue is negative, orange is positive. */
 function strip(values, rows = 1, most = null) {
   const top = most ?? Math.max(...Array.from(values, Math.abs), 1e-9);
@@ -393,8 +395,8 @@ export function start(element, host) {
   const ui = {};
 
   // What is said and shown in words.
-  const nameOf = (token) => (token < info.prefix ? (token === 0 ? "CLS" : `prefix token ${token}`) : `patch ${Math.floor((token - info.prefix) / info.grid[1]) + 1}/${((token - info.prefix) % info.grid[1]) + 1}`);
-  const longName = (token) => (token < info.prefix ? nameOf(token) : nameOf(token).replace(/patch (\d+)\/(\d+)/, "the patch in row $1, column $2"));
+  const nameOf = (token) => (token < info.prefix ? (token === 0 ? "CLS" : `prefix token ${token}`) : `patch (${Math.floor((token - info.prefix) / info.grid[1]) + 1}, ${((token - info.prefix) % info.grid[1]) + 1})`);
+  const longName = (token) => (token < info.prefix ? nameOf(token) : nameOf(token).replace(/patch \((\d+), (\d+)\)/, "the patch in row $1, column $2"));
   const headName = (head) => (head === "mean" ? "mean of the heads" : head === "rollout" ? "rollout" : `head ${head + 1}`);
   const changed = () => state.keep.some((x) => !x) || state.gates.some((x) => !x) || !state.positions || state.seed > 0;
 
@@ -682,18 +684,19 @@ export function start(element, host) {
       return;
     }
     drawn = weightsOf(out.attention, info, state);
-    const patches = drawn.subarray(info.prefix), most = Math.max(...patches, 1e-9);
+    const patches = drawn.subarray(info.prefix), most = Math.max(...patches, 1e-9), colours = heatOf(patches);
     tiles(height, width, (i) => {
       const n = Math.floor(Math.floor(i / width) / P) * info.grid[1] + Math.floor((i % width) / P), grey = (pixels[3 * i] + pixels[3 * i + 1] + pixels[3 * i + 2]) / 3;
-      return heat(patches[n] / most).map((c) => 0.68 * c + 0.32 * grey);
+      return colours(n).map((c) => 0.68 * c + 0.32 * grey);
     }, ui.looks);
     const [pen, s, ratio] = sharp(ui.ask);
     grid(pen, s, ratio);
     state.keep.forEach((kept, n) => { if (!kept) hatch(pen, n, s, ratio); });
     if (state.query >= info.prefix) frame(pen, state.query - info.prefix, s, ratio, "#fbbf24");
-    const hidden = state.query >= info.prefix && !state.keep[state.query - info.prefix], toCls = info.prefix ? `, and gives ${percent(drawn[0])} to CLS itself` : "";
-    const brightest = longName(info.prefix + patches.indexOf(Math.max(...patches)));
-    const text = hidden ? `${longName(state.query)} is hidden, so it looks nowhere.` : `${longName(state.query)} looks most at ${brightest} (${percent(most, 1)})${state.query === 0 ? toCls : toCls.replace(" itself", "")}. Yellow gets most of the attention, dark blue gets none.`;
+    const hidden = state.query >= info.prefix && !state.keep[state.query - info.prefix], asker = longName(state.query);
+    const brightest = longName(info.prefix + patches.indexOf(Math.max(...patches))), toCls = info.prefix ? `, CLS gets ${percent(drawn[0], 1)}` : "";
+    const text = hidden ? `${asker} is hidden, so it looks nowhere.`
+      : `${asker} looks most at ${brightest}, which gets ${percent(most, 1)} of its attention${toCls}. Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gets most, dark blue least.`;
     ui.looked.textContent = text[0].toUpperCase() + text.slice(1);
   }
 

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SECONDS = 240
+SECONDS = 8
 """How long a cell may take on a busy machine before a test gives up."""
 
 

@@ -208,7 +208,8 @@ h2, h3, p, figure, ul { margin: 0; padding: 0; }
 h3 { font: 600 13px/1.4 inherit; font-size: 13px; font-weight: 600; letter-spacing: .02em; color: var(--muted); }
 p { max-width: 62ch; }
 canvas { image-rendering: pixelated; display: block; }
-.top { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr); gap: 12px 28px; align-items: start; }
+.top { display: grid; grid-template: "picture looks answer" auto "picture looks choose" 1fr / minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr); gap: 18px 28px; align-items: start; }
+.picture { grid-area: picture; } .looks { grid-area: looks; } .answer { grid-area: answer; } .choose { grid-area: choose; }
 .card { display: flex; flex-direction: column; gap: 8px; min-width: 0; }
 .stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(26 31 51); }
 .stage canvas { position: absolute; inset: 0; width: 100%; height: 100%; }
@@ -254,9 +255,10 @@ button[aria-pressed=true], .choice:has(input:checked) { background: var(--accent
 .walk .words { display: grid; gap: 12px; }
 .steps { display: flex; flex-wrap: wrap; gap: 5px; }
 .steps button { width: 34px; padding: 0; border-radius: 50%; min-height: 34px; }
-.shown { display: flex; flex-wrap: wrap; gap: 14px 16px; align-items: center; min-width: 0; }
+.shown .stack { max-width: 262px; } .shown .stack:has(.row) { max-width: 100%; }
+.shown { display: flex; flex-wrap: wrap; gap: 14px 26px; align-items: center; min-width: 0; }
 .shown figure { display: grid; gap: 5px; justify-items: start; min-width: 0; max-width: 100%; }
-.shown figcaption, .grid figcaption { font-size: 13px; line-height: 1.35; color: var(--muted); max-width: 34ch; }
+.shown figcaption, .grid figcaption { font-size: 13px; line-height: 1.35; color: var(--muted); max-width: 27ch; }
 .shown canvas { border-radius: 3px; max-width: 100%; }
 .sign { font-size: 22px; color: var(--muted); }
 .apart { display: grid; gap: 3px; width: min(300px, 100%); } .apart canvas { width: 100%; }
@@ -264,21 +266,22 @@ button[aria-pressed=true], .choice:has(input:checked) { background: var(--accent
 details { border: 1px solid var(--line); border-radius: 8px; padding: 0 12px; }
 summary { cursor: pointer; padding: 7px 0; font-size: 14px; }
 pre { margin: 0 0 10px; font: 12px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
-.sum { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; } .sum td, .sum th { padding: 3px 12px 3px 0; text-align: left; font-weight: 400; vertical-align: middle; }
+.sum { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; } .sum td { white-space: nowrap; } .sum td, .sum th { padding: 3px 12px 3px 0; text-align: left; font-weight: 400; vertical-align: middle; }
 .grid { display: grid; gap: 6px; justify-content: start; overflow-x: auto; padding: 3px; }
 .grid .name { align-self: center; font-size: 13px; color: var(--muted); white-space: nowrap; padding-right: 4px; }
 .grid button { padding: 2px; min-height: 0; border-radius: 6px; position: relative; }
 .grid button canvas { width: 100%; border-radius: 4px; aspect-ratio: 1; }
-.grid button[aria-pressed=true] { outline: 3px solid var(--mark); outline-offset: 0; background: none; }
+.grid button[aria-pressed=true] { outline: 3px solid var(--mark); outline-offset: 0; background: none; color: inherit; }
+.grid small { display: block; font-size: 12px; line-height: 1.2; padding-top: 2px; font-variant-numeric: tabular-nums; }
 .grid button.cut canvas { opacity: .25; } .grid button.cut::after { content: "off"; position: absolute; inset: 0; display: grid; place-items: center; font-size: 13px; color: var(--text); }
 .halves { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 22px 32px; } .stack { display: grid; gap: 10px; align-content: start; justify-items: start; }
-.levels { display: grid; grid-template-columns: auto minmax(0, 1fr) auto; gap: 6px 14px; align-items: center; max-width: 640px; font-size: 14.5px; }
+.levels { width: 100%; display: grid; grid-template-columns: auto minmax(0, 1fr) auto; gap: 6px 14px; align-items: center; max-width: 640px; font-size: 14.5px; }
 .levels .track { position: relative; height: 16px; background: var(--soft); border-radius: 4px; } .levels i { position: absolute; inset: 0 auto 0 0; border-radius: 4px; background: var(--bar); }
 a { color: var(--accent); }
 .error { color: var(--text); border-left: 4px solid var(--mark); padding-left: 10px; }
 .visually { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-@container (max-width: 859px) { .top { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 16px 22px; } .answer { grid-column: 1 / -1; } .bars { grid-template-columns: 1fr 1fr; gap: 6px 24px; grid-auto-flow: column; grid-template-rows: repeat(var(--half), auto); } .walk, .halves { grid-template-columns: minmax(0, 1fr); } }
-@container (max-width: 519px) { .top { grid-template-columns: minmax(0, 1fr); } .bars { grid-template-columns: 1fr; grid-auto-flow: row; grid-template-rows: none; } [role=tab] { padding: 8px 7px; font-size: 14px; } button, select, .choice { min-height: 38px; } .inks .choice { width: 38px; } .samples canvas { width: 40px; height: 40px; } .grid { gap: 4px; } }
+@container (max-width: 859px) { .top { grid-template: "picture looks" auto "answer answer" auto "choose choose" auto / minmax(0, 1fr) minmax(0, 1fr); gap: 18px 22px; } .bars { grid-template-columns: 1fr 1fr; gap: 6px 24px; grid-auto-flow: column; grid-template-rows: repeat(var(--half), auto); } .walk, .halves { grid-template-columns: minmax(0, 1fr); } }
+@container (max-width: 519px) { .top { grid-template: "picture" auto "looks" auto "answer" auto "choose" auto / minmax(0, 1fr); } .bars { grid-template-columns: 1fr; grid-auto-flow: row; grid-template-rows: none; } [role=tab] { padding: 8px 7px; font-size: 14px; } button, select, .choice { min-height: 38px; } .inks .choice { width: 38px; } .samples canvas { width: 40px; height: 40px; } .grid { gap: 4px; } }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; } }
 `;
 
@@ -345,8 +348,12 @@ function showPositions(see) {
     off ? null : figure(heatTiles(likeness.map((x) => Math.max(0, x)), grid), `Similarity of this position to all ${N} positions: yellow is similar (cosine ${Math.max(...likeness).toFixed(0)}), blue is 0 or less.`, 150)];
 }
 
-/** The head of which numbers are shown: the chosen one, or the first. */
-const shownHead = (see) => (Number.isInteger(see.head) ? see.head : 0);
+/** The head of which numbers are shown: the chosen one, or else the one with the largest weight. */
+function shownHead({ head, info, out, query, layer }) {
+  if (Number.isInteger(head)) return head;
+  const most = range(info.heads).map((i) => Math.max(...weightsOf(out.attention, info, { query, layer, head: i }).subarray(info.prefix)));
+  return most.indexOf(Math.max(...most));
+}
 function showAttention(see) {
   const { width, heads, prefix, grid } = see.info, T = prefix + grid[0] * grid[1], d = width / heads, head = shownHead(see), l = see.layer - 1;
   const weights = weightsOf(see.out.attention, see.info, { query: see.query, layer: see.layer, head });
@@ -404,7 +411,7 @@ export function start(element, host) {
 
   const choice = (group, value, text, set, extra = {}) => node("label", { className: "choice", title: extra.title ?? "", style: extra.style ?? "" },
     node("input", { type: "radio", name: group, value, checked: state[group] === value, onchange: () => set(value), ariaLabel: extra.label ?? null }), text);
-  function pictureCard() {
+  function pictureCards() {
     ui.picture = node("canvas", { aria: { hidden: "true" } });
     ui.over = node("canvas", { className: "over", tabIndex: 0, aria: { role: "application", label: "The image. Draw with mouse, pen or finger. With the tool Hide patches: arrow keys move, space hides a patch." } });
     ui.hint = node("div", { className: "hint", aria: { hidden: "true" } }, node("span", { textContent: "Draw a shape here, for example a star" }));
@@ -419,20 +426,21 @@ export function start(element, host) {
     const size = host.sizes?.photo ? ` (loads ${(host.sizes.photo / 1e6).toFixed(1)} MB)` : "";
     ui.tools = node("div", { className: "row", aria: { role: "group", label: "tool" } }, choice("tool", "draw", "✎ Draw", (value) => setTool(value)), choice("tool", "hide", "▨ Hide patches", (value) => setTool(value)));
     ui.samples = node("div", { className: "samples", aria: { role: "group", label: "sample images" } }, samples.map((sample, i) =>
-      node("button", { title: sample.name, onclick: () => showSample(i), aria: { label: `sample: ${sample.name}` } }, imageTiles(sample.pixels, sample.size ?? [32, 32]))));
+      node("button", { title: sample.kind === "photo" && host.sizes?.photo ? `${sample.name}, another model (${(host.sizes.photo / 1e6).toFixed(1)} MB)` : sample.name, onclick: () => showSample(i), aria: { label: `sample: ${sample.name}` } }, imageTiles(sample.pixels, sample.size ?? [32, 32]))));
     ui.more = node("div", { className: "row" }, button(`Photo${size}`, () => ui.file.click()), navigator.mediaDevices?.getUserMedia ? (ui.camera = button("Camera", camera)) : null, ui.file);
-    ui.private = node("p", { className: "small", textContent: host.local ?? "Choose a photo, drop one on the image, or use the camera. It never leaves this page." });
-    return node("section", { className: "card", aria: { label: "Your image" } }, node("h3", { textContent: "Your image" }), ui.stage, ui.says, ui.chips, ui.tools, ui.drawing, ui.samples, ui.more, ui.private);
+    ui.local = node("p", { className: "small", textContent: host.local ?? "Choose a photo, drop one on the image, or use the camera. It never leaves this page." });
+    return [node("section", { className: "card picture", aria: { label: "Your image" } }, node("h3", { textContent: "Your image" }), ui.stage, ui.says, ui.chips, ui.tools, ui.drawing),
+      node("section", { className: "card choose", aria: { label: "Other images" } }, node("h3", { textContent: "Or choose an image" }), ui.samples, ui.more, ui.local)];
   }
   function looksCard() {
     ui.looks = node("canvas", { aria: { hidden: "true" } });
-    ui.ask = node("canvas", { className: "over", tabIndex: 0, style: "cursor: pointer", aria: { role: "application", label: "Where the model looks. Click a patch, or press arrow keys, to see where that patch looks. Home asks CLS." } });
+    ui.ask = node("canvas", { className: "over", tabIndex: 0, style: "cursor: pointer; touch-action: manipulation", aria: { role: "application", label: "Where the model looks. Click a patch, or press arrow keys, to see where that patch looks. Home asks CLS." } });
     ui.looked = node("p", { className: "small", aria: { role: "status" } });
     ui.cls = button("CLS", () => ask(0));
     ui.layer = node("select", { onchange: () => { state.layer = Number(ui.layer.value); paint(); } });
     ui.head = node("select", { onchange: () => { state.head = /^\d/.test(ui.head.value) ? Number(ui.head.value) : ui.head.value; paint(); } });
     ui.looking = node("div", { className: "row" }, ui.cls, node("label", {}, "layer ", ui.layer), node("label", {}, ui.head, node("span", { className: "visually", textContent: "head" })));
-    return node("section", { className: "card", aria: { label: "Where it looks" } }, node("h3", { textContent: "Where it looks (click a patch to ask it)" }), node("div", { className: "stage" }, ui.looks, ui.ask), ui.looking, ui.looked);
+    return node("section", { className: "card looks", aria: { label: "Where it looks" } }, node("h3", { textContent: "Where it looks (click a patch to ask it)" }), node("div", { className: "stage" }, ui.looks, ui.ask), ui.looking, ui.looked);
   }
   function answerCard() {
     ui.bars = node("div", { className: "bars", aria: { role: "list" } });
@@ -460,7 +468,7 @@ export function start(element, host) {
 
   function setTool(tool) {
     state.tool = tool;
-    if (tool === "draw" && state.sample !== null && state.kind !== "drawing") newDrawing(); else paint();
+    if (tool === "draw" && state.kind !== "drawing") newDrawing(); else paint();
     for (const input of ui.tools.querySelectorAll("input")) input.checked = input.value === tool;
   }
   function everythingOn() {
@@ -470,7 +478,7 @@ export function start(element, host) {
   }
   function newDrawing() { Object.assign(state, { kind: "drawing", sample: null, strokes: [], photo: null, tool: "draw" }); return show(true); }
   function redraw() { Object.assign(state, { kind: "drawing", sample: null, photo: null }); return show(true); }
-  function showSample(i) { Object.assign(state, { kind: samples[i].kind ?? "drawing", sample: i, strokes: [], photo: null }); return show(true); }
+  function showSample(i) { const kind = samples[i].kind ?? "drawing"; Object.assign(state, { kind, sample: i, strokes: [], photo: null, tool: kind === "photo" ? "hide" : state.tool }); return show(true); }
 
   /** Take a photo: the square in its middle, as small as the images that the model was trained on. */
   async function load(blob) {
@@ -509,7 +517,7 @@ export function start(element, host) {
     if (ready === engine) return;
     [engine, info] = [ready, ready.info];
     const N = info.grid[0] * info.grid[1];
-    Object.assign(state, { keep: new Uint8Array(N).fill(1), gates: new Uint8Array(Math.max(1, info.depth * info.heads)).fill(1), positions: 1, seed: 0, layer: Math.max(1, info.depth), head: "mean", query: info.prefix ? 0 : Math.floor(info.grid[0] / 2) * info.grid[1] + Math.floor(info.grid[1] / 2), cursor: 0 });
+    Object.assign(state, { keep: new Uint8Array(N).fill(1), gates: new Uint8Array(Math.max(1, info.depth * info.heads)).fill(1), positions: 1, seed: 0, layer: Math.max(1, info.depth), head: "rollout", query: info.prefix ? 0 : Math.floor(info.grid[0] / 2) * info.grid[1] + Math.floor(info.grid[1] / 2), cursor: 0 });
     [out, before] = [null, null];
     const option = (value, text) => node("option", { value, textContent: text });
     ui.layer.replaceChildren(...range(info.depth).map((l) => option(l + 1, l + 1)));
@@ -696,6 +704,7 @@ export function start(element, host) {
     const hidden = state.query >= info.prefix && !state.keep[state.query - info.prefix], asker = longName(state.query);
     const brightest = longName(info.prefix + patches.indexOf(Math.max(...patches))), toCls = info.prefix ? `, CLS gets ${percent(drawn[0], 1)}` : "";
     const text = hidden ? `${asker} is hidden, so it looks nowhere.`
+      : state.head === "rollout" ? `Followed through ${state.layer === 1 ? "layer 1" : `layers 1 to ${state.layer}`}, most of ${asker} comes from ${brightest} (${percent(most, 1)}${state.query < info.prefix ? "" : ", its own place counts"}). Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gives most, dark blue least.`
       : `${asker} looks most at ${brightest}, which gets ${percent(most, 1)} of its attention${toCls}. Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gets most, dark blue least.`;
     ui.looked.textContent = text[0].toUpperCase() + text.slice(1);
   }
@@ -748,26 +757,23 @@ export function start(element, host) {
       for (let layer = 1; layer <= info.depth; layer++) {
         board.append(node("span", { className: "name", textContent: `layer ${layer}` }));
         for (const head of columns) {
-          const canvas = node("canvas"), cell = node("button", { type: "button", onclick: () => { Object.assign(state, { layer, head }); paint(); } }, canvas);
-          ui.cells.push({ layer, head, canvas, cell });
+          const canvas = node("canvas"), far = node("small"), cell = node("button", { type: "button", onclick: () => { Object.assign(state, { layer, head }); paint(); } }, canvas, typeof head === "number" ? far : "");
+          ui.cells.push({ layer, head, canvas, cell, far });
           board.append(cell);
         }
       }
-      ui.chosen = node("p", { aria: { role: "status" } });
-      ui.asked = node("p", { className: "small" });
-      return [node("div", { className: "stack" }, ui.asked, board, ui.chosen)];
+      ui.asked = node("p");
+      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is how far the patches of this image look with it, on average, in patches. A head with a small number looks at neighbours. A head that looks at all patches alike has about half the width of the image." }))];
     });
     ui.asked.textContent = `Each small map shows where ${longName(state.query)} looks. Click a map to see it large above. Click a patch above to ask another patch.`;
-    for (const { layer, head, canvas, cell } of ui.cells) {
+    for (const { layer, head, canvas, cell, far } of ui.cells) {
       heatTiles(weightsOf(out.attention, info, { query: state.query, layer, head }).subarray(info.prefix), info.grid, canvas);
       const off = typeof head === "number" && !state.gates[(layer - 1) * info.heads + head];
       cell.classList.toggle("cut", off);
       cell.setAttribute("aria-pressed", String(layer === state.layer && head === state.head));
-      cell.ariaLabel = cell.title = `layer ${layer}, ${headName(head)}${typeof head === "number" ? `, looks ${meanDistance(out.attention, info, layer, head).toFixed(1)} patches far on average` : ""}${off ? ", off" : ""}`;
+      if (typeof head === "number") far.textContent = meanDistance(out.attention, info, layer, head).toFixed(1);
+      cell.ariaLabel = cell.title = `layer ${layer}, ${headName(head)}${typeof head === "number" ? `, patches look ${far.textContent} patches far on average` : ""}${off ? ", off" : ""}`;
     }
-    const far = (head) => meanDistance(out.attention, info, state.layer, head).toFixed(1);
-    ui.chosen.textContent = typeof state.head === "number" ? `Layer ${state.layer}, head ${state.head + 1}: the patches of this image look ${far(state.head)} patches far on average. A head that looks at neighbours is below 2.`
-      : `Layer ${state.layer}: the patches look ${range(info.heads).map(far).join(", ")} patches far on average with heads 1 to ${info.heads}. A head that looks at neighbours is below 2.`;
   }
 
   function paintWhatIf() {
@@ -867,7 +873,7 @@ export function start(element, host) {
   const moved = (n, [down, right]) => clamp(Math.floor(n / info.grid[1]) + down, 0, info.grid[0] - 1) * info.grid[1] + clamp((n % info.grid[1]) + right, 0, info.grid[1] - 1);
   function listen() {
     Object.assign(ui.over, { onpointerdown: beginStroke, onpointermove: moveStroke, onpointerup: endStroke, onpointercancel: endStroke, onfocus: paint, onblur: paint });
-    ui.ask.onpointerdown = (event) => { if (info?.can.attention) { const token = patchAt(placeOf(event, ui.ask)) + info.prefix; ask(token === state.query && info.prefix ? 0 : token); } };
+    ui.ask.onclick = (event) => { if (info?.can.attention) { const token = patchAt(placeOf(event, ui.ask)) + info.prefix; ask(token === state.query && info.prefix ? 0 : token); } };
     keys(ui.ask, (key, step) => {
       if (!info.can.attention || !(step || key === "Home")) return false;
       ask(key === "Home" || !step ? 0 : info.prefix + (state.query < info.prefix ? 0 : moved(state.query - info.prefix, step)));
@@ -927,7 +933,7 @@ export function start(element, host) {
   }
 
   const api = { state, times: [], inside: [], touched: false, load, run, show, answer: () => ({ ...out, classes: info.classes, probabilities: softmax(out.logits) }), address };
-  root.replaceChildren(node("style", { textContent: STYLE }), node("div", { className: "top" }, pictureCard(), looksCard(), answerCard()), ...tabs());
+  root.replaceChildren(node("style", { textContent: STYLE }), node("div", { className: "top" }, ...pictureCards(), looksCard(), answerCard()), ...tabs());
   state.tool = host.draws === false ? "hide" : "draw";
   ui.tools.hidden = false;
   listen();

@@ -30,6 +30,7 @@ from npm import lay_beside
 from outputs import is_setup
 from reckoning import core_minutes
 
+RAW_HTML = re.compile(r"```{raw} html\n(.*?)```", re.DOTALL)
 PLAY = "vit_classroom/exhibits/play"
 PLAYED = {"drawing": "shapes-vit", "photo": "cifar-vit"}
 """The weights of the page "See it think", by the kind of image that they are for."""
@@ -171,6 +172,16 @@ def write_play(course: Course, folder: Path) -> None:
     sizes = {kind: path.stat().st_size for kind, path in weights.items()}
     page = page.replace("{lessons}", json.dumps(lessons)).replace("{sizes}", json.dumps(sizes))
     (folder / "see_it_think.md").write_text(page, encoding="utf-8")
+
+
+def write_play_alone(course: Course, folder: Path) -> None:
+    """Write "See it think" without the book around it, for its tests and its portrait: `index.html`."""
+    (folder / "_static").mkdir()
+    write_play(course, folder)
+    page = (folder / "see_it_think.md").read_text(encoding="utf-8")
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>See it think</title>'
+    head += '<meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width">'
+    (folder / "index.html").write_text(head + RAW_HTML.search(page)[1], encoding="utf-8")
 
 
 def picture_texts(folder: Path) -> Iterator[tuple[str, str]]:

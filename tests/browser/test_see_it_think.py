@@ -32,14 +32,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def site(tmp_path_factory):
     """The page without the book around it, and its address."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "_static").mkdir()
-    book.write_play(read_course(ROOT), folder)
-    html = re.search(
-        r"```{raw} html\n(.*?)```", (folder / "see_it_think.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    head = '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-    head += '<meta name="viewport" content="width=device-width">'
-    (folder / "index.html").write_text(head + html[1], encoding="utf-8")
+    book.write_play_alone(read_course(ROOT), folder)
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
     )

@@ -67,7 +67,7 @@ function shuffled(n, seed) {
 const INKS = { gold: [0.9, 0.75, 0.3], rose: [0.95, 0.5, 0.6], mint: [0.5, 0.85, 0.7], sky: [0.55, 0.75, 0.95] };
 const PAPER = [0.1, 0.12, 0.2];
 const PEN = 4.8 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
-const FITS = [8.2 / 32, 9.4 / 32]; // radius of a drawing, of the image's side: that of the training shapes
+const FITS = [7.6 / 32, 8.4 / 32]; // radius of a drawing, of the image's side: that of the training shapes
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const colour = (ink) => `rgb(${ink.map((x) => Math.round(255 * x)).join(" ")})`;
 const distance = ([a, b], [c, d]) => Math.hypot(a - c, b - d);

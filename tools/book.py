@@ -180,7 +180,9 @@ def write_play_alone(course: Course, folder: Path) -> None:
     write_play(course, folder)
     page = (folder / "see_it_think.md").read_text(encoding="utf-8")
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>See it think</title>'
-    head += '<meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width">'
+    head += (
+        '<meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width">'
+    )
     (folder / "index.html").write_text(head + RAW_HTML.search(page)[1], encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ def hero() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1160, "height": 640}, device_scale_factor=1.5)
+        page = browser.new_page(viewport={"width": 1160, "height": 720}, device_scale_factor=1.5)
         page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
         page.wait_for_function("() => document.getElementById('play')?.play?.times.length")
         page.add_style_tag(content="body { margin: 0; padding: 20px 24px; background: #fff; }")

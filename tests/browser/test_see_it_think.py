@@ -104,8 +104,7 @@ def circle(radius, centre=(0, 0), start=0, end=360):
 def star(count=5):
     tips = [math.radians(90 + 180 * part / count) for part in range(2 * count + 1)]
     return [
-        (r * math.cos(a), r * math.sin(a))
-        for a, r in zip(tips, itertools.cycle((0.6, 0.25)), strict=False)
+        (r * math.cos(a), r * math.sin(a)) for a, r in zip(tips, itertools.cycle((0.6, 0.25)), strict=False)
     ]
 
 
@@ -116,7 +115,9 @@ DRAWN = {
     "crescent": [circle(0.52, start=54, end=306) + circle(0.44, (0.27, 0), start=283, end=77)],
     "cross": [[(-0.5, 0), (0.5, 0)], [(0, 0.5), (0, -0.5)]],
     "diamond": [[(0, 0.55), (0.4, 0), (0, -0.55), (-0.4, 0), (0, 0.55)]],
-    "heart": [[(0, 0.3), *circle(0.28, (0.26, 0.22), 140, -40), (0, -0.52), *circle(0.28, (-0.26, 0.22), 220, 40)]],
+    "heart": [
+        [(0, 0.3), *circle(0.28, (0.26, 0.22), 140, -40), (0, -0.52), *circle(0.28, (-0.26, 0.22), 220, 40)]
+    ],
     "ring": [circle(0.5), circle(0.22)],
     "square": [SQUARE],
     "star": [star()],
@@ -207,6 +208,20 @@ def test_each_what_if_moves_the_bars_is_named_and_can_be_undone(visit):
     visit.shown("1 patch hidden")
 
 
+def test_hiding_each_patch_alone_finds_one_that_the_answer_needs(visit):
+    visit.page.get_by_role("tab", name="What if?").click()
+    visit.button("Which patch does it need? Hide each alone").click()
+    visit.shown("Yellow is the largest fall")
+    text = visit.page.get_by_text("Yellow is the largest fall").inner_text()
+    row, column = map(int, re.search(r"row (\d), column (\d)", text).groups())
+    before, after = map(int, re.search(r"from (\d+)\s% to (\d+)\s%", text).groups())
+    assert round(100 * visit.settled()["star"]) == before > after
+    visit.page.get_by_text("▨ Hide patches").click()
+    visit.click_patch(visit.picture, row, column)
+    visit.shown("1 patch hidden")
+    assert round(100 * visit.settled()["star"]) == after
+
+
 def test_without_positions_the_order_of_the_patches_makes_no_difference(visit):
     visit.page.get_by_role("tab", name="What if?").click()
     visit.button("Positions off").click()
@@ -228,7 +243,10 @@ def test_the_walk_has_seven_steps_of_at_most_sixty_words_with_a_figure_a_lesson_
 
 def test_everything_can_be_done_with_the_keyboard_alone(visit):
     page, seen = visit.page, []
-    active = "() => { const a = document.getElementById('play').shadowRoot.activeElement; return a && (a.ariaLabel || a.textContent || a.value || a.id); }"
+    active = """() => {
+        const found = document.getElementById('play').shadowRoot.activeElement;
+        return found && (found.ariaLabel || found.textContent || found.value || found.id);
+    }"""
     for _ in range(60):
         page.keyboard.press("Tab")
         name = page.evaluate(active)
@@ -252,7 +270,10 @@ def test_everything_can_be_done_with_the_keyboard_alone(visit):
     page.keyboard.press("ArrowDown")
     page.keyboard.press(" ")
     visit.shown("1 patch hidden")
-    first = [next(i for i, name in enumerate(seen) if name and start in name) for start in ("The image.", "sample:", "Where the", "Step by")]
+    first = [
+        next(i for i, name in enumerate(seen) if name and start in name)
+        for start in ("The image.", "sample:", "Where the", "Step by")
+    ]
     assert first == sorted(first)  # a screen reader meets image, samples, map and panels in this order
 
 
@@ -324,11 +345,14 @@ def test_all_text_has_a_contrast_of_at_least_four_and_a_half(browser, site, sche
                 const root = document.getElementById('play').shadowRoot;
                 return [...root.querySelectorAll('*')]
                     .filter((one) => [...one.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
-                    .filter((one) => one.checkVisibility() && one.tagName !== 'STYLE' && !one.closest(':disabled, .hint'))
+                    .filter((one) => one.checkVisibility() && one.tagName !== 'STYLE')
+                    .filter((one) => !one.closest(':disabled, .hint'))
                     .map((one) => {
                         const grounds = [];
-                        for (let up = one; up; up = up.parentElement) grounds.unshift(getComputedStyle(up).backgroundColor);
-                        return [one.textContent.slice(0, 30), rgb([...grounds, getComputedStyle(one).color]), rgb(grounds)];
+                        for (let up = one; up; up = up.parentElement)
+                            grounds.unshift(getComputedStyle(up).backgroundColor);
+                        const text = rgb([...grounds, getComputedStyle(one).color]);
+                        return [one.textContent.slice(0, 30), text, rgb(grounds)];
                     });
             }"""
         )

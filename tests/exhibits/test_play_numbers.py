@@ -19,7 +19,7 @@ from vit_course.data import normalize
 from vit_course.exhibits.mini_vit import MiniViT
 from vit_course.experiments.released import load_trained
 from vit_course.machinery.paths import CHECKPOINTS
-from vit_course.vit import VisionTransformer, create_vit
+from vit_course.vit import create_vit
 
 IMAGES = {"shapes-vit": 13, "cifar-vit": 7}
 """Twenty in all, each asked as it is and with a change."""

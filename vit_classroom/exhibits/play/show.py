@@ -45,7 +45,9 @@ def play(
     classes, mean, std = facts_of(trained_on)
     images = default_images(model, trained_on, classes) if images is None else images
     images = images.cpu()
-    titles = [str(t) for t in titles] if titles is not None else [f"image {i + 1}" for i in range(len(images))]
+    titles = (
+        [str(t) for t in titles] if titles is not None else [f"image {i + 1}" for i in range(len(images))]
+    )
     if len(titles) != len(images):
         raise ValueError(f"{len(titles)} titles for {len(images)} images: give one for each")
     if not (in_notebook() and somebody_looks()):

@@ -7,7 +7,7 @@
 // -- numbers
 
 const range = (n) => Array.from({ length: n }, (_, i) => i);
-const percent = (x, digits = 0) => `${(100 * x).toFixed(digits)} %`;
+const percent = (x, digits = 0) => `${(100 * x).toFixed(digits)}\u00a0%`;
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const lengthOf = (x) => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
 const row = (x, i, width) => x.subarray(i * width, (i + 1) * width);
@@ -17,18 +17,27 @@ function softmax(logits) {
   return powers.map((x) => x / sum);
 }
 
+/** The mean of the heads of every layer, (L, T, T), computed once for each answer. */
+const means = new WeakMap();
+function meansOf(attention, h, T) {
+  if (means.has(attention)) return means.get(attention);
+  const size = T * T, made = new Float32Array(attention.length / h);
+  for (let i = 0; i < attention.length; i++) made[Math.floor(i / (h * size)) * size + (i % size)] += attention[i] / h;
+  means.set(attention, made);
+  return made;
+}
+
 /** Where one token looks: weights (T) of a head, the mean of the heads, or rollout through the layers up to this one. */
 function weightsOf(attention, info, { query, layer, head }) {
   const T = info.prefix + info.grid[0] * info.grid[1], h = info.heads;
-  const table = (l, i) => attention.subarray((l * h + i) * T * T, (l * h + i + 1) * T * T);
-  if (head !== "mean" && head !== "rollout") return row(table(layer - 1, head), query, T);
-  const mean = (l, t) => range(T).map((s) => range(h).reduce((sum, i) => sum + table(l, i)[t * T + s] / h, 0));
-  if (head === "mean") return Float32Array.from(mean(layer - 1, query));
+  if (head !== "mean" && head !== "rollout") return row(attention, ((layer - 1) * h + head) * T + query, T);
+  const mean = meansOf(attention, h, T);
+  if (head === "mean") return row(mean, (layer - 1) * T + query, T);
   let from = new Float32Array(T);
   from[query] = 1;
   for (let l = layer - 1; l >= 0; l--) {
-    const below = new Float32Array(T);
-    for (let t = 0; t < T; t++) if (from[t]) mean(l, t).forEach((w, s) => { below[s] += from[t] * 0.5 * (w + (s === t)); });
+    const below = from.map((x) => x / 2);
+    for (let t = 0; t < T; t++) for (let s = 0, at = (l * T + t) * T; from[t] && s < T; s++) below[s] += 0.5 * from[t] * mean[at + s];
     from = below;
   }
   return from;
@@ -42,8 +51,9 @@ function meanDistance(attention, info, layer, head) {
     const at = start + (info.prefix + n) * T + info.prefix;
     let sum = 0, any = 0;
     for (let m = 0; m < N; m++) {
-      any += attention[at + m];
-      sum += attention[at + m] * Math.hypot(Math.floor(n / columns) - Math.floor(m / columns), (n % columns) - (m % columns));
+      const down = Math.floor(n / columns) - Math.floor(m / columns), right = (n % columns) - (m % columns), weight = attention[at + m];
+      any += weight;
+      sum += weight * Math.sqrt(down * down + right * right);
     }
     if (any) { total += sum; queries++; }
   }
@@ -67,7 +77,7 @@ function shuffled(n, seed) {
 const INKS = { gold: [0.9, 0.75, 0.3], rose: [0.95, 0.5, 0.6], mint: [0.5, 0.85, 0.7], sky: [0.55, 0.75, 0.95] };
 const PAPER = [0.1, 0.12, 0.2];
 const PEN = 4.8 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
-const FITS = [7.6 / 32, 8.4 / 32]; // radius of a drawing, of the image's side: that of the training shapes
+const FITS = { solid: [8.1 / 32, 9.2 / 32], line: [8.6 / 32, 9.6 / 32] }; // radius of a drawing, of the image's side: that of the training shapes
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const colour = (ink) => `rgb(${ink.map((x) => Math.round(255 * x)).join(" ")})`;
 const distance = ([a, b], [c, d]) => Math.hypot(a - c, b - d);
@@ -136,7 +146,7 @@ function fitted(strokes) {
   const edge = strokes.some((stroke) => stroke.how === "line" || stroke.how === "loop") ? PEN / 2 : 0;
   const low = [0, 1].map((axis) => Math.min(...all.map((p) => p[axis]))), high = [0, 1].map((axis) => Math.max(...all.map((p) => p[axis])));
   const middle = low.map((x, axis) => (x + high[axis]) / 2), radius = Math.max(...all.map((p) => distance(p, middle)), 0.02);
-  const scale = clamp(radius + edge / 2, ...FITS) / (radius + edge / 2);
+  const scale = clamp(radius + edge / 2, ...(edge ? FITS.line : FITS.solid)) / (radius + edge / 2);
   const centre = middle.map((x, axis) => { const half = (scale * (high[axis] - low[axis])) / 2 + edge; return clamp(x, half, 1 - half); });
   const place = (p) => p.map((x, axis) => Math.round(512 * clamp((x - middle[axis]) * scale + centre[axis], 0, 0.998)) / 512);
   return strokes.map((stroke) => ({ ...stroke, points: stroke.points.map(place) }));
@@ -175,7 +185,10 @@ function node(tag, props = {}, ...children) {
 function tiles(rows, columns, colourOf, canvas = document.createElement("canvas")) {
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
   const pen = canvas.getContext("2d"), data = pen.createImageData(columns, rows);
-  for (let i = 0; i < rows * columns; i++) data.data.set([...colourOf(i), 255], 4 * i);
+  for (let i = 0; i < rows * columns; i++) {
+    const [red, green, blue] = colourOf(i);
+    data.data[4 * i] = red; data.data[4 * i + 1] = green; data.data[4 * i + 2] = blue; data.data[4 * i + 3] = 255;
+  }
   pen.putImageData(data, 0, 0);
   return canvas;
 }
@@ -197,7 +210,7 @@ function imageTiles(pixels, [height, width], canvas) {
 // -- style: colours of the host where it has some (the book's theme, JupyterLab), else of the system
 
 const STYLE = `
-:host { display: block; container-type: inline-size; color: var(--text); font: 400 15px/1.5 var(--pst-font-family-base, var(--jp-ui-font-family, system-ui)), sans-serif;
+:host { display: block; padding: 4px; container-type: inline-size; color: var(--text); font: 400 15px/1.5 var(--pst-font-family-base, var(--jp-ui-font-family, system-ui)), sans-serif;
   --text: var(--pst-color-text-base, var(--jp-ui-font-color1, CanvasText)); --ground: var(--pst-color-background, var(--jp-layout-color0, Canvas));
   --muted: color-mix(in srgb, var(--text) 72%, var(--ground)); --line: color-mix(in srgb, var(--text) 18%, var(--ground)); --soft: color-mix(in srgb, var(--text) 5%, var(--ground));
   --edge: color-mix(in srgb, var(--text) 52%, var(--ground)); --accent: #1a5fb4; --on-accent: #fff; --mark: #b45309; --bar: #2f7cc7; }
@@ -214,7 +227,7 @@ canvas { image-rendering: pixelated; display: block; }
 .stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(26 31 51); }
 .stage canvas { position: absolute; inset: 0; width: 100%; height: 100%; }
 .stage .over { touch-action: none; image-rendering: auto; outline: none; cursor: crosshair; }
-.stage:focus-within { outline: 3px solid var(--accent); outline-offset: 2px; }
+.stage:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
 .stage.drop { outline: 3px dashed var(--mark); outline-offset: 2px; }
 .stage video { position: absolute; inset: 0; width: 100%; height: 100%; object-fit: cover; }
 .hint { position: absolute; left: 0; right: 0; top: 10px; text-align: center; pointer-events: none; }
@@ -669,7 +682,7 @@ export function start(element, host) {
     }
     if (empty()) ui.says.dataset.key = "";
     ui.rows.forEach((bar, k) => {
-      bar.fill.style.width = percent(p[k], 1).replace(" ", "");
+      bar.fill.style.width = `${(100 * p[k]).toFixed(1)}%`;
       bar.number.textContent = percent(p[k], p[k] < 0.095 ? 1 : 0);
       bar.row.classList.toggle("most", k === best);
       bar.ghost.hidden = !moved;
@@ -782,6 +795,8 @@ export function start(element, host) {
       const hideBy = (sign) => () => { const order = range(state.keep.length).sort((a, b) => sign * (drawn[info.prefix + b] - drawn[info.prefix + a])).filter((n) => state.keep[n]); order.slice(0, count).forEach((n) => { state.keep[n] = 0; }); run(); };
       ui.hideMost = button(`Hide the ${count} it looks at most`, hideBy(1), { disabled: !info.can.attention || !info.can.hide });
       ui.hideLeast = button(`Hide the ${count} it looks at least`, hideBy(-1), { disabled: !info.can.attention || !info.can.hide });
+      ui.each = button("Which patch does it need? Hide each alone", testEach, { disabled: !info.can.hide });
+      ui.needs = node("div", { className: "shown", aria: { role: "status" } });
       ui.mix = toggle("Shuffle the patches", () => { state.seed = (state.seed % 1e6) + 1; run(); });
       ui.sort = button("In order", () => { state.seed = 0; run(); });
       ui.positions = toggle("Positions off", () => { state.positions = 1 - state.positions; run(); });
@@ -794,6 +809,7 @@ export function start(element, host) {
         node("p", { textContent: "Change something and watch the bars. The orange mark on each bar is the probability before the change." }),
         node("h3", { textContent: "Hide patches" }), node("p", { className: "small", textContent: "A map of attention is only a hypothesis. Hiding patches is the test: the model has to answer without them." }),
         node("div", { className: "row" }, button("▨ Choose patches in the image", () => { setTool("hide"); ui.over.focus(); }, { disabled: !info.can.hide }), ui.hideMost, ui.hideLeast),
+        node("div", { className: "row" }, ui.each), ui.needs,
         node("h3", { textContent: "Order" }), node("div", { className: "row" }, ui.mix, ui.sort, ui.positions),
         node("p", { className: "small", textContent: "Try both: without positions the order of the patches makes no difference." }), ui.moved),
       node("div", { className: "stack" }, node("h3", { textContent: "Switch heads off" }), info.can.heads ? gates : node("p", { className: "small", textContent: "The heads of this model cannot be switched off from outside." }), button("Everything on", () => { everythingOn(); run(); })))];
@@ -805,6 +821,25 @@ export function start(element, host) {
     if (!before) { ui.moved.textContent = ""; return; }
     const p = softmax(out.logits), best = before.indexOf(Math.max(...before));
     ui.moved.textContent = changed() ? `The probability of ${info.classes[best]} was ${percent(before[best])} and is now ${percent(p[best])}.` : "Nothing is changed yet.";
+  }
+
+  /** Hide every patch that is there alone, and show how far the probability of the answer falls: the test of a map. */
+  async function testEach() {
+    const whole = softmax(out.logits), best = whole.indexOf(Math.max(...whole)), falls = new Float32Array(state.keep.length), by = engine, asked = { pixels, positions: state.positions, heads: state.gates.slice(), detail: false }, kept = state.keep.slice();
+    const canvas = node("canvas"), words = node("figcaption");
+    canvas.style.cssText = "width: 160px; aspect-ratio: 1";
+    ui.needs.replaceChildren(node("figure", {}, canvas, words));
+    ui.each.disabled = true;
+    for (const n of range(kept.length).filter((i) => kept[i])) {
+      const answer = await by.run({ ...asked, keep: kept.map((x, i) => (i === n ? 0 : x)) });
+      if (by !== engine || asked.pixels !== pixels || !canvas.isConnected) break;
+      falls[n] = Math.max(0, whole[best] - softmax(answer.logits)[best]);
+      heatTiles(falls, info.grid, canvas);
+      words.textContent = `Patch ${n + 1} of ${kept.length} is hidden ...`;
+    }
+    ui.each.disabled = false;
+    const most = falls.indexOf(Math.max(...falls));
+    words.textContent = falls[most] < 0.005 ? "It needs no single patch. Hide several." : `It needs ${longName(info.prefix + most)} most. Without that patch ${info.classes[best]} falls from ${percent(whole[best])} to ${percent(whole[best] - falls[most])}. Yellow is the largest fall.`;
   }
 
   function paintLayers() {

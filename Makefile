@@ -46,13 +46,13 @@ test-arithmetic: $(READY)  ## run the tests and notebooks as other processors an
 	$(BIN)/python tests/arithmetic/ways.py $(WAYS)
 
 lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and run the solutions that changed
-	$(BIN)/python tools/build.py --execute
+	$(BIN)/python -m authoring.notebooks.build --execute
 
 lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=18 SLUG=video
-	@$(BIN)/python tools/new_lesson.py "$(NN)" "$(SLUG)"
+	@$(BIN)/python -m authoring.notebooks.new_lesson "$(NN)" "$(SLUG)"
 
 slides: $(READY)  ## write slides of all lessons into build/slides/ (needs npm, and the network the first time)
-	$(BIN)/python tools/slides.py
+	$(BIN)/python -m authoring.teaching.slides
 
 format: $(READY)  ## put the code into the course's layout
 	$(BIN)/ruff check --fix .
@@ -66,7 +66,7 @@ constraints: $(READY)  ## write constraints.txt: the versions of this environmen
 		--quiet --no-annotate --custom-compile-command "make constraints" --output-file constraints.txt
 
 book: $(if $(SKIP_INSTALL),,$(BOOKVENV)/.installed)  ## make the web book, build/book/index.html (needs Python 3.11, and npm once)
-	PYTHONPATH="$(CURDIR)" $(BOOKVENV)/bin/python tools/book.py
+	PYTHONPATH="$(CURDIR)" $(BOOKVENV)/bin/python -m authoring.site.book
 
 clean:  ## remove caches and build products (never data, answers or the environment)
 	rm -rf build *.egg-info
@@ -92,7 +92,7 @@ check-spelling: $(READY)
 	$(BIN)/codespell
 
 check-code: $(READY)
-	$(call say,tests of the code; notebooks and docs/ are what lessons/ and vit_course/ say)
+	$(call say,tests of the code; notebooks and docs/ are what lessons/ and the packages say)
 	$(BIN)/python -m pytest -p tests.quick_start tests -n $(CORES) --dist worksteal -p no:nbval $(if $(WEEKLY),-m "")
 
 check-notebooks: $(READY)
@@ -101,7 +101,7 @@ check-notebooks: $(READY)
 	$(BIN)/python -m pytest -p tests.quick_start -n $(CORES) --dist loadfile -p no:cacheprovider $(NBVAL) $(NOTEBOOKS)
 
 # The environment: made again only when what it holds has changed.
-$(VENV)/.installed: requirements.txt pyproject.toml setup.py $(wildcard tools/jupyterlab/*) $(if $(CONSTRAINTS),constraints.txt)
+$(VENV)/.installed: requirements.txt pyproject.toml setup.py $(wildcard authoring/jupyterlab/*) $(if $(CONSTRAINTS),constraints.txt)
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "$(PYTHON) was not found. Install Python 3.10 or newer, or name yours: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
@@ -115,8 +115,8 @@ $(VENV)/.installed: requirements.txt pyproject.toml setup.py $(wildcard tools/ju
 # JupyterLab asks nothing before the first cell, wraps long lines, and holds whole notebooks, so that links find their
 # place. These are defaults: the menu Settings changes them. What it saves without an edit is what was there.
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
-	@cp tools/jupyterlab/overrides.json $(VENV)/share/jupyter/lab/settings/
-	@cp tools/jupyterlab/jupyter_server_config.py $(VENV)/etc/jupyter/
+	@cp authoring/jupyterlab/overrides.json $(VENV)/share/jupyter/lab/settings/
+	@cp authoring/jupyterlab/jupyter_server_config.py $(VENV)/etc/jupyter/
 	@touch $@
 
 # The book's environment, apart from the course's: it needs a newer Python, and no PyTorch.

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from tests.compared_outputs import compare_outputs
-from vit_course.classroom.answer_folder import MIME
+from vit_classroom.answer_folder import MIME
 
 
 def made_with_this_torch(path):
@@ -36,7 +36,7 @@ def cells_and_claims(book, collect):
     """Yield the cells of a notebook, and after each sentence that claims what holds at every profile, its claims."""
     from nbval.plugin import IPyNbCell
 
-    from claims import ALWAYS, questions
+    from authoring.notebooks.claims import ALWAYS, questions
 
     items = {item.cell.id: item for item in collect()}
     for number, cell in enumerate(book.nb.cells):

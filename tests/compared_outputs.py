@@ -13,7 +13,7 @@ import re
 from decimal import Decimal
 from itertools import zip_longest
 
-from outputs import stored_figures
+from authoring.notebooks.outputs import stored_figures
 
 NUMBER = re.compile(r"[ \t]*(?<![\w.])([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*")
 """A number and the blanks around it, which follow from its width."""

@@ -34,7 +34,7 @@ for line in sys.stdin:
         os.environ.update(job["env"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         if os.environ.get("PYTHONPATH") != here:  # another course's package
-            for name in [name for name in sys.modules if name.startswith("vit_course")]:
+            for name in [name for name in sys.modules if name.startswith(("vit_course", "vit_classroom"))]:
                 del sys.modules[name]
         os.chdir(job["cwd"])
         nothing = os.open(os.devnull, os.O_RDWR)

@@ -10,7 +10,7 @@ import nbformat.v4 as v4
 import pytest
 
 from tests.compared_outputs import compare_outputs, text_difference
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 LOSSES = "epoch  1: loss 2.302\nepoch 10: loss 1.430\n"
 SHAPES = "tokens: (64, 16, 64) = (B, T, D)\nequal: True\n"
@@ -143,7 +143,7 @@ def test_nbval_compares_in_this_way_and_shows_no_bar_on_a_slow_machine(tmp_path)
     command = [sys.executable, "-m", "pytest", *options.split(), f"--rootdir={tmp_path}", str(path)]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tools")]),
+        "PYTHONPATH": str(ROOT),
         "VIT_COURSE_WIDGETS": "0",
         "VIT_COURSE_COMPARE": "1",
         "VIT_COURSE_FORK": "0",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
 
 LINE = "train --data=shapes10 --train=40 --test=10 --model=linear --recipe=plain --epochs=1 --batch-size=20"
 SETTINGS = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from test_repository import groups
 
-from vit_course.classroom.doctor import version_numbers
-from vit_course.machinery.paths import ROOT
+from vit_classroom.doctor import version_numbers
+from vit_course.training.paths import ROOT
 
 ALONE = """
 import sys
@@ -20,9 +20,9 @@ sys.modules.update(dict.fromkeys({hidden}))
 import torch
 import vit_course
 from vit_course import create_vit, evaluate, load_dataset
-from vit_course.classroom import check
+from vit_classroom import check
 from vit_course.data import shapes10
-from vit_course.experiments.released import load_trained, trained_names
+from vit_course.extensions.trained import load_trained, trained_names
 from vit_course.patches import patchify
 from vit_course.train import TrainConfig, train
 print(vit_course.__file__)
@@ -43,7 +43,7 @@ def copy_of_what_is_built(folder: Path) -> Path:
     """Copy what a build reads, so that nothing of it is left in the repository."""
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    for name in ("vit_course", "data/checkpoints", "data/runs"):
+    for name in ("vit_course", "vit_classroom", "data/checkpoints", "data/runs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vit_course.data import normalize
-from vit_course.machinery.rand_augment import rand_augment
-from vit_course.machinery.ranges import Range, require_ranges
+from vit_course.training.rand_augment import rand_augment
+from vit_course.training.validate_config import Range, require_ranges
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class AugmentConfig:
         erasing: probability of erasing a rectangle (Zhong et al., 2017).
         mixup: alpha of MixUp (Zhang et al., 2017).
         cutmix: alpha of CutMix (Yun et al., 2019). With both, half of the pictures get each.
+        mix_share: share of the pictures that MixUp and CutMix change; the others stay as they are.
 
     Raises:
         ValueError: if a value lies outside its range; the message names the field and the range.
@@ -42,6 +43,7 @@ class AugmentConfig:
     erasing: Annotated[float, Range(0, 1)] = 0.0
     mixup: Annotated[float, Range(0)] = 0.0
     cutmix: Annotated[float, Range(0)] = 0.0
+    mix_share: Annotated[float, Range(0, 1)] = 1.0
 
     def __post_init__(self) -> None:
         require_ranges(self)
@@ -207,6 +209,8 @@ def mix(images: Tensor, targets: Tensor, config: AugmentConfig) -> tuple[Tensor,
     # A box of four times the area covers the picture, wherever its middle lies.
     boxes = random_boxes(torch.where(use_mixup, 4.0, pasted), size)
     cover = torch.where(use_mixup, blended, 1.0)
+    if config.mix_share < 1:
+        cover = cover * (torch.rand(batch, device=device) < config.mix_share)
     share = 1 - cover[:, None, None] * box_mask(boxes, size)
     return blend_with_partners(images, targets, share, torch.randperm(batch, device=device))
 

@@ -123,9 +123,11 @@ def make_optimizers(
         muon: further arguments of `muon_and_adamw`.
 
     Raises:
-        ValueError: if the optimiser is unknown, or Muon has nothing to do.
+        ValueError: if the optimiser is unknown, every parameter is frozen, or Muon has nothing to do.
     """
     groups = weight_decay_groups(model, weight_decay)
+    if not any(group["params"] for group in groups):
+        raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if layer_decay != 1:
         groups = layer_groups(model, groups, lr, layer_decay)
     if optimizer == "adamw":
@@ -195,10 +197,14 @@ def muon_and_adamw(
     dtype: torch.dtype = torch.float32,
     orthogonalize: Callable[[Tensor], Tensor] = newton_schulz,
 ) -> list[torch.optim.Optimizer]:
-    """Give the hidden matrices, those of the blocks, to Muon and all other parameters to AdamW.
+    """Give the hidden matrices to Muon and all other parameters to AdamW.
+
+    Hidden are the matrices of a ViT's blocks, and the kernels of a ResNet's convolutions but for the first, which
+    reads the picture: a kernel (out, in, height, width) is a matrix of out rows. AdamW has the rest: the first
+    convolution or the patch projection, positions, norms, biases and the head.
 
     Args:
-        model: a ViT.
+        model: a ViT, a ResNet, or a hybrid, which has both.
         groups: of `weight_decay_groups`.
         lr: peak learning rate of Muon.
         fused: for AdamW.
@@ -208,14 +214,21 @@ def muon_and_adamw(
         orthogonalize: in the place of `newton_schulz`.
 
     Raises:
-        ValueError: if there are no blocks.
+        ValueError: if there are neither blocks nor convolutions behind the first, or all of them are frozen.
     """
-    hidden = {}
+    hidden, kernels = {}, []
     for name, parameter in model.named_parameters():
         if "blocks." in name and name.endswith(".weight") and parameter.ndim == 2:
             hidden[parameter] = qkv_matrices if ".attn.qkv." in name else 1
+        elif parameter.ndim == 4 and name.endswith("weight") and "patch_embed." not in name:
+            kernels.append(parameter)
+    hidden |= dict.fromkeys(kernels[1:], 1)
     if not hidden:
-        raise ValueError("optimizer 'muon' found no matrices in blocks; it is meant for a VisionTransformer")
+        raise ValueError(
+            "optimizer 'muon' found no hidden matrices: it is meant for a VisionTransformer or a ResNet"
+        )
+    if not any(p.requires_grad for p in hidden):
+        raise ValueError("optimizer 'muon' has no matrix to train: the hidden ones are frozen; use 'adamw'")
     matrices, others = [], []
     for group in groups:
         for parts in sorted(set(hidden.values())):
@@ -235,7 +248,7 @@ class Muon(torch.optim.Optimizer):
 
     Args:
         params: matrices, or groups of them; a group's "parts" says into how many equal ones each is cut along its
-            rows, for example 3 for q, k and v in one.
+            rows, for example 3 for q, k and v in one. The kernel of a convolution counts as a matrix of out rows.
         lr: learning rate.
         weight_decay: taken from the weights beside the gradient, as in AdamW.
         momentum: share of the older gradients in the mean; Nesterov's look ahead is on.
@@ -270,7 +283,8 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_lerp_(means, grads, 1 - group["momentum"])
             updates = torch._foreach_lerp(grads, means, group["momentum"])
             for p, update in zip(params, updates, strict=True):
-                for part, change in zip(p.chunk(group["parts"]), update.chunk(group["parts"]), strict=True):
+                rows = as_matrix(p, p), as_matrix(update, p)
+                for part, change in zip(*(matrix.chunk(group["parts"]) for matrix in rows), strict=True):
                     if part.shape[0] > part.shape[1]:
                         part, change = part.mT, change.mT
                     waiting.setdefault(tuple(part.shape), []).append((part, change))
@@ -279,6 +293,18 @@ class Muon(torch.optim.Optimizer):
                 changes = self.orthogonalize(torch.stack(changes).to(self.dtype)).float().unbind()
                 torch._foreach_mul_(parts, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_add_(parts, changes, alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
+
+
+def as_matrix(weight: Tensor, like: Tensor) -> Tensor:
+    """Return a kernel (out, in, height, width) as a matrix of out rows, and a matrix as it is.
+
+    The columns follow the memory of `like`, so that the matrix of `like` itself shares that memory.
+    """
+    if weight.ndim == 2:
+        return weight
+    if not like.is_contiguous():  # its channels lie last
+        weight = weight.permute(0, 2, 3, 1)
+    return weight.flatten(1)
 
 
 def set_rates(optimizers: list[torch.optim.Optimizer], share: float) -> None:

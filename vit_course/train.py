@@ -1,7 +1,7 @@
 """Train and evaluate a classifier on a data set that lives on the device of the run.
 
 `train` is one function, to be read downward: epoch, batch, forward, loss, backward, clip, rates, step, bookkeeping.
-Lessons from 00 on use it; it knows no particular model. `machinery.run` has what it need not say: where a run
+Lessons from 00 on use it; it knows no particular model. `training.run` has what it need not say: where a run
 goes on, which batch comes next, what is shown and kept.
 """
 
@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.data import Dataset, normalize
-from vit_course.machinery.config import History, Objective, TrainConfig
-from vit_course.machinery.run import start_run
+from vit_course.training.config import History, Objective, TrainConfig
+from vit_course.training.run import start_run
 
 
 def train(

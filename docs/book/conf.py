@@ -1,4 +1,4 @@
-"""Settings of the web book. `tools/book.py` copies this file beside the pages that it writes, and runs Sphinx there."""
+"""Settings of the web book: `authoring/site/book.py` copies this file beside its pages, and runs Sphinx there."""
 
 from docutils import nodes
 

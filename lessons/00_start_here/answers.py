@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vit_course.classroom.plots import image_grid
+from vit_classroom.plots import image_grid
 from vit_course.data import normalize
 
 

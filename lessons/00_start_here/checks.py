@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import any_device, every_digit, exercise, refuses, results
-from vit_course.classroom.plots import image_grid
+from vit_classroom.checks.shared_checks import counting
+from vit_classroom.checks.task import any_device, every_digit, exercise, refuses, results
+from vit_classroom.plots import image_grid
 from vit_course.data import normalize
 
 # -- image_grid

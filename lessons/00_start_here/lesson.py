@@ -48,13 +48,13 @@ from dataclasses import replace
 import torch
 from einops import rearrange, reduce, repeat
 
-from vit_course.classroom import check, doctor, plots, table
-from vit_course.classroom.checks import diagnose
-from vit_course.classroom.checks.verdict import say
-from vit_course.classroom.numbers import minutes, percent
+from vit_classroom import check, doctor, plots, table
+from vit_classroom.checks import diagnose
+from vit_classroom.checks.verdict import say
+from vit_classroom.numbers import minutes, percent
 from vit_course.data import download_cifar10, load_dataset, shapes10
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import MODELS, RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
 
@@ -169,8 +169,8 @@ plots.show(
 # **Your task.** Write `image_grid`, which makes such a sheet. It is one `rearrange`. Think about which of two joined axes
 # is the slow one: going down the large picture by one pixel usually stays inside the same small picture.
 
-# %% exercise="vit_course.classroom.plots.pictures:image_grid" difficulty=2 minutes=12 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
-from vit_course.classroom.plots.pictures import image_grid
+# %% exercise="vit_classroom.plots.pictures:image_grid" difficulty=2 minutes=12 hint="The large picture has three axes: c, its height and its width. Its height is made of two axes: the row of the sheet, and the height inside a small picture. Its width likewise." hint2="The batch is split into r rows of k columns, `(r k) c h w` on the left, with `k=columns`. On the right come c, a bracket of r and h, and a bracket of k and w. In each of them the slow letter stands first."
+from vit_classroom.plots.pictures import image_grid
 
 image_grid = check(image_grid)
 

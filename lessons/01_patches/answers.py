@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
 from vit_course.patches import PatchEmbed, as_pair, check_images, count_patches, grid_size, patchify
 
 checks = lesson_part("01_patches", "checks")

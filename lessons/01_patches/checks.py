@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
-from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import demand, every_digit, exercise, refuses, results
-from vit_course.classroom.checks.words import explain_error
+from vit_classroom.checks.outcome import Mistake, build, outcome, same_weights
+from vit_classroom.checks.shared_checks import counting
+from vit_classroom.checks.task import demand, every_digit, exercise, refuses, results
+from vit_classroom.checks.words import explain_error
 from vit_course.patches import (
     PatchEmbed,
     as_pair,

@@ -27,8 +27,8 @@ import torch
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import number, percent
 
 rows = []
 for name, num_tokens in [("pixels of 224x224", 224 * 224), ("patches of 16x16", (224 // 16) ** 2)]:

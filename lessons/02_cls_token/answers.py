@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
 from vit_course.embeddings import pool
 
 checks = lesson_part("02_cls_token", "checks")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.parts import counting
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import explain_error
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.shared_checks import counting
+from vit_classroom.checks.task import demand, exercise, refuses, results
+from vit_classroom.checks.words import explain_error
 from vit_course.embeddings import pool, prepend_cls_token
 
 

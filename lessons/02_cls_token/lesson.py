@@ -30,8 +30,8 @@
 import torch
 from torch import nn
 
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import percent
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import percent
 
 portrait = plots.sample_photo((32, 32))  # (3, 32, 32), uint8
 
@@ -320,7 +320,7 @@ within_before, between_before = within_and_between(before)
 # > ring?
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.profiles import get_profile
 from vit_course.train import TrainConfig, train
 
 epochs = get_profile().pick(smoke=2, cpu=12, gpu=20)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.interpret import equivariance_gap
 

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import compare_gradients
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import describe, difference, explain_error
+from vit_classroom.checks.compare import compare_gradients
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import demand, exercise, refuses, results
+from vit_classroom.checks.words import describe, difference, explain_error
 from vit_course.embeddings import add_position, learned_positions, resample_pos_embed, sincos_2d
 from vit_course.interpret import equivariance_gap
 

@@ -24,12 +24,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import percent
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import percent
 from vit_course.data import shapes10
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.profiles import get_profile
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 from vit_course.train import TrainConfig, train
 

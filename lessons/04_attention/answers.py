@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_classroom.checks import lesson_part
+from vit_classroom.checks.edits import edited
 from vit_course.attention import MultiHeadAttention, check_heads, merge_heads, split_heads
 from vit_course.attention import scaled_dot_product_attention as attend
-from vit_course.classroom.checks import lesson_part
 
-checks = lesson_part("04_attention", "checks")
-Steps, steps, drop_by = checks.Steps, checks.steps, checks.drop_by
+Plain = lesson_part("04_attention", "checks").Plain
 
 
 def weighing(weigh):
@@ -64,15 +64,14 @@ def split_heads_unfold(x, num_heads):
 
 def on_input(change):
     """Return a layer that changes its input first."""
-    return steps(
-        forward=lambda self, x, return_attention=False: Steps.forward(self, change(x), return_attention)
-    )
+
+    def forward(self, x, return_attention=False):
+        return Plain.forward(self, change(x), return_attention)
+
+    return type("MultiHeadAttention", (Plain,), {"forward": forward})
 
 
-def keeps_the_first_matrix(self, merged, x):
-    if not hasattr(self, "matrix"):
-        self.matrix = self.proj.weight.clone()
-    return self.proj_drop(F.linear(merged, self.matrix, self.proj.bias))
+FIRST_MATRIX = "F.linear(merged, vars(self).setdefault('first', self.proj.weight.clone()), self.proj.bias)"
 
 
 class OtherNames(nn.Module):
@@ -116,8 +115,8 @@ WRONG = {
     "scaled_dot_product_attention": [
         ("value 1 of 2: every number is half what it should be", weighing(lambda s: s.softmax(-1) / 2)),
         ("view size is not compatible", lambda *case: attend(*map(viewed, case))),
-        ("(the cases before are right)", checks.attend(lambda q, k, v: q.shape[min(q.ndim - 1, 3)] ** -0.5)),
-        ("your code stopped with IndexError", checks.attend(turn=lambda k: k.transpose(2, 3))),
+        ("(the cases before are right)", edited(attend, "q.shape[-1] => q.shape[min(q.ndim - 1, 3)]")),
+        ("your code stopped with IndexError", edited(attend, ".transpose(-2, -1) => .transpose(2, 3)")),
         ("no gradient reaches `q`", lambda q, k, v: attend(q.detach(), k.detach(), v)),
         ("on the second result, the weights", lambda *case: (attend(*case)[0], attend(*case)[1].detach())),
         ("you returned", weighing(lambda s: s)),
@@ -135,13 +134,13 @@ WRONG = {
         ),
         (
             "value 2 of 2: your numbers sum to 1 over the queries; they should do",
-            checks.attend(lambda q, k, v: 1.0, axis=-2),
+            edited(attend, "* q.shape[-1] ** -0.5 => ;; dim=-1 => dim=-2"),
         ),
     ],
     "split_heads": [
         (
             "you swapped the axes of the tokens and of the numbers of a head",
-            checks.split_by("b t (h d) -> b h d t"),
+            edited(split_heads, "b h t d => b h d t"),
         ),
         ("no gradient reaches `x`", lambda x, num_heads: split_heads(x.detach(), num_heads)),
         (
@@ -169,16 +168,22 @@ WRONG = {
         ("the shape should be (1, 2, 4)", lambda x: rearrange(x, "b h t d -> b t (d h)").squeeze(0)),
     ],
     "MultiHeadAttention": [
-        ("right in evaluation, but in training", drop_by(lambda self: 1 - self.attn_drop)),
-        ("right in evaluation, but in training", drop_by(lambda self: 0.5)),
+        ("right in evaluation, but in training", edited(Plain, "self.attn_drop, => 1 - self.attn_drop,")),
+        ("right in evaluation, but in training", edited(Plain, "self.attn_drop, => 0.5,")),
         ("view size is not compatible", on_input(viewed)),
         ("your code stopped with TypeError: split_heads() got", on_input(lambda x: split_heads(x, heads=2))),
         ("no gradient reaches", on_input(Tensor.detach)),
-        ("no gradient reaches", steps(cut=lambda self, qkv: Steps.cut(self, qkv.detach()))),
-        ("but the gradient of", steps(weigh=lambda self, q, k: Steps.weigh(self, q, k.detach()))),
-        ("but the gradient of", steps(drop=lambda self, weights: weights.detach())),
+        ("no gradient reaches", edited(Plain, "self.qkv(x) => self.qkv(x).detach()")),
+        ("but the gradient of", edited(Plain, "k.mT => k.detach().mT")),
+        (
+            "but the gradient of",
+            edited(Plain, "F.dropout(weights, self.attn_drop, self.training) => weights.detach()"),
+        ),
         ("no weights named qkv.weight", OtherNames),
-        ("right, but not in a second call, with other weights", steps(finish=keeps_the_first_matrix)),
+        (
+            "right, but not in a second call, with other weights",
+            edited(Plain, f"self.proj(merged) => {FIRST_MATRIX}"),
+        ),
     ],
 }
 RIGHT = {

@@ -25,9 +25,9 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.classroom import check, plots, table
-from vit_course.exhibits.attention_table import edit_attention
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, table
+from vit_classroom.exhibits.attention_table import edit_attention
+from vit_classroom.numbers import number, percent
 
 
 def tokens_that_change(layer):
@@ -611,8 +611,8 @@ table(rows, ["picture", "tokens T", "12 tables, MB"])
 # %% tags=["nbval-ignore-output"]
 import time
 
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 
 
 def milliseconds(function, *inputs):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torchvision.ops import stochastic_depth
 
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
 from vit_course.encoder import Block, Mlp, layer_norm
 
 checks = lesson_part("05_encoder", "checks")

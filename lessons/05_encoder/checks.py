@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_classroom.checks.compare import compare_gradients
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, build, first_of, outcome
+from vit_classroom.checks.shared_checks import check_keyword, shared_draw
+from vit_classroom.checks.task import any_device, demand, exercise, keeps_settings, results
+from vit_classroom.checks.words import describe, difference
 from vit_course.attention import MultiHeadAttention, merge_heads, split_heads
-from vit_course.classroom.checks.compare import compare_gradients
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, build, first_of, outcome
-from vit_course.classroom.checks.parts import check_keyword, shared_draw
-from vit_course.classroom.checks.task import any_device, demand, exercise, keeps_settings, results
-from vit_course.classroom.checks.words import describe, difference
 from vit_course.encoder import Block, Mlp, drop_path, layer_norm
 
 # -- layer_norm

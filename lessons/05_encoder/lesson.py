@@ -35,12 +35,12 @@ from torch import nn
 
 from vit_course import encoder
 from vit_course.attention import MultiHeadAttention
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import number, percent
 from vit_course.data import normalize, shapes10
 from vit_course.patches import PatchEmbed, patchify, unpatchify
-from vit_course.machinery.profiles import get_profile
-from vit_course.machinery.device import get_device
+from vit_course.training.profiles import get_profile
+from vit_course.training.device import get_device
 
 shapes = shapes10(train=64, test=10)
 images = normalize(shapes.train_images, *shapes.channel_stats())

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_course.classroom.checks import lesson_part
-from vit_course.classroom.checks.scorers import scored_by
+from vit_classroom.checks import lesson_part
+from vit_classroom.checks.scorers import scored_by
+from vit_classroom.exhibits.mini_vit import MiniViT
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Block
-from vit_course.exhibits.mini_vit import MiniViT
 from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size, patchify
 
 checks = lesson_part("06_vision_transformer", "checks")

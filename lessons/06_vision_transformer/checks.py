@@ -10,21 +10,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, build, outcome, same_weights
-from vit_course.classroom.checks.scorers import (
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, build, outcome, same_weights
+from vit_classroom.checks.scorers import (
     MISCOUNTS,
     measured,
     measures_without_training,
     names_one_class,
     scores_and_labels,
 )
-from vit_course.classroom.checks.task import demand, exercise, results
-from vit_course.classroom.checks.words import apart, difference
-from vit_course.classroom.my_model import fitted
+from vit_classroom.checks.task import demand, exercise, results
+from vit_classroom.checks.words import apart, difference
+from vit_classroom.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
+from vit_classroom.student_model import fitted
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
-from vit_course.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
 
 # -- MiniViT
 

@@ -1,6 +1,6 @@
 # ---
 # title: "The Vision Transformer"
-# promise: "You write the whole model and the loop that trains it, prove that it is the real Vision Transformer, and see it name pictures."
+# promise: "Write and train the whole model, then let it classify your drawing."
 # part: "I. Build it"
 # map: [block, head]
 # recall: ["02.1", "03.2", "05.2"]
@@ -32,15 +32,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_course.classroom import plots, table
-from vit_course.classroom.checks import check, parts_in_use, use_my_answers
-from vit_course.classroom.my_model import fitted, keep_model, train_by_recipe
-from vit_course.classroom.notebook import show_source
-from vit_course.classroom.numbers import minutes, number, percent
+from vit_classroom import plots, table
+from vit_classroom.checks import check, parts_in_use, use_my_answers
+from vit_classroom.student_model import fitted, keep_model, train_by_recipe
+from vit_classroom.notebook import show_source
+from vit_classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, load_picture, normalize, shapes10
-from vit_course.experiments.mini_vit import recorded_run
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.recorded_mini_vit import recorded_run
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 
 plots.show(
     plots.vit_overview(),
@@ -83,8 +83,8 @@ my_parts = use_my_answers()
 # **Your task.** Write `MiniViT`, the whole class: `__init__` makes the parts, the first of them is there; `forward` runs
 # them. The docstring fixes the names. One thing is new: the head starts at zero, weight and bias.
 
-# %% exercise="vit_course.exhibits.mini_vit:MiniViT" difficulty=3 minutes=14 hint="Go through the list of the docstring: one line of `__init__` for each part. `self.patch_embed` is there, its `num_patches` is N. Then `forward` has one line for each equation, and one for the head." hint2="`nn.Parameter(torch.zeros(1, 1, embed_dim))` is the CLS token; positions are `0.02 * torch.randn(1, N + 1, embed_dim)` in an `nn.Parameter`. `Encoder(depth, embed_dim, num_heads)` is the stack. `nn.init.zeros_(self.head.weight)` sets a weight to zero. In `forward`: `prepend_cls_token(tokens, self.cls_token)`, add `self.pos_embed`, blocks, norm, `pool(z, 'token')`, head."
-from vit_course.exhibits.mini_vit import MiniViT
+# %% exercise="vit_classroom.exhibits.mini_vit:MiniViT" difficulty=3 minutes=14 hint="Go through the list of the docstring: one line of `__init__` for each part. `self.patch_embed` is there, its `num_patches` is N. Then `forward` has one line for each equation, and one for the head." hint2="`nn.Parameter(torch.zeros(1, 1, embed_dim))` is the CLS token; positions are `0.02 * torch.randn(1, N + 1, embed_dim)` in an `nn.Parameter`. `Encoder(depth, embed_dim, num_heads)` is the stack. `nn.init.zeros_(self.head.weight)` sets a weight to zero. In `forward`: `prepend_cls_token(tokens, self.cls_token)`, add `self.pos_embed`, blocks, norm, `pool(z, 'token')`, head."
+from vit_classroom.exhibits.mini_vit import MiniViT
 
 MiniViT = check(MiniViT)
 
@@ -123,7 +123,7 @@ for num_classes in (2, 10, 1000):
 # %%
 from torchvision.models import VisionTransformer as TorchvisionViT
 
-from vit_course.beyond.weights import convert_torchvision
+from vit_course.extensions.weights import convert_torchvision
 
 torch.manual_seed(0)
 theirs = TorchvisionViT(
@@ -165,8 +165,8 @@ print("equal up to rounding (below 1e-6):", (got - expected).abs().max().item() 
 #
 # **Your task.** Write `train_one_epoch`. The check gives you a model and an optimiser that write down what they get.
 
-# %% exercise="vit_course.exhibits.mini_vit:train_one_epoch" difficulty=2 minutes=12 hint="`torch.randperm(N).split(batch_size)` gives the rows of all batches in a random order, the last one smaller. `images[rows]` and `labels[rows]` are one batch." hint2="Inside the loop: `loss = F.cross_entropy(model(images[rows]), labels[rows])`, then zero_grad, backward, step. The loss is a mean over its batch; `loss.item() * len(rows)` is the sum. Add these up and divide by N at the end. `model.train()` stands before the loop."
-from vit_course.exhibits.mini_vit import train_one_epoch
+# %% exercise="vit_classroom.exhibits.mini_vit:train_one_epoch" difficulty=2 minutes=12 hint="`torch.randperm(N).split(batch_size)` gives the rows of all batches in a random order, the last one smaller. `images[rows]` and `labels[rows]` are one batch." hint2="Inside the loop: `loss = F.cross_entropy(model(images[rows]), labels[rows])`, then zero_grad, backward, step. The loss is a mean over its batch; `loss.item() * len(rows)` is the sum. Add these up and divide by N at the end. `model.train()` stands before the loop."
+from vit_classroom.exhibits.mini_vit import train_one_epoch
 
 train_one_epoch = check(train_one_epoch)
 
@@ -191,8 +191,8 @@ for epoch in range(1, 46):
 # **Your task.** Write `accuracy`, the share of pictures that are named right. Test pictures are for measuring: evaluation
 # mode, and no gradients. `with torch.no_grad():` switches them off for a block.
 
-# %% exercise="vit_course.exhibits.mini_vit:accuracy" difficulty=1 minutes=5 hint="Go through images and labels in batches, as `images.split(batch_size)` cuts them, and count the hits. `logits.argmax(dim=1)` is the class with the highest score, one for each picture." hint2="`(model(x).argmax(dim=1) == y).sum().item()` counts the hits of one batch. Add these up and divide once, by the number of pictures: a mean of the batches' shares would let a small last batch count too much."
-from vit_course.exhibits.mini_vit import accuracy
+# %% exercise="vit_classroom.exhibits.mini_vit:accuracy" difficulty=1 minutes=5 hint="Go through images and labels in batches, as `images.split(batch_size)` cuts them, and count the hits. `logits.argmax(dim=1)` is the class with the highest score, one for each picture." hint2="`(model(x).argmax(dim=1) == y).sum().item()` counts the hits of one batch. Add these up and divide once, by the number of pictures: a mean of the batches' shares would let a small last batch count too much."
+from vit_classroom.exhibits.mini_vit import accuracy
 
 accuracy = check(accuracy)
 
@@ -630,7 +630,7 @@ plots.show(figure, "Three rising curves over the number of tokens; each passes o
 # %% tags=["nbval-ignore-output"]
 from torchvision.models import ViT_B_16_Weights
 
-from vit_course.beyond.weights import load_weights
+from vit_course.extensions.weights import load_weights
 
 download = False
 trained = ViT_B_16_Weights.IMAGENET1K_V1
@@ -776,7 +776,7 @@ plots.show(
 # The whole Vision Transformer on one page:
 
 # %%
-from vit_course.exhibits import mini_vit
+from vit_classroom.exhibits import mini_vit
 
 show_source(mini_vit.MiniViT)
 

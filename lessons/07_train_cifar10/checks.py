@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, Unfinished, outcome
+from vit_classroom.checks.task import any_device, demand, every_digit, exercise, refuses, results
+from vit_classroom.checks.words import describe, difference, explain_error
+from vit_classroom.exhibits.broken_runs import read_curves
 from vit_course.augment import mixup, random_crop_flip
-from vit_course.beyond.positions import with_positions
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, Unfinished, outcome
-from vit_course.classroom.checks.task import any_device, demand, every_digit, exercise, refuses, results
-from vit_course.classroom.checks.words import describe, difference, explain_error
-from vit_course.exhibits.broken_runs import read_curves
+from vit_course.extensions.positions import with_positions
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.vit import VisionTransformer
 

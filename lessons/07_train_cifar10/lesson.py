@@ -1,6 +1,6 @@
 # ---
 # title: "Train on CIFAR-10"
-# promise: "You turn a model that memorises its pictures into one that recognises new ones, and you measure what each step brings."
+# promise: "Turn a model that memorises into one that recognises new images."
 # part: "II. Train it, and be fair"
 # map: []
 # recall: ["05.3", "06.2", "06.3"]
@@ -37,16 +37,16 @@ import torch.nn.functional as F
 from IPython.display import display
 
 from vit_course.augment import AugmentConfig, augment
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.checks import my_answer
-from vit_course.classroom.my_model import RecipeOptimizer, keep_model
-from vit_course.classroom.notebook import show_source
-from vit_course.classroom.numbers import percent
+from vit_classroom import check, plots, table
+from vit_classroom.checks import my_answer
+from vit_classroom.student_model import RecipeOptimizer, keep_model
+from vit_classroom.notebook import show_source
+from vit_classroom.numbers import percent
 from vit_course.data import load_dataset, normalize
-from vit_course.experiments.records import caption, linear_classifier, load_records
-from vit_course.experiments.statistics import by_step, difference, difference_in_words
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.records import caption, linear_classifier, load_records
+from vit_classroom.evidence.statistics import by_step, difference, difference_in_words
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, train
 
@@ -557,7 +557,7 @@ print("all weights equal, bit for bit:", torch.equal(resumed, unbroken))
 # %% fold
 import matplotlib.pyplot as plt
 
-from vit_course.exhibits import broken_runs
+from vit_classroom.exhibits import broken_runs
 
 
 @plots.course_style()
@@ -593,8 +593,8 @@ plots.show(
 # **Your task.** Give every plot the number of its diagnosis. The list is in the docstring. Ask of each plot: Where does it start?
 # Is training able to fall? Does validation follow, stay, or go the other way? Is the line calm or restless? Does anything repeat?
 
-# %% exercise="vit_course.exhibits.broken_runs:read_curves" difficulty=2 minutes=10 hint="Begin with the sure ones. One plot freezes. One has a pattern that repeats in each epoch. One has validation *below* training. One jumps at first, then stays at the dotted line." hint2="Two plots have a rising validation loss. Memorising helps with new pictures at first, so there validation falls *before* it rises. Labels in a wrong order never let it fall. Two diagnoses of the list fit no plot."
-from vit_course.exhibits.broken_runs import read_curves
+# %% exercise="vit_classroom.exhibits.broken_runs:read_curves" difficulty=2 minutes=10 hint="Begin with the sure ones. One plot freezes. One has a pattern that repeats in each epoch. One has validation *below* training. One jumps at first, then stays at the dotted line." hint2="Two plots have a rising validation loss. Memorising helps with new pictures at first, so there validation falls *before* it rises. Labels in a wrong order never let it fall. Two diagnoses of the list fit no plot."
+from vit_classroom.exhibits.broken_runs import read_curves
 
 read_curves = check(read_curves)
 
@@ -630,7 +630,7 @@ show_source(broken_runs.run)
 import importlib.util
 import time
 
-from vit_course.classroom.numbers import minutes, number
+from vit_classroom.numbers import minutes, number
 from vit_course.vit import create_vit, vit_flops
 
 
@@ -699,7 +699,7 @@ print(f"at 790 TFLOP/s, a large GPU in bf16: {number(per_epoch / 790e12)} s")
 # %% [markdown]
 # The share stays below 100 %: norms, GELU and softmax do little arithmetic and wait for memory. One can count this traffic
 # too. A program that runs kernel after kernel, and writes each result to memory, then needs about .3 s for an epoch of Ti/4
-# on that large GPU. This is computed, not measured (`benchmarks/floors.py`). Fused kernels write less, so they can go below
+# on that large GPU. This is computed, not measured (`experiments/benchmarks/floors.py`). Fused kernels write less, so they can go below
 # it. The narrower the model, the more memory counts.
 #
 # Newer CPUs multiply in bf16 as well, and the course's training uses it where that is faster (it measures first). Do fewer

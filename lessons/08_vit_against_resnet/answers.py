@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
+from vit_classroom.evidence.probes import COST, SHIFTS, shift
 from vit_course.data import normalize
-from vit_course.experiments.probes import COST, SHIFTS, shift
 from vit_course.train import evaluate
 
 checks = lesson_part("08_vit_against_resnet", "checks")

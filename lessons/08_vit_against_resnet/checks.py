@@ -10,12 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.outcome import changed as changed_in_place
-from vit_course.classroom.checks.task import Demand, demand, exercise, results
-from vit_course.data import normalize
-from vit_course.experiments.probes import (
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.outcome import changed as changed_in_place
+from vit_classroom.checks.task import Demand, demand, exercise, results
+from vit_classroom.evidence.probes import (
     COST,
     PAPER_TABLE,
     SHIFTS,
@@ -24,6 +23,7 @@ from vit_course.experiments.probes import (
     shift,
     unfair_points,
 )
+from vit_course.data import normalize
 from vit_course.resnet import cifar_stem
 from vit_course.train import evaluate
 

@@ -1,6 +1,6 @@
 # ---
 # title: "ViT against ResNet"
-# promise: "You compare two kinds of models fairly, catch our own first comparison being unfair, and see what a convolution knows before it learns."
+# promise: "Compare ViT and ResNet, and learn what makes a comparison fair."
 # part: "II. Train it, and be fair"
 # map: []
 # recall: ["01.5", "03.1", "07.2"]
@@ -31,9 +31,9 @@
 # **Your task.** The docstring of `unfair_points` holds nine points of a made-up report. Return the letters of the unfair
 # ones, as a set. The check names one point at a time and says why.
 
-# %% exercise="vit_course.experiments.probes:unfair_points" difficulty=2 minutes=10 hint="Ask of each point: could it raise one result although the model is no better? Could the reader see it in the table, and take it into account?" hint2="Five of the nine are unfair. Go through the table above. Budget, choice and chance are each broken by one point. Two more points give one side something useful that the other side does not get."
-from vit_course.classroom import check
-from vit_course.experiments.probes import unfair_points
+# %% exercise="vit_classroom.evidence.probes:unfair_points" difficulty=2 minutes=10 hint="Ask of each point: could it raise one result although the model is no better? Could the reader see it in the table, and take it into account?" hint2="Five of the nine are unfair. Go through the table above. Budget, choice and chance are each broken by one point. Two more points give one side something useful that the other side does not get."
+from vit_classroom import check
+from vit_classroom.evidence.probes import unfair_points
 
 unfair_points = check(unfair_points)
 
@@ -67,15 +67,15 @@ from IPython.display import display
 from torch import nn
 from torchvision.models import resnet18
 
-from vit_course.classroom import plots, table
-from vit_course.classroom.numbers import minutes, number, percent
+from vit_classroom import plots, table
+from vit_classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.probes import COST, PAPER_TABLE, PAPER_TASKS, shift, shuffle_patches
-from vit_course.experiments.records import caption, load_beside, load_records
-from vit_course.experiments.statistics import difference, difference_in_words, undecided
-from vit_course.experiments.trials import gains
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.probes import COST, PAPER_TABLE, PAPER_TASKS, shift, shuffle_patches
+from vit_classroom.evidence.records import caption, load_beside, load_records
+from vit_classroom.evidence.statistics import difference, difference_in_words, undecided
+from vit_classroom.evidence.gains import gains
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import train
 
@@ -241,7 +241,7 @@ plots.show(
 # %% fold
 scene = torch.zeros(1, 3, 64, 64)
 scene[..., 24:40, 16:32] = plots.sample_photo((16, 16)).float() / 255
-scene_data = replace(shapes, train_images=torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+scene_data = shapes10(train=10, test=10, image_size=64)
 bodies = {}
 for name, model_name, options in [
     ("ViT", "Nano/8", {}),
@@ -369,8 +369,8 @@ table(rows, ["model", "time", "epochs", "TFLOP", "test accuracy"])
 # **Your task.** Write `accuracy_under_shift`. `evaluate(model, images, labels, stats)` returns (accuracy, loss); it normalises
 # the pictures and puts the model into evaluation mode. You give it the right pictures.
 
-# %% exercise="vit_course.experiments.probes:accuracy_under_shift" difficulty=1 minutes=6 hint="A loop over `shifts`. In each round: move the untouched pictures, score them, and write the accuracy into a dictionary under the number of pixels." hint2="One round is `accuracy, _ = evaluate(...)`, where the second argument is `shift(images, pixels)`. Do not overwrite `images`, else the shifts add up."
-from vit_course.experiments.probes import accuracy_under_shift
+# %% exercise="vit_classroom.evidence.probes:accuracy_under_shift" difficulty=1 minutes=6 hint="A loop over `shifts`. In each round: move the untouched pictures, score them, and write the accuracy into a dictionary under the number of pixels." hint2="One round is `accuracy, _ = evaluate(...)`, where the second argument is `shift(images, pixels)`. Do not overwrite `images`, else the shifts add up."
+from vit_classroom.evidence.probes import accuracy_under_shift
 
 accuracy_under_shift = check(accuracy_under_shift)
 
@@ -725,8 +725,8 @@ table(rows, ["task", *(name.replace(" (ResNet152x4)", "").split(" (Eff")[0] for 
 # **Your task.** Write `gain_and_cost`, which answers all three for any two models of such a table. What is missing in the
 # table stays `None`, and the cost is a ratio. `COST` is the name of the row with the cost.
 
-# %% exercise="vit_course.experiments.probes:gain_and_cost" difficulty=2 minutes=10 hint="`table[first][task]` is a pair, or None. Give names to the two means, the two deviations and the two costs first. Then one line for each of the three results." hint2="`(a, s) = table[first][task] or (None, None)` also works where nothing was measured. The gain is a - b, unless a or b `is None`. The error is `((s**2 + t**2) / 3) ** 0.5`, unless s or t is None. (`if s:` would take a deviation of 0 for missing.) The cost is known in every case."
-from vit_course.experiments.probes import gain_and_cost
+# %% exercise="vit_classroom.evidence.probes:gain_and_cost" difficulty=2 minutes=10 hint="`table[first][task]` is a pair, or None. Give names to the two means, the two deviations and the two costs first. Then one line for each of the three results." hint2="`(a, s) = table[first][task] or (None, None)` also works where nothing was measured. The gain is a - b, unless a or b `is None`. The error is `((s**2 + t**2) / 3) ** 0.5`, unless s or t is None. (`if s:` would take a deviation of 0 for missing.) The cost is known in every case."
+from vit_classroom.evidence.probes import gain_and_cost
 
 gain_and_cost = check(gain_and_cost)
 

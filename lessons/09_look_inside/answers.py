@@ -3,8 +3,8 @@
 import torch
 from einops import rearrange
 
+from vit_classroom.checks import lesson_part
 from vit_course import interpret
-from vit_course.classroom.checks import lesson_part
 from vit_course.patches import as_pair, grid_size, patchify, unpatchify
 
 checks = lesson_part("09_look_inside", "checks")

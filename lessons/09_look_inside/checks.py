@@ -6,11 +6,11 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import demand, exercise, refuses, results
+from vit_classroom.checks.words import difference, explain_error
 from vit_course import interpret
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import difference, explain_error
 from vit_course.patches import as_pair, patchify, unpatchify
 
 

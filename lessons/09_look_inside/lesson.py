@@ -1,6 +1,6 @@
 # ---
 # title: "Look inside"
-# promise: "You open a trained model and measure its filters, positions and heads, always beside a model that has learned nothing."
+# promise: "Look at filters, positions and heads, and test what attention explains."
 # part: "II. Train it, and be fair"
 # map: [attention]
 # goals:
@@ -28,12 +28,12 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.my_model import load_my_model
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, table
+from vit_classroom.student_model import load_my_model
+from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.released import load_trained
-from vit_course.machinery.profiles import get_profile
+from vit_course.extensions.trained import load_trained
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import build_model
 
 profile = get_profile()

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from vit_course.experiments.statistics import at_equal_time, difference, t_quantile
+from vit_classroom.evidence.statistics import at_equal_time, difference, t_quantile
 
 
 def difference_by_loops(a, b):

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from math import ceil, inf, sqrt
 from statistics import fmean, median, pvariance, stdev, variance
 
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import explain_error
-from vit_course.experiments.statistics import at_equal_time, difference, t_quantile
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import demand, exercise, refuses, results
+from vit_classroom.checks.words import explain_error
+from vit_classroom.evidence.statistics import at_equal_time, difference, t_quantile
 
 # -- difference
 

@@ -1,6 +1,6 @@
 # ---
 # title: "Design choices, measured"
-# promise: "You find out which choices in a Vision Transformer matter, and you learn when a difference in a table means anything at all."
+# promise: "Measure which design choices matter, and tell a difference from chance."
 # part: "III. Beyond"
 # map: [cls, position, pool]
 # recall: ["02.1", "03.3", "07.2"]
@@ -31,11 +31,11 @@ from textwrap import fill
 
 import torch
 
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import minutes, percent
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import minutes, percent
 from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.records import caption, linear_classifier, load_records
-from vit_course.experiments.statistics import (
+from vit_classroom.evidence.records import caption, linear_classifier, load_records
+from vit_classroom.evidence.statistics import (
     PAPER_TABLE_8,
     best_rate,
     by_step,
@@ -44,8 +44,8 @@ from vit_course.experiments.statistics import (
     t_quantile,
     undecided,
 )
-from vit_course.machinery.processor import one_thread
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.processor import one_thread
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
 from vit_course.vit import create_vit, vit_flops, vit_num_parameters
@@ -101,8 +101,8 @@ print(f"{best} lies {fmean(equal[best]) - fmean(equal[worst]):.1f} points above 
 #
 # **Your task.** Write the rest of `difference`. `fmean`, `variance`, `sqrt` and `inf` are imported in the cell.
 
-# %% exercise="vit_course.experiments.statistics:difference" difficulty=2 minutes=15 hint="The formulas above: e, then the degrees, then the interval; where nothing scatters e is 0, and both ends are the difference." hint2="`squares = [variance(values) / len(values) for values in (a, b)]`, `error = sqrt(sum(squares))`. The parts below the line are `square**2 / (len(values) - 1)`, one for each setting. Then `reach = t_quantile(0.95, sum(squares) ** 2 / sum(parts)) * error`."
-from vit_course.experiments.statistics import difference
+# %% exercise="vit_classroom.evidence.statistics:difference" difficulty=2 minutes=15 hint="The formulas above: e, then the degrees, then the interval; where nothing scatters e is 0, and both ends are the difference." hint2="`squares = [variance(values) / len(values) for values in (a, b)]`, `error = sqrt(sum(squares))`. The parts below the line are `square**2 / (len(values) - 1)`, one for each setting. Then `reach = t_quantile(0.95, sum(squares) ** 2 / sum(parts)) * error`."
+from vit_classroom.evidence.statistics import difference
 
 difference = check(difference)
 
@@ -277,7 +277,7 @@ def recorded(group, more=()):
     """Load the recorded runs of a group, put `more` to them, and say where all come from or how to make them."""
     records = load_records(group)
     if not records:
-        print(f"No runs of '{group}' are recorded. `python -m vit_course experiments {group}` makes them.")
+        print(f"No runs of '{group}' are recorded. `python -m experiments {group}` makes them.")
         return []
     records = [record for record in [*records, *more] if record["model"] != "linear"]
     told = [{str(r["config"][key]) for r in records} for key in ("epochs", "optimizer", "lr")]
@@ -481,8 +481,8 @@ if results:
 #
 # **Your task.** Write `at_equal_time`.
 
-# %% exercise="vit_course.experiments.statistics:at_equal_time" difficulty=2 minutes=8 hint="For each setting: run one epoch and keep only its seconds. How many whole epochs does the budget pay for? Then one run for each seed." hint2="`_, price = run(setting, 1, seeds[0])`, then `epochs = max(1, int(seconds / price))`. The accuracies are `[run(setting, epochs, seed)[0] for seed in seeds]`."
-from vit_course.experiments.statistics import at_equal_time
+# %% exercise="vit_classroom.evidence.statistics:at_equal_time" difficulty=2 minutes=8 hint="For each setting: run one epoch and keep only its seconds. How many whole epochs does the budget pay for? Then one run for each seed." hint2="`_, price = run(setting, 1, seeds[0])`, then `epochs = max(1, int(seconds / price))`. The accuracies are `[run(setting, epochs, seed)[0] for seed in seeds]`."
+from vit_classroom.evidence.statistics import at_equal_time
 
 at_equal_time = check(at_equal_time)
 
@@ -533,7 +533,7 @@ table(*result_table(mine, [*mine][0]))
 # %%
 import time
 
-from vit_course.experiments.statistics import width_for_depth
+from vit_classroom.evidence.statistics import width_for_depth
 
 goal, rows = vit_num_parameters(patch_size=8, embed_dim=96, depth=3), []
 for depth in (1, 3, 6, 12):

@@ -2,8 +2,8 @@
 
 import math
 
-from vit_course.classroom.checks import lesson_part
-from vit_course.experiments.statistics import by_step, difference
+from vit_classroom.checks import lesson_part
+from vit_classroom.evidence.statistics import by_step, difference
 
 checks = lesson_part("11_hybrid", "checks")
 

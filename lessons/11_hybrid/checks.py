@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable
 
-from vit_course.beyond.hybrid import receptive_field
-from vit_course.classroom.checks.outcome import Mistake
-from vit_course.classroom.checks.task import exercise, results
-from vit_course.experiments.statistics import difference, gaps_by_share
+from vit_classroom.checks.outcome import Mistake
+from vit_classroom.checks.task import exercise, results
+from vit_classroom.evidence.statistics import difference, gaps_by_share
+from vit_course.extensions.hybrid import receptive_field
 
 # -- receptive_field
 

@@ -1,6 +1,6 @@
 # ---
 # title: "The hybrid"
-# promise: "You put a small ResNet in front of your Transformer, see what its tokens see, and measure when that helps."
+# promise: "Put a small ResNet before your Transformer, and see when it helps."
 # part: "III. Beyond"
 # map: [patches, embed]
 # recall: ["01.5", "04.4", "09.4"]
@@ -33,15 +33,15 @@ import torch
 from einops import rearrange
 from torch import nn
 
-from vit_course.beyond.hybrid import HybridViT, feature_map_shape, make_backbone
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import minutes, percent
+from vit_course.extensions.hybrid import HybridViT, feature_map_shape, make_backbone
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import minutes, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.probes import shuffle_patches
-from vit_course.experiments.records import caption, load_beside, load_records
-from vit_course.experiments.statistics import difference_in_words
+from vit_classroom.evidence.probes import shuffle_patches
+from vit_classroom.evidence.records import caption, load_beside, load_records
+from vit_classroom.evidence.statistics import difference_in_words
 from vit_course.interpret import mean_attention_distance
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.profiles import get_profile
 from vit_course.patches import PatchEmbed
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import train
@@ -170,8 +170,8 @@ plots.show(
 #
 # **Your task.** Write `receptive_field`.
 
-# %% exercise="vit_course.beyond.hybrid:receptive_field" difficulty=2 minutes=10 hint="Walk through the layers and keep two numbers: how wide the field is, and how many pixels apart neighbouring positions lie. Both begin with 1." hint2="In the loop: `field += (kernel - 1) * jump`, and only then `jump *= stride`."
-from vit_course.beyond.hybrid import receptive_field
+# %% exercise="vit_course.extensions.hybrid:receptive_field" difficulty=2 minutes=10 hint="Walk through the layers and keep two numbers: how wide the field is, and how many pixels apart neighbouring positions lie. Both begin with 1." hint2="In the loop: `field += (kernel - 1) * jump`, and only then `jump *= stride`."
+from vit_course.extensions.hybrid import receptive_field
 
 receptive_field = check(receptive_field)
 
@@ -504,8 +504,8 @@ if measured:
 #
 # **Your task.** Write `gaps_by_share`.
 
-# %% exercise="vit_course.experiments.statistics:gaps_by_share" difficulty=2 minutes=10 hint="For each fraction, collect the accuracies of the first and of the second model, in percent. What stands before the last hyphen of a step is the model." hint2="`run['step'].rpartition('-')[0] == first` finds the runs of the first model. Go through `sorted({run['fraction'] for run in records})`, and leave out a share that one of the two does not have."
-from vit_course.experiments.statistics import gaps_by_share
+# %% exercise="vit_classroom.evidence.statistics:gaps_by_share" difficulty=2 minutes=10 hint="For each fraction, collect the accuracies of the first and of the second model, in percent. What stands before the last hyphen of a step is the model." hint2="`run['step'].rpartition('-')[0] == first` finds the runs of the first model. Go through `sorted({run['fraction'] for run in records})`, and leave out a share that one of the two does not have."
+from vit_classroom.evidence.statistics import gaps_by_share
 
 gaps_by_share = check(gaps_by_share)
 
@@ -631,7 +631,7 @@ plots.show(
 # `data_needed` is given. It reads the frontier with a logarithmic axis.
 
 # %%
-from vit_course.beyond.hybrid import data_needed
+from vit_course.extensions.hybrid import data_needed
 
 made_up = {100: 30.0, 1_000: 50.0, 10_000: 45.0, 100_000: 70.0}
 answers = {target: data_needed(made_up, target) for target in (25, 40, 65, 75)}

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from vit_course.beyond.transfer import replace_head
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
+from vit_course.extensions.transfer import replace_head
 from vit_course.vit import init_head
 
 checks = lesson_part("12_transfer", "checks")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from vit_course.beyond.positions import with_positions
-from vit_course.beyond.transfer import freeze, replace_head
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses
-from vit_course.classroom.checks.words import explain_error
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import demand, exercise, refuses
+from vit_classroom.checks.words import explain_error
+from vit_course.extensions.positions import with_positions
+from vit_course.extensions.transfer import freeze, replace_head
 from vit_course.vit import VisionTransformer, init_head
 
 SIZES = {"img_size": (8, 12), "patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}

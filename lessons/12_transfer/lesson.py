@@ -1,6 +1,6 @@
 # ---
 # title: "Pre-train, fine-tune, higher resolution"
-# promise: "You take a model that has learned one task, give it another one, and measure how many labels that saves."
+# promise: "Adapt a trained ViT to a new task with few labels."
 # part: "III. Beyond"
 # map: [position, head]
 # recall: ["03.4", "06.1", "08.3"]
@@ -37,14 +37,14 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.beyond.transfer import change_resolution, resize_pictures, select_classes
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.my_model import load_my_model
-from vit_course.classroom.numbers import minutes, number, percent
+from vit_course.extensions.transfer import change_resolution, resize_pictures, select_classes
+from vit_classroom import check, plots, table
+from vit_classroom.student_model import load_my_model
+from vit_classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.records import caption, linear_classifier, load_beside, load_records
-from vit_course.experiments.statistics import difference_in_words, result_table
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.records import caption, linear_classifier, load_beside, load_records
+from vit_classroom.evidence.statistics import difference_in_words, result_table
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, train
 
@@ -112,8 +112,8 @@ print(f"right on {percent(history.test_accuracy)} of new pictures of the nine cl
 #
 # **Your task.** Write `replace_head`. It changes the model in place, and only its head.
 
-# %% exercise="vit_course.beyond.transfer:replace_head" difficulty=1 minutes=10 hint="Build an `nn.Linear`, set its weight and bias to zero, and assign it to `model.head`. How many numbers does it read? Not always as many as the old head did: that one may follow the hidden tanh layer." hint2="`head = nn.Linear(model.norm.normalized_shape[0], num_classes).to(model.head.weight)`: `.to` of a tensor takes its device and dtype. Then `nn.init.zeros_(head.weight)`, the same for the bias, `model.pre_logits = nn.Identity()`, `model.head = head`, `return model`."
-from vit_course.beyond.transfer import replace_head
+# %% exercise="vit_course.extensions.transfer:replace_head" difficulty=1 minutes=10 hint="Build an `nn.Linear`, set its weight and bias to zero, and assign it to `model.head`. How many numbers does it read? Not always as many as the old head did: that one may follow the hidden tanh layer." hint2="`head = nn.Linear(model.norm.normalized_shape[0], num_classes).to(model.head.weight)`: `.to` of a tensor takes its device and dtype. Then `nn.init.zeros_(head.weight)`, the same for the bias, `model.pre_logits = nn.Identity()`, `model.head = head`, `return model`."
+from vit_course.extensions.transfer import replace_head
 
 replace_head = check(replace_head)
 
@@ -202,8 +202,8 @@ table(
 # **Your task.** Write `freeze`. It gets the names of the parts that may go on learning. Careful: "blocks.1" is not
 # "blocks.11". A name that does not exist is refused for you.
 
-# %% exercise="vit_course.beyond.transfer:freeze" difficulty=2 minutes=10 hint="`model.named_parameters()` gives pairs (name, parameter), also for `cls_token` and `pos_embed`. Add a dot to the name and to the part: does the one begin with the other?" hint2="`f'{name}.'.startswith(f'{part}.')` tells whether a parameter belongs to a part. Loop over the parameters, and set `parameter.requires_grad = False` where `any(...)` over the parts is false."
-from vit_course.beyond.transfer import freeze
+# %% exercise="vit_course.extensions.transfer:freeze" difficulty=2 minutes=10 hint="`model.named_parameters()` gives pairs (name, parameter), also for `cls_token` and `pos_embed`. Add a dot to the name and to the part: does the one begin with the other?" hint2="`f'{name}.'.startswith(f'{part}.')` tells whether a parameter belongs to a part. Loop over the parameters, and set `parameter.requires_grad = False` where `any(...)` over the parts is false."
+from vit_course.extensions.transfer import freeze
 
 freeze = check(freeze)
 
@@ -467,7 +467,7 @@ for stage, name in stages.items():
     notes = {"rate": rates if after else {}, "TFLOP in all": spent if after else {}}
     read, columns = result_table(results, titles["interpolated"], notes)
     rows += [[name, *row] for row in read]
-print(caption(resolution) if rows else "No records are here yet: python -m vit_course experiments resolution")
+print(caption(resolution) if rows else "No records are here yet: python -m experiments resolution")
 if line := linear_classifier(resolution, load_records("fractions-first")):
     print(f"one matrix on raw pixels, as many pictures: {fmean(line):.1f} %")
 compared = [row[-3] for row in rows if row[-3]]
@@ -531,7 +531,7 @@ if transfer:
         )
         print(fill(text, 90))
 else:
-    print("No recorded transfer is here yet: python -m vit_course experiments transfer")
+    print("No recorded transfer is here yet: python -m experiments transfer")
 
 # %% tags=["nbval-ignore-output"]
 rows, verdicts = [], [*compared]
@@ -606,8 +606,8 @@ if curves:
 # momentum .9, no decay, clipping at 1. Without a GPU it is a probe on few and small pictures.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.beyond.backbone import load_backbone
-from vit_course.beyond.transfer import imagenet_weights
+from vit_course.extensions.backbone import load_backbone
+from vit_classroom.exhibits.imagenet import imagenet_weights
 
 file = imagenet_weights()
 if file:

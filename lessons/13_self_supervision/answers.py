@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vit_course.beyond.masked import PixelDecoder
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
+from vit_course.extensions.masked import PixelDecoder
 
 checks = lesson_part("13_self_supervision", "checks")
 

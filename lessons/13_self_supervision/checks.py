@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vit_course.beyond.masked import PixelDecoder, keep_visible, masked_loss
-from vit_course.classroom.checks.compare import compare_gradients
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import any_device, demand, exercise, refuses, results
+from vit_classroom.checks.compare import compare_gradients
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import any_device, demand, exercise, refuses, results
+from vit_course.extensions.masked import PixelDecoder, keep_visible, masked_loss
 
 # -- keep_visible
 

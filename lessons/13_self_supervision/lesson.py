@@ -1,6 +1,6 @@
 # ---
 # title: "Self-supervision"
-# promise: "You hide half of every picture, let a model predict what was there, and measure whether it learned to see without a single label."
+# promise: "Train a ViT without labels by predicting hidden patches."
 # part: "III. Beyond"
 # map: [patches]
 # recall: ["03.1", "10.1", "12.3"]
@@ -37,13 +37,13 @@ from einops import rearrange
 from torch import nn
 
 from vit_course.attention import attention_flops
-from vit_course.beyond import masked
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import percent
+from vit_course.extensions import masked
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import percent
 from vit_course.data import normalize, shapes10
-from vit_course.experiments.records import caption, load_beside, load_records
-from vit_course.experiments.statistics import difference_in_words, result_table
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.records import caption, load_beside, load_records
+from vit_classroom.evidence.statistics import difference_in_words, result_table
+from vit_course.training.profiles import get_profile
 from vit_course.patches import patchify, unpatchify
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
@@ -173,8 +173,8 @@ table(rows, ["what is fed", "different classes at P = 4"])
 #
 # **Your task.** Write `masked_loss`. Pictures may differ in the number of their corrupted patches; each *patch* weighs the same.
 
-# %% exercise="vit_course.beyond.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then `mean_over_chosen(losses, chosen)`, which the cell imports."
-from vit_course.beyond.masked import masked_loss
+# %% exercise="vit_course.extensions.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch (`reduction='none'`), or you select the corrupted patches first: `logits[chosen]` is (number of corrupted, K)." hint2="`F.cross_entropy(logits[chosen], classes[chosen])` is right. `torch.compile` prefers shapes that do not depend on data: losses (B, N) with `reduction='none'` and `logits.transpose(1, 2)`, then `mean_over_chosen(losses, chosen)`, which the cell imports."
+from vit_course.extensions.masked import masked_loss
 
 masked_loss = check(masked_loss)
 
@@ -346,7 +346,7 @@ for run in records + [run for run in load_beside(records, "fractions-first") if 
     if way := WAYS.get(run["step"].rsplit("-", 1)[0]):
         curves[way].setdefault(100 * run["fraction"], []).append(100 * run["test_accuracy"])
         rates[way] = f"{run['config']['lr']:g}"
-print(caption(records) if records else "No records are here yet: python -m vit_course experiments masked")
+print(caption(records) if records else "No records are here yet: python -m experiments masked")
 rows, fewer = [], []
 for share in (100 * share for share in shares):
     here = {way: by[share] for way, by in curves.items() if share in by}
@@ -415,8 +415,8 @@ plots.show(
 # **Your task.** Write `keep_visible`. It draws which patches stay, hands over their tokens, and returns the way back. (Draw a
 # random order of the patches. What is the inverse of an order?) Counting and the error are given.
 
-# %% exercise="vit_course.beyond.masked:keep_visible" difficulty=2 minutes=8 hint="Sorting random numbers gives a random order: `argsort` says which patch stands at place i. What does `argsort` of that order say?" hint2="`order = torch.rand(B, N, device=tokens.device).argsort(dim=1)`, and `order.argsort(dim=1)` is its inverse. `tokens.gather(1, index[..., None].expand(-1, -1, D))` with `index = order[:, :K]` fetches the tokens."
-from vit_course.beyond.masked import keep_visible
+# %% exercise="vit_course.extensions.masked:keep_visible" difficulty=2 minutes=8 hint="Sorting random numbers gives a random order: `argsort` says which patch stands at place i. What does `argsort` of that order say?" hint2="`order = torch.rand(B, N, device=tokens.device).argsort(dim=1)`, and `order.argsort(dim=1)` is its inverse. `tokens.gather(1, index[..., None].expand(-1, -1, D))` with `index = order[:, :K]` fetches the tokens."
+from vit_course.extensions.masked import keep_visible
 
 keep_visible = check(keep_visible)
 
@@ -477,8 +477,8 @@ for read in (196, 49):
 #
 # **Your task.** Write the `forward` of `PixelDecoder`.
 
-# %% exercise="vit_course.beyond.masked:PixelDecoder.forward" difficulty=2 minutes=10 hint="Follow the table from top to bottom. `self.mask_token.expand(B, N - K, -1)` makes many of one; `torch.cat` along axis 1 puts them after the visible ones." hint2="`row.gather(1, restore[..., None].expand_as(row))` puts the row into reading order: it fetches, for each patch, what stands at its place. Then `+ self.pos_embed`, a loop over `self.blocks`, and `self.predict(self.norm(...))`."
-from vit_course.beyond.masked import PixelDecoder
+# %% exercise="vit_course.extensions.masked:PixelDecoder.forward" difficulty=2 minutes=10 hint="Follow the table from top to bottom. `self.mask_token.expand(B, N - K, -1)` makes many of one; `torch.cat` along axis 1 puts them after the visible ones." hint2="`row.gather(1, restore[..., None].expand_as(row))` puts the row into reading order: it fetches, for each patch, what stands at its place. Then `+ self.pos_embed`, a loop over `self.blocks`, and `self.predict(self.norm(...))`."
+from vit_course.extensions.masked import PixelDecoder
 
 PixelDecoder = check(PixelDecoder)
 

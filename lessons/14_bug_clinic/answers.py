@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_course.classroom.checks import lesson_part
-from vit_course.classroom.checks.scorers import counted, right_share
-from vit_course.exhibits.clinic.healthy import attend, blend, draw_weights
+from vit_classroom.checks import lesson_part
+from vit_classroom.checks.scorers import counted, right_share
+from vit_classroom.exhibits.clinic.healthy import attend, blend, draw_weights
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
 

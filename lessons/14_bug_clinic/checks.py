@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_course.classroom.checks.compare import NEW_TENSOR, compare_gradients, demand_device
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome, spread_weights
-from vit_course.classroom.checks.registry import EXERCISES
-from vit_course.classroom.checks.scorers import (
+from vit_classroom.checks.compare import NEW_TENSOR, compare_gradients, demand_device
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome, spread_weights
+from vit_classroom.checks.registry import EXERCISES
+from vit_classroom.checks.scorers import (
     MISCOUNTS,
     marks_the_outermost_alone,
     measured,
@@ -27,12 +27,12 @@ from vit_course.classroom.checks.scorers import (
     names_one_class,
     scores_and_labels,
 )
-from vit_course.classroom.checks.task import Demand, Known, demand, exercise, results
-from vit_course.classroom.checks.words import apart, difference
-from vit_course.exhibits.clinic import bugs, healthy
-from vit_course.exhibits.clinic.chart import note
-from vit_course.exhibits.clinic.measurements import Finding, examine
-from vit_course.exhibits.clinic.patient import Patient
+from vit_classroom.checks.task import Demand, Known, demand, exercise, results
+from vit_classroom.checks.words import apart, difference
+from vit_classroom.exhibits.clinic import bugs, healthy
+from vit_classroom.exhibits.clinic.chart import note
+from vit_classroom.exhibits.clinic.measurements import Finding, examine
+from vit_classroom.exhibits.clinic.patient import Patient
 
 NAMED = "Not a bug that was planted: "
 TOLD = (NAMED, "your code changes its input", "some batches meet")

@@ -1,6 +1,6 @@
 # ---
 # title: "Bug clinic"
-# promise: "You examine a Vision Transformer that runs, learns a little and has fifteen bugs, and you send it home healthy."
+# promise: "Find fifteen bugs in a ViT that runs, and fix them."
 # part: "III. Beyond"
 # map: []
 # goals:
@@ -30,15 +30,15 @@ from dataclasses import replace
 import torch
 from einops import rearrange
 
-from vit_course.classroom import check, plots, table
-from vit_course.exhibits.clinic import bugs, healthy, measurements
-from vit_course.exhibits.clinic.chart import my_parts, scoreboard, ward_book
-from vit_course.exhibits.clinic.measurements import examine
-from vit_course.exhibits.clinic.patient import Parts, Patient, train_patient
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, table
+from vit_classroom.exhibits.clinic import bugs, healthy, measurements
+from vit_classroom.exhibits.clinic.chart import my_parts, scoreboard, ward_book
+from vit_classroom.exhibits.clinic.measurements import examine
+from vit_classroom.exhibits.clinic.patient import Parts, Patient, train_patient
+from vit_classroom.numbers import number, percent
 from vit_course.data import shapes10
-from vit_course.machinery.device import get_device
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.device import get_device
+from vit_course.training.profiles import get_profile
 
 profile = get_profile()
 data = shapes10(
@@ -101,7 +101,7 @@ plots.show(figure, "Training loss over the steps, beside a level line at ln 10, 
 #
 # $$-\ln \frac{1}{K} = \ln K$$
 #
-# which is 2.303 nats for ten classes. Each measurement is one small function of `vit_course.exhibits.clinic.measurements`.
+# which is 2.303 nats for ten classes. Each measurement is one small function of `vit_classroom.exhibits.clinic.measurements`.
 #
 # > **Predict.** The next table takes all measurements, of a healthy patient and of this one. How many of them will show a symptom?
 
@@ -173,8 +173,8 @@ report("draw_weights", "classify")
 #
 # **Your task.** Mend both functions: three bugs and one convention.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:draw_weights, vit_course.exhibits.clinic.healthy:classify" starter="vit_course.exhibits.clinic.bugs:draw_weights, vit_course.exhibits.clinic.bugs:classify" difficulty=1 minutes=9 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, hold the code beside the equation above." hint2="Positions: `std=0.02`. The head: `nn.init.zeros_`. `classify` needs `model.norm` around the token, and `F.cross_entropy` wants the scores as they are, without a softmax."
-from vit_course.exhibits.clinic.healthy import classify, draw_weights
+# %% exercise="vit_classroom.exhibits.clinic.healthy:draw_weights, vit_classroom.exhibits.clinic.healthy:classify" starter="vit_classroom.exhibits.clinic.bugs:draw_weights, vit_classroom.exhibits.clinic.bugs:classify" difficulty=1 minutes=9 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, hold the code beside the equation above." hint2="Positions: `std=0.02`. The head: `nn.init.zeros_`. `classify` needs `model.norm` around the token, and `F.cross_entropy` wants the scores as they are, without a softmax."
+from vit_classroom.exhibits.clinic.healthy import classify, draw_weights
 
 draw_weights = check(draw_weights)
 classify = check(classify)
@@ -235,8 +235,8 @@ report("embed_patches")
 # %% [markdown]
 # **Your task.** Mend `embed_patches`. Four bugs.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:embed_patches" starter="vit_course.exhibits.clinic.bugs:embed_patches" difficulty=2 minutes=11 hint="Four lines, four bugs: how the picture is cut, where the CLS token comes from, where it goes, and which picture gets which positions. Lesson 01 showed what `reshape` does to a picture. For the last one write down `torch.arange(3).repeat_interleave(2)`." hint2="Cut with `rearrange(images, 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)', p1=p, p2=p)`. Take `model.cls_token.expand(len(images), -1, -1)`: a tensor of zeros is nobody's parameter. Put it *first* in `torch.cat`. Add `model.pos_embed` as it is: its first axis is 1, so every picture gets all of it."
-from vit_course.exhibits.clinic.healthy import embed_patches
+# %% exercise="vit_classroom.exhibits.clinic.healthy:embed_patches" starter="vit_classroom.exhibits.clinic.bugs:embed_patches" difficulty=2 minutes=11 hint="Four lines, four bugs: how the picture is cut, where the CLS token comes from, where it goes, and which picture gets which positions. Lesson 01 showed what `reshape` does to a picture. For the last one write down `torch.arange(3).repeat_interleave(2)`." hint2="Cut with `rearrange(images, 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)', p1=p, p2=p)`. Take `model.cls_token.expand(len(images), -1, -1)`: a tensor of zeros is nobody's parameter. Put it *first* in `torch.cat`. Add `model.pos_embed` as it is: its first axis is 1, so every picture gets all of it."
+from vit_classroom.exhibits.clinic.healthy import embed_patches
 
 embed_patches = check(embed_patches)
 
@@ -289,8 +289,8 @@ report("attend")
 # **Your task.** Mend `attend`. Three bugs. The third one hides best: its shape is right, and no row of A is wrong. Only the
 # shuffle test sees it.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:attend" starter="vit_course.exhibits.clinic.bugs:attend" difficulty=2 minutes=10 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move after that of the tokens before the two last axes are merged."
-from vit_course.exhibits.clinic.healthy import attend
+# %% exercise="vit_classroom.exhibits.clinic.healthy:attend" starter="vit_classroom.exhibits.clinic.bugs:attend" difficulty=2 minutes=10 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And is `reshape` the inverse of the `rearrange` at the top?" hint2="`/ q.shape[-1] ** 0.5`, `softmax(dim=-1)`, and `rearrange(heads, 'b h t d -> b t (h d)')`: the axis of the heads must move after that of the tokens before the two last axes are merged."
+from vit_classroom.exhibits.clinic.healthy import attend
 
 attend = check(attend)
 
@@ -316,8 +316,8 @@ report("encode_block")
 # %% [markdown]
 # **Your task.** Mend `encode_block`. Three bugs.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:encode_block" starter="vit_course.exhibits.clinic.bugs:encode_block" difficulty=2 minutes=9 hint="`attend` wants (B, T, D): see its docstring above. What does it mix if the first two axes are swapped? Which of the two, `tokens` or `normed`, is z in the equation? And which weights does no gradient reach?" hint2="`attended, _ = attend(normed, block)` without any `transpose`, then `tokens = tokens + attended`, and `block.norm2` in front of the MLP."
-from vit_course.exhibits.clinic.healthy import encode_block
+# %% exercise="vit_classroom.exhibits.clinic.healthy:encode_block" starter="vit_classroom.exhibits.clinic.bugs:encode_block" difficulty=2 minutes=9 hint="`attend` wants (B, T, D): see its docstring above. What does it mix if the first two axes are swapped? Which of the two, `tokens` or `normed`, is z in the equation? And which weights does no gradient reach?" hint2="`attended, _ = attend(normed, block)` without any `transpose`, then `tokens = tokens + attended`, and `block.norm2` in front of the MLP."
+from vit_classroom.exhibits.clinic.healthy import encode_block
 
 encode_block = check(encode_block)
 
@@ -358,8 +358,8 @@ report("schedule", "decay_groups")
 #
 # **Your task.** Bring both in line with their docstrings. One line each.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:schedule, vit_course.exhibits.clinic.healthy:decay_groups" starter="vit_course.exhibits.clinic.bugs:schedule, vit_course.exhibits.clinic.bugs:decay_groups" difficulty=1 minutes=8 hint="In which step should the rate reach the peak, if the first has number 0? How many axes have `cls_token` and `pos_embed`, and are they matrices?" hint2="`peak * (step + 1) / warmup_steps`; and `parameter.ndim == 2 and name.endswith('weight')`."
-from vit_course.exhibits.clinic.healthy import decay_groups, schedule
+# %% exercise="vit_classroom.exhibits.clinic.healthy:schedule, vit_classroom.exhibits.clinic.healthy:decay_groups" starter="vit_classroom.exhibits.clinic.bugs:schedule, vit_classroom.exhibits.clinic.bugs:decay_groups" difficulty=1 minutes=8 hint="In which step should the rate reach the peak, if the first has number 0? How many axes have `cls_token` and `pos_embed`, and are they matrices?" hint2="`peak * (step + 1) / warmup_steps`; and `parameter.ndim == 2 and name.endswith('weight')`."
+from vit_classroom.exhibits.clinic.healthy import decay_groups, schedule
 
 schedule = check(schedule)
 decay_groups = check(decay_groups)
@@ -381,8 +381,8 @@ report("blend", "score")
 #
 # **Your task.** Mend both. One bug each.
 
-# %% exercise="vit_course.exhibits.clinic.healthy:blend, vit_course.exhibits.clinic.healthy:score" starter="vit_course.exhibits.clinic.bugs:blend, vit_course.exhibits.clinic.bugs:score" difficulty=1 minutes=8 hint="How often is a random order drawn in `blend`, and how often should it be? `score`: what does dropout do in a model that nobody has told that the training is over?" hint2="Draw `partner` once and use it for images and targets. Call `model.eval()` before the loop."
-from vit_course.exhibits.clinic.healthy import blend, score
+# %% exercise="vit_classroom.exhibits.clinic.healthy:blend, vit_classroom.exhibits.clinic.healthy:score" starter="vit_classroom.exhibits.clinic.bugs:blend, vit_classroom.exhibits.clinic.bugs:score" difficulty=1 minutes=8 hint="How often is a random order drawn in `blend`, and how often should it be? `score`: what does dropout do in a model that nobody has told that the training is over?" hint2="Draw `partner` once and use it for images and targets. Call `model.eval()` before the loop."
+from vit_classroom.exhibits.clinic.healthy import blend, score
 
 blend = check(blend)
 score = check(score)
@@ -506,7 +506,7 @@ table(ward_book(), ["function", "difference", "kind", "the patient's line", "the
 # The next cell does steps 1 and 2 for a bug that you know. Put yours in its place.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.experiments.statistics import difference_in_words
+from vit_classroom.evidence.statistics import difference_in_words
 
 my_bug = bugs.Bug(
     name="attention over the batch",

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
+from vit_course.extensions.modern import attention_pool, merge_tokens, qk_norm, rope_2d
 
 checks = lesson_part("15_since_2021", "checks")
 

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vit_course.beyond.modern import attention_pool, merge_tokens, qk_norm, rope_2d
-from vit_course.classroom.checks.compare import compare_gradients
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import demand, exercise, refuses, results
-from vit_course.classroom.checks.words import difference
+from vit_classroom.checks.compare import compare_gradients
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import demand, exercise, refuses, results
+from vit_classroom.checks.words import difference
+from vit_course.extensions.modern import attention_pool, merge_tokens, qk_norm, rope_2d
 
 
 def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:

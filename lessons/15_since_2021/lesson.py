@@ -1,6 +1,6 @@
 # ---
 # title: "Since 2021"
-# promise: "You give your ViT the parts that current models have, and find out which of them make a difference that you can measure."
+# promise: "Add parts of current models, and measure which ones matter."
 # part: "III. Beyond"
 # map: [attention, position, pool]
 # recall: ["02.5", "03.1", "04.2"]
@@ -39,7 +39,7 @@ from IPython.display import display
 from torch import nn
 
 from vit_course.attention import split_heads
-from vit_course.beyond.modern import (
+from vit_course.extensions.modern import (
     at_resolution,
     largest_logits,
     modernize,
@@ -47,14 +47,14 @@ from vit_course.beyond.modern import (
     with_merging,
     with_patch_size,
 )
-from vit_course.beyond.transfer import resize_pictures
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import number, percent
+from vit_course.extensions.transfer import resize_pictures
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.experiments.records import caption, linear_classifier, load_records
-from vit_course.experiments.released import load_trained
-from vit_course.experiments.statistics import best_rate, by_step, difference_in_words, result_table
-from vit_course.machinery.profiles import get_profile
+from vit_classroom.evidence.records import caption, linear_classifier, load_records
+from vit_course.extensions.trained import load_trained
+from vit_classroom.evidence.statistics import best_rate, by_step, difference_in_words, result_table
+from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import evaluate, train
 from vit_course.vit import create_vit
@@ -173,8 +173,8 @@ table(rows, ["largest logit", "start", *(f"epoch {i + 1}" for i in range(epochs)
 #
 # **Your task.** Write `qk_norm`. It stands between `split_heads` and attention: q, k and v come in and go out.
 
-# %% exercise="vit_course.beyond.modern:qk_norm" difficulty=1 minutes=6 hint="It is `layer_norm` of lesson 05, over the last axis, with a scale and without a shift. Two of the three tensors go through it." hint2="`F.layer_norm(x, x.shape[-1:], scale, eps=eps)` does all of it for x = q and x = k. By hand: subtract `x.mean(-1, keepdim=True)`, divide by the root of `x.var(-1, unbiased=False, keepdim=True) + eps`."
-from vit_course.beyond.modern import qk_norm
+# %% exercise="vit_course.extensions.modern:qk_norm" difficulty=1 minutes=6 hint="It is `layer_norm` of lesson 05, over the last axis, with a scale and without a shift. Two of the three tensors go through it." hint2="`F.layer_norm(x, x.shape[-1:], scale, eps=eps)` does all of it for x = q and x = k. By hand: subtract `x.mean(-1, keepdim=True)`, divide by the root of `x.var(-1, unbiased=False, keepdim=True) + eps`."
+from vit_course.extensions.modern import qk_norm
 
 qk_norm = check(qk_norm)
 
@@ -272,8 +272,8 @@ table(rows, ["side in pixels", "positions stretched, accuracy in %", "control: b
 # **Your task.** Write `rope_2d`. The frequencies are given. You may choose which numbers form a pair; the check asks for what a
 # rotation must keep.
 
-# %% exercise="vit_course.beyond.modern:rope_2d" difficulty=3 minutes=14 hint="Make a table of angles (N, d/2): for each patch the row times the frequencies, beside it the column times the frequencies. Put rows of zeros in front for the prefix tokens: an angle of 0 turns nothing. Then turn q and k." hint2="Rows are `torch.arange(rows).repeat_interleave(columns)`, columns `torch.arange(columns).repeat(rows)`. `F.pad(angles, (0, 0, num_prefix_tokens, 0))` adds the zeros. With `a, b = x.chunk(2, dim=-1)` the pairs are (i, i + d/2): `torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)`."
-from vit_course.beyond.modern import rope_2d
+# %% exercise="vit_course.extensions.modern:rope_2d" difficulty=3 minutes=14 hint="Make a table of angles (N, d/2): for each patch the row times the frequencies, beside it the column times the frequencies. Put rows of zeros in front for the prefix tokens: an angle of 0 turns nothing. Then turn q and k." hint2="Rows are `torch.arange(rows).repeat_interleave(columns)`, columns `torch.arange(columns).repeat(rows)`. `F.pad(angles, (0, 0, num_prefix_tokens, 0))` adds the zeros. With `a, b = x.chunk(2, dim=-1)` the pairs are (i, i + d/2): `torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)`."
+from vit_course.extensions.modern import rope_2d
 
 rope_2d = check(rope_2d)
 
@@ -340,8 +340,8 @@ for side in ("24", "32", "40", "48"):
 #
 # **Your task.** Write `attention_pool`, for all heads at once. It leaves out the prefix tokens.
 
-# %% exercise="vit_course.beyond.modern:attention_pool" difficulty=1 minutes=6 hint="Cut the prefix tokens off k and v. The score of a patch is the product of its key with the query of the same head. Over which axis do the weights of one head sum to 1?" hint2="`scores = (k * query[:, None]).sum(-1) * query.shape[-1] ** -0.5` is (B, h, N), then `softmax(dim=-1)`, then `(weights[..., None] * v).sum(dim=-2)`."
-from vit_course.beyond.modern import attention_pool
+# %% exercise="vit_course.extensions.modern:attention_pool" difficulty=1 minutes=6 hint="Cut the prefix tokens off k and v. The score of a patch is the product of its key with the query of the same head. Over which axis do the weights of one head sum to 1?" hint2="`scores = (k * query[:, None]).sum(-1) * query.shape[-1] ** -0.5` is (B, h, N), then `softmax(dim=-1)`, then `(weights[..., None] * v).sum(dim=-2)`."
+from vit_course.extensions.modern import attention_pool
 
 attention_pool = check(attention_pool)
 
@@ -447,8 +447,8 @@ plots.show(figure, "Four drawings, and below each the weights of the query over 
 #
 # **Your task.** Write `merge_tokens`.
 
-# %% exercise="vit_course.beyond.modern:merge_tokens" difficulty=3 minutes=15 hint="`sources` and `targets` are lists of places, and are given. Normalise the keys, take all products source by target, and `max` over the targets gives likeness and partner of each source. `topk` finds the r that go. Then sums: multiply tokens with sizes, add sources to targets, divide by the new sizes." hint2="`gone = sources[chosen]` and `into = targets[nearest.gather(1, chosen)]` are (B, r). `sizes.scatter_add(1, into, sizes.gather(1, gone))` adds several sources to one target; for tokens expand the places to (B, r, D). A mask of True, with `scatter(1, gone, False)`, keeps the rest: `merged[mask].reshape(B, T - r, D)`."
-from vit_course.beyond.modern import merge_tokens
+# %% exercise="vit_course.extensions.modern:merge_tokens" difficulty=3 minutes=15 hint="`sources` and `targets` are lists of places, and are given. Normalise the keys, take all products source by target, and `max` over the targets gives likeness and partner of each source. `topk` finds the r that go. Then sums: multiply tokens with sizes, add sources to targets, divide by the new sizes." hint2="`gone = sources[chosen]` and `into = targets[nearest.gather(1, chosen)]` are (B, r). `sizes.scatter_add(1, into, sizes.gather(1, gone))` adds several sources to one target; for tokens expand the places to (B, r, D). A mask of True, with `scatter(1, gone, False)`, keeps the rest: `merged[mask].reshape(B, T - r, D)`."
+from vit_course.extensions.modern import merge_tokens
 
 merge_tokens = check(merge_tokens)
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from vit_course.beyond.fast import drop_by_picture, drop_tokens, whitening_filters
-from vit_course.classroom.checks.compare import NEW_TENSOR, demand_device
-from vit_course.classroom.checks.outcome import Mistake, outcome, stopped_with
-from vit_course.classroom.checks.task import demand, exercise, results
-from vit_course.classroom.checks.words import difference
+from vit_classroom.checks.compare import NEW_TENSOR, demand_device
+from vit_classroom.checks.outcome import Mistake, outcome, stopped_with
+from vit_classroom.checks.task import demand, exercise, results
+from vit_classroom.checks.words import difference
+from vit_course.extensions.speedups import drop_by_picture, drop_tokens, whitening_filters
 from vit_course.optim import newton_schulz
 from vit_course.patches import patchify, unpatchify
 

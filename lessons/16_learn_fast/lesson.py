@@ -1,6 +1,6 @@
 # ---
 # title: "Learn fast"
-# promise: "You make a plain ViT learn in minutes: better steps, fewer tokens first, initial weights that know pictures. Then you race."
+# promise: "Make a plain ViT learn faster, then enter a three-minute race."
 # part: "IV. Now use it"
 # map: [embed, position]
 # recall: ["07.2", "07.3", "09.2"]
@@ -34,18 +34,18 @@ import torch.nn.functional as F
 from IPython.display import display
 
 from vit_course.augment import augment
-from vit_course.classroom import check, plots, race, table
-from vit_course.classroom.numbers import number, percent
+from vit_classroom import check, plots, race, table
+from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.embeddings import pool
-from vit_course.experiments.records import caption, load_records
-from vit_course.experiments.trials import COLUMNS, SHAPE, gains
-from vit_course.machinery.device import get_device
-from vit_course.machinery.console import progress_bar
-from vit_course.machinery.engine import choose_engine
-from vit_course.machinery.processor import one_thread
-from vit_course.machinery.profiles import get_profile
-from vit_course.machinery.stopping import Stopped, stop_on_signal
+from vit_classroom.evidence.records import caption, load_records
+from vit_classroom.evidence.gains import COLUMNS, SHAPE, gains
+from vit_course.training.device import get_device
+from vit_course.training.console import progress_bar
+from vit_course.training.engine import choose_engine
+from vit_course.training.processor import one_thread
+from vit_course.training.profiles import get_profile
+from vit_course.training.signals import Stopped, stop_on_signal
 from vit_course.optim import SCHEDULES, make_optimizers, set_rates
 from vit_course.patches import patchify
 from vit_course.recipes import FLIP_CROP, build_model
@@ -214,8 +214,8 @@ plots.show(figure, "Loss over 100 steps, log scale: three falling lines; that of
 #
 # **Your task.** Write `drop_tokens`. One draw serves the whole batch.
 
-# %% exercise="vit_course.beyond.fast:drop_tokens" difficulty=1 minutes=6 hint="`torch.randperm(N)[:keep]` draws `keep` different places. Sort them, so that the patches stay in their order. The prefix does not take part in the draw." hint2="`kept = torch.randperm(N)[:keep].sort().values + num_prefix_tokens` are places in the sequence. Put `tokens[:, :num_prefix_tokens]` and `tokens[:, kept]` together with `torch.cat(..., dim=1)`."
-from vit_course.beyond.fast import drop_tokens
+# %% exercise="vit_course.extensions.speedups:drop_tokens" difficulty=1 minutes=6 hint="`torch.randperm(N)[:keep]` draws `keep` different places. Sort them, so that the patches stay in their order. The prefix does not take part in the draw." hint2="`kept = torch.randperm(N)[:keep].sort().values + num_prefix_tokens` are places in the sequence. Put `tokens[:, :num_prefix_tokens]` and `tokens[:, kept]` together with `torch.cat(..., dim=1)`."
+from vit_course.extensions.speedups import drop_tokens
 
 drop_tokens = check(drop_tokens)
 
@@ -288,8 +288,8 @@ table(rows, ["tokens kept", "core-seconds of a step", "of a full step"])
 #
 # **Your task.** Write `whitening_filters`. `patchify` of lesson 01 is there; it flattens a patch as (P, P, C).
 
-# %% exercise="vit_course.beyond.fast:whitening_filters" difficulty=2 minutes=10 hint="`patchify` and `flatten(0, 1)` give all patches as rows. `torch.cov` wants one *column* for each patch. `torch.linalg.eigh` returns eigenvalues, the smallest first, and eigenvectors as columns." hint2="`variance, components = torch.linalg.eigh(torch.cov(patches.T))`; divide each column by its root, turn columns into rows (`.T`) and the order round (`.flip(0)`). `patchify` flattens a patch as (P, P, C), so go back with `rearrange(filters, 'k (p q c) -> k c p q', p=patch_size, q=patch_size)`."
-from vit_course.beyond.fast import whitening_filters
+# %% exercise="vit_course.extensions.speedups:whitening_filters" difficulty=2 minutes=10 hint="`patchify` and `flatten(0, 1)` give all patches as rows. `torch.cov` wants one *column* for each patch. `torch.linalg.eigh` returns eigenvalues, the smallest first, and eigenvectors as columns." hint2="`variance, components = torch.linalg.eigh(torch.cov(patches.T))`; divide each column by its root, turn columns into rows (`.T`) and the order round (`.flip(0)`). `patchify` flattens a patch as (P, P, C), so go back with `rearrange(filters, 'k (p q c) -> k c p q', p=patch_size, q=patch_size)`."
+from vit_course.extensions.speedups import whitening_filters
 
 whitening_filters = check(whitening_filters)
 

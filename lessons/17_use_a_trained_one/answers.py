@@ -5,8 +5,8 @@ import copy
 import torch
 import torch.nn.functional as F
 
-from vit_course.beyond.use import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
-from vit_course.classroom.checks import lesson_part
+from vit_classroom.checks import lesson_part
+from vit_course.inference import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
 
 checks = lesson_part("17_use_a_trained_one", "checks")
 

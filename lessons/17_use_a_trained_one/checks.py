@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit_course.beyond.use import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
-from vit_course.classroom.checks.explain.errors import stopped
-from vit_course.classroom.checks.outcome import Mistake, outcome
-from vit_course.classroom.checks.task import Demand, demand, exercise, results
+from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.outcome import Mistake, outcome
+from vit_classroom.checks.task import Demand, demand, exercise, results
+from vit_course.inference import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

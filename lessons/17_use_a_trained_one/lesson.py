@@ -1,6 +1,6 @@
 # ---
 # title: "Use a trained one"
-# promise: "You take a model that somebody else has paid for, and get answers about pictures that it has never seen."
+# promise: "Use a trained ViT on new images, including your own photos."
 # part: "IV. Now use it"
 # map: [pool, head]
 # recall: ["02.3", "09.2", "12.2"]
@@ -32,16 +32,17 @@ from textwrap import fill
 import torch
 from torch import nn
 
-from vit_course.beyond.backbone import Backbone, load_backbone
-from vit_course.beyond.transfer import replace_head, resize_pictures
-from vit_course.beyond.use import Reader, fit_towers, share_interval
-from vit_course.classroom import check, plots, table
-from vit_course.classroom.numbers import percent
-from vit_course.exhibits.sample_photos import KINDS, LIGHTS, draw_photos, in_coloured_light, write_photos
+from vit_course.extensions.backbone import Backbone, load_backbone
+from vit_course.extensions.transfer import replace_head, resize_pictures
+from vit_course.inference import Reader, share_interval
+from vit_classroom import check, plots, table
+from vit_classroom.numbers import percent
+from vit_classroom.exhibits.sample_photos import KINDS, LIGHTS, draw_photos, in_coloured_light, write_photos
+from vit_classroom.exhibits.two_towers import fit_towers
 from vit_course.data import load_dataset, shapes10
-from vit_course.experiments.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_course.interpret import attention_rollout
-from vit_course.machinery.profiles import get_profile
+from vit_course.training.profiles import get_profile
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.vit import vit_num_parameters
 
@@ -104,8 +105,8 @@ print("features:", tuple(features.shape), " queries:", tuple(queries.shape))
 #
 # **Your task.** Write `nearest_neighbours`, for many queries at once.
 
-# %% exercise="vit_course.beyond.use:nearest_neighbours" difficulty=2 minutes=8 hint="Bring all vectors to length 1, then one matrix product gives all cosines (Q, N). `topk` finds values and rows of the k largest. Softmax over the k, and add each share to the column of its label." hint2="`F.normalize(x, dim=-1)` makes length 1 (`import torch.nn.functional as F`). `nearest, neighbours = cosines.topk(k, dim=-1)`; `labels[neighbours]` is (Q, k). Zeros of shape (Q, K) and `scatter_add(1, labels[neighbours], shares)` add them up."
-from vit_course.beyond.use import nearest_neighbours
+# %% exercise="vit_course.inference:nearest_neighbours" difficulty=2 minutes=8 hint="Bring all vectors to length 1, then one matrix product gives all cosines (Q, N). `topk` finds values and rows of the k largest. Softmax over the k, and add each share to the column of its label." hint2="`F.normalize(x, dim=-1)` makes length 1 (`import torch.nn.functional as F`). `nearest, neighbours = cosines.topk(k, dim=-1)`; `labels[neighbours]` is (Q, k). Zeros of shape (Q, K) and `scatter_add(1, labels[neighbours], shares)` add them up."
+from vit_course.inference import nearest_neighbours
 
 nearest_neighbours = check(nearest_neighbours)
 
@@ -163,8 +164,8 @@ print("neighbours:", share(right(votes), len(answers)), " guessing: 10 %")
 #
 # **Your task.** Write `probe`. The linear layer is fitted for you, by `fit`.
 
-# %% exercise="vit_course.beyond.use:probe" difficulty=2 minutes=8 hint="In this order: keep `encoder.training`, `eval()`, both features in one `torch.no_grad()`, back to the old mode, mean and deviation of the training features, `fit`, and the layer on the test features." hint2="`training = encoder.training`, and later `encoder.train(training)`. `mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)`. Then `layer = fit((features - mean) / std, labels)` and `return layer((queries - mean) / std)`."
-from vit_course.beyond.use import probe
+# %% exercise="vit_course.inference:probe" difficulty=2 minutes=8 hint="In this order: keep `encoder.training`, `eval()`, both features in one `torch.no_grad()`, back to the old mode, mean and deviation of the training features, `fit`, and the layer on the test features." hint2="`training = encoder.training`, and later `encoder.train(training)`. `mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)`. Then `layer = fit((features - mean) / std, labels)` and `return layer((queries - mean) / std)`."
+from vit_course.inference import probe
 
 probe = check(probe)
 
@@ -362,8 +363,8 @@ plots.show(figure, "Four test photos; below each, how much CLS takes from each p
 #
 # **Your task.** Write `patch_similarity`.
 
-# %% exercise="vit_course.beyond.use:patch_similarity" difficulty=1 minutes=6 hint="Of T tokens the last rows·columns are the patches. Subtract their mean, bring them to length 1, and multiply with the chosen one." hint2="`patches = tokens[-rows * columns:]`. The chosen patch is number `row * columns + column`. `reshape(rows, columns)` gives the map, and `similarity > 0` the mask."
-from vit_course.beyond.use import patch_similarity
+# %% exercise="vit_course.inference:patch_similarity" difficulty=1 minutes=6 hint="Of T tokens the last rows·columns are the patches. Subtract their mean, bring them to length 1, and multiply with the chosen one." hint2="`patches = tokens[-rows * columns:]`. The chosen patch is number `row * columns + column`. `reshape(rows, columns)` gives the map, and `similarity > 0` the mask."
+from vit_course.inference import patch_similarity
 
 patch_similarity = check(patch_similarity)
 
@@ -464,8 +465,8 @@ print(texts[:3])
 #
 # **Your task.** Write `zero_shot`.
 
-# %% exercise="vit_course.beyond.use:zero_shot" difficulty=1 minutes=5 hint="Three times length 1: the pictures, each text, and the mean over the texts of a class. Then a product, divided by the temperature, and a softmax over the classes." hint2="`classes = F.normalize(F.normalize(text_features, dim=-1).mean(dim=1), dim=-1)` is (K, D). Then `(F.normalize(image_features, dim=-1) @ classes.T / temperature).softmax(dim=-1)`."
-from vit_course.beyond.use import zero_shot
+# %% exercise="vit_course.inference:zero_shot" difficulty=1 minutes=5 hint="Three times length 1: the pictures, each text, and the mean over the texts of a class. Then a product, divided by the temperature, and a softmax over the classes." hint2="`classes = F.normalize(F.normalize(text_features, dim=-1).mean(dim=1), dim=-1)` is (K, D). Then `(F.normalize(image_features, dim=-1) @ classes.T / temperature).softmax(dim=-1)`."
+from vit_course.inference import zero_shot
 
 zero_shot = check(zero_shot)
 

@@ -39,7 +39,7 @@ def lab(tmp_path_factory):
         f"{name}_DIR": str(folder / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")
     }
     (folder / "JUPYTER_CONFIG").mkdir()
-    shutil.copy(ROOT / "tools/jupyterlab/jupyter_server_config.py", folder / "JUPYTER_CONFIG")
+    shutil.copy(ROOT / "authoring/jupyterlab/jupyter_server_config.py", folder / "JUPYTER_CONFIG")
     controls = Path(sys.prefix) / "share/jupyter/labextensions/@jupyter-widgets"
     assert controls.is_dir(), f"JupyterLab of this environment shows no sliders: {controls} is missing"
     environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython"), "VIT_COURSE_WIDGETS": "1"}
@@ -50,7 +50,7 @@ def lab(tmp_path_factory):
     command += [f"--port={port}", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
     command += [
         "--LabApp.expose_app_in_browser=True",
-        f"--LabApp.app_settings_dir={ROOT / 'tools/jupyterlab'}",
+        f"--LabApp.app_settings_dir={ROOT / 'authoring/jupyterlab'}",
     ]
     with open(folder / "log.txt", "w") as log:
         server = subprocess.Popen(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import book
-from course import read_course
+from authoring.notebooks.course import read_course
+from authoring.site import book
 
 expect = pytest.importorskip(
     "playwright.sync_api", reason="Playwright is missing: pip install playwright"

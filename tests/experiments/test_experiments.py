@@ -12,16 +12,14 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from vit_course import __version__
-from vit_course.augment import AugmentConfig
-from vit_course.beyond.fast import fewer_tokens
-from vit_course.data import normalize, shapes10
-from vit_course.exhibits import broken_runs
-from vit_course.experiments import records as kept_records
-from vit_course.experiments import released as trained
-from vit_course.experiments import run as experiments
-from vit_course.experiments import trials
-from vit_course.experiments.experiment import (
+from authoring.site.speedrun import CORE, LIMITS
+from experiments import run as experiments
+from experiments import trials
+from experiments.plans import plan
+from experiments.run import main, run_experiment
+from vit_classroom.evidence import gains, released
+from vit_classroom.evidence import records as kept_records
+from vit_classroom.evidence.experiment import (
     ALL_PICTURES,
     SIZES,
     Experiment,
@@ -31,14 +29,19 @@ from vit_course.experiments.experiment import (
     seconds_a_picture,
     used_pictures,
 )
-from vit_course.experiments.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
-from vit_course.experiments.records import code_version, differences, load_records, read_record, record_path
-from vit_course.experiments.run import main, run_experiment
-from vit_course.experiments.studies import plan
-from vit_course.machinery.stopping import Stopped
+from vit_classroom.evidence.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
+from vit_classroom.evidence.records import differences, load_records, read_record, record_path
+from vit_classroom.exhibits import broken_runs
+from vit_course import __version__
+from vit_course.augment import AugmentConfig
+from vit_course.data import normalize, shapes10
+from vit_course.extensions import trained
+from vit_course.extensions.speedups import fewer_tokens
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops, training_flops
 from vit_course.train import TrainConfig, evaluate, train
+from vit_course.training.signals import Stopped
+from vit_course.training.version import code_version
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +177,11 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
     cpu = {"trials", "trials-resnet", "trials-quick", "trials-long", "fractions", "ladder"}
+    cpu |= {"search-vit", "search-resnet", "search-hybrid", "mark-tries"}
     groups |= cpu if size == "cpu" else {"search", "headline"}
-    assert {e.group for e in listed} == groups
+    later = {"comparison-2", "comparison-8", "comparison-24", "fractions-8", "no-positions", "muon-size"}
+    later |= {"transfer-8", "resolution-8"}
+    assert {e.group for e in listed} - later == groups  # those follow from what the search has found
     assert {"cpu": (0, 26), "gpu": (0, 121)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
     compared += [e for e in listed if e.group == "comparison-first" and size == "gpu"]
@@ -252,7 +258,7 @@ def test_a_pretraining_costs_its_minutes_once():
 # -- records
 
 PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
-OTHERS = {kept_records.RUNS / name for name in ("broken.json", "mini-vit/recorded.json")}
+OTHERS = {kept_records.RUNS / name for name in ("broken.json", "mini-vit/recorded.json", "step_times.json")}
 RECORDS = sorted(set(kept_records.RUNS.rglob("*.json")) - OTHERS)
 
 
@@ -347,6 +353,10 @@ def test_a_record_names_the_commit_and_whether_files_have_changed_since(tmp_path
     assert code_version(tmp_path) == commit
     (package / "one.py").write_text("x = 2\n")
     assert code_version(tmp_path) == commit + "+"
+    (package / "one.py").write_text("x = 1\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "two.py").write_text("y = 1\n")
+    assert code_version(tmp_path) == commit + "+"  # every folder that trains counts
 
 
 def test_outside_git_and_inside_another_repository_a_record_names_the_version(tmp_path, monkeypatch):
@@ -479,6 +489,15 @@ def test_tokens_that_a_run_leaves_out_are_no_operations_of_its_training(pictures
         model(torch.zeros(2, *pictures.train_images.shape[1:]))
     cost = training_flops(model, pictures, {"batch_size": 2, "keep_tokens": 0.5, "keep_until": 0.7}, steps=10)
     assert cost == 3 * (7 * counter.get_total_flops() + 3 * 2 * forward_flops(model, pictures))
+
+
+def test_counting_operations_in_training_leaves_the_means_of_batch_norms(pictures):
+    model = build_model("resnet-small", pictures)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    config = asdict(TrainConfig(keep_tokens=0.5, keep_by="size", keep_until=1.0, batch_size=10))
+    fewer = training_flops(model, pictures, config, 7)
+    assert fewer == pytest.approx(0.5625 * 3 * 10 * 7 * forward_flops(model, pictures), rel=0.01)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_time_that_is_up_starts_no_run(tiny_list, monkeypatch, capsys):
@@ -621,7 +640,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
     old.touch()
     whole = run_experiment(one, pictures)
     for record in (resumed, whole):
-        del record["seconds"], record["cpu_seconds"], record["processor"]
+        del record["seconds"], record["cpu_seconds"], record["processor"], record["starts"]
         if start:
             del record["pretraining"]["seconds"]
     assert resumed == whole
@@ -662,7 +681,8 @@ def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monk
 def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_half_precision(
     runs, tmp_path, monkeypatch, pictures, capsys
 ):
-    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
+    for module in (trained, released):
+        monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     one = beyond("marks", "90", None, epochs=2, snapshots=(0, 1))
     monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
@@ -697,7 +717,7 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
 
 def test_a_model_that_is_not_recorded_unknown_or_damaged_is_named(runs, pictures, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"cpu/marks/90-seed0 is not recorded"):
-        trained.release(beyond("marks", "90", None), pictures)
+        released.release(beyond("marks", "90", None), pictures)
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="no trained model 'mine' is here; there are: none"):
         trained.load_trained("mine")
@@ -724,7 +744,7 @@ def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pi
     assert kept_records.caption([*made, made[0]]).endswith("subset of 9; code abc, def")
     assert kept_records.caption(drawn[:1]).endswith("subset of 9, seed 0")
     assert max(len(line) for line in kept_records.caption(made * 9, 40).splitlines()) <= 40
-    assert "`python -m vit_course experiments` makes them" in kept_records.caption([])
+    assert "`python -m experiments` makes them" in kept_records.caption([])
 
 
 @pytest.mark.parametrize(
@@ -801,7 +821,7 @@ def trial(step, accuracy):
 
 def test_gains_of_one_seed_have_the_error_of_the_held_out_pictures_and_the_best_stands_first():
     runs = {"base": 0.7, "linear": 0.71, "ema": 0.66, "whitened": 0.74}
-    found = trials.gains([trial(step, accuracy) for step, accuracy in runs.items()])
+    found = gains.gains([trial(step, accuracy) for step, accuracy in runs.items()])
     verdicts = {"whitened": "better", "linear": "undecided", "ema": "worse"}
     assert [(name, one.verdict) for name, one in found.items()] == list(verdicts.items())
     assert found["linear"].points == pytest.approx(1)
@@ -815,10 +835,21 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     runs = [
         trial(step, a + more) for step, a in (("base", 0.7), ("linear", 0.71)) for more in (0, 1e-3, 2e-3)
     ]
-    (found,) = trials.gains(runs).values()
+    (found,) = gains.gains(runs).values()
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
-    assert trials.gains(runs[3:]) == {}
+    assert gains.gains(runs[3:]) == {}
+
+
+def test_tries_at_a_mark_stay_within_its_operations_and_use_most_of_them(pictures):
+    allowed = {mark: minutes * 60 * CORE * 1e9 for mark, minutes in LIMITS["cpu"].items() if minutes}
+    tries = [one for one in plan("cpu") if one.group == "mark-tries"]
+    assert {one.name[:2] for one in tries} == {"85", "88"}
+    for one in tries:
+        model = build_model(one.model, pictures, **one.options)
+        steps = pictures_shown(one.config, ALL_PICTURES) // one.config.batch_size
+        share = training_flops(model, pictures, asdict(one.config), steps) / allowed[one.name[:2]]
+        assert 0.9 < share <= 1, (one.name, share)
 
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():

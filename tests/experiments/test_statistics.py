@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vit_course.experiments.statistics import (
+from vit_classroom.evidence.statistics import (
     PAPER_TABLE_8,
     best_rate,
     by_step,

@@ -19,8 +19,8 @@ from vit_course.augment import (
     random_erasing,
 )
 from vit_course.data import normalize, shapes10
-from vit_course.machinery.rand_augment import OPERATIONS, affine, rand_augment
 from vit_course.recipes import MIXED
+from vit_course.training.rand_augment import OPERATIONS, affine, rand_augment
 
 MAGNITUDES = (0, 4, 9, 15, 22, 30)
 STATS = torch.tensor([0.5, 0.4, 0.6]), torch.tensor([0.2, 0.3, 0.25])
@@ -229,6 +229,24 @@ def test_half_of_the_pictures_get_each_where_both_are_on(alphas, expected):
     # A blended picture has no pixel that is in any picture of the batch; after CutMix all pixels are.
     blended = ~torch.isin(mixed, images).flatten(1).all(dim=1)
     assert blended.float().mean() == pytest.approx(expected, abs=0.1)
+
+
+def test_only_a_share_of_the_pictures_is_mixed_and_the_others_stay_bit_by_bit():
+    images, targets = torch.rand(1000, 1, 8, 8), torch.eye(1000)
+    mixed, labels = mix(images, targets, AugmentConfig(mixup=0.8, cutmix=1.0, mix_share=0.3))
+    same = (mixed == images).flatten(1).all(dim=1)
+    assert 0.65 < same.float().mean() < 0.8  # a pasted box may be empty
+    assert torch.equal(labels[same], targets[same])
+    none, _ = mix(images, targets, AugmentConfig(cutmix=1.0, mix_share=0.0))
+    assert torch.equal(none, images)
+
+
+def test_a_share_of_one_draws_no_random_number_more():
+    images, states = torch.rand(20, 1, 8, 8), []
+    for config in (AugmentConfig(mixup=0.8), AugmentConfig(mixup=0.8, mix_share=1.0)):
+        torch.manual_seed(0)
+        states.append((mix(images, torch.eye(20), config)[0], torch.rand(3)))
+    assert all(map(torch.equal, *states))
 
 
 def test_mixup_shares_have_the_mean_and_spread_of_the_beta_distribution():

@@ -8,10 +8,10 @@ from torch import nn
 
 from vit_course.data import shapes10
 from vit_course.encoder import Block
-from vit_course.machinery.compiled import alike_blocks
-from vit_course.machinery.run import Run
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
+from vit_course.training.compiled import alike_blocks
+from vit_course.training.run import Run
 
 PICTURES = shapes10(train=80, test=20)
 

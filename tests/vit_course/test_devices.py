@@ -9,11 +9,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 from vit_course import augment
-from vit_course.beyond.masked import MaskedPatches, masked_objective
 from vit_course.data import shapes10
-from vit_course.machinery.config import Objective
-from vit_course.machinery.run import Run
+from vit_course.extensions.masked import MaskedPatches, masked_objective
 from vit_course.recipes import RECIPES, build_model
+from vit_course.training.config import Objective
+from vit_course.training.run import Run
 
 PICTURES = shapes10(train=80, test=40)
 MODELS = {
@@ -33,7 +33,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def without_numbers(monkeypatch):
     """Pretend that a GPU is there; the shares of MixUp, which cannot be drawn in pretence, are all the same."""
-    monkeypatch.setattr("vit_course.machinery.run.get_device", torch.device)
+    monkeypatch.setattr("vit_course.training.run.get_device", torch.device)
     monkeypatch.setattr(augment, "draw_beta", lambda alpha, count, device: torch.ones(count, device=device))
     with FakeTensorMode():
         try:

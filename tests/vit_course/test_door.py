@@ -9,9 +9,13 @@ import sys
 import pytest
 
 import vit_course
+from vit_classroom import __main__ as classroom_door
+from vit_classroom import doctor
 from vit_course import __main__ as door
-from vit_course.classroom import doctor
-from vit_course.machinery.paths import ROOT
+from vit_course.training.paths import ROOT
+
+DOORS = {"vit_course": door, "vit_classroom": classroom_door}
+COMMANDS = [(program, command) for program, one in DOORS.items() for command in one.COMMANDS]
 
 
 def python(code):
@@ -35,26 +39,26 @@ def test_every_name_of_the_face_arrives_none_is_also_a_modules_and_there_is_no_o
 # --- the door
 
 
-@pytest.mark.parametrize("command", door.COMMANDS)
-def test_every_command_calls_itself_as_it_was_called(command, capsys):
+@pytest.mark.parametrize(("program", "command"), COMMANDS)
+def test_every_command_calls_itself_as_it_was_called(program, command, capsys):
     with pytest.raises(SystemExit) as stopped:
-        door.main([command, "--help"])
+        DOORS[program].main([command, "--help"])
     assert stopped.value.code == 0
-    assert re.match(rf"usage: python -m vit_course {command}[ \n]", capsys.readouterr().out)
+    assert re.match(rf"usage: python -m {program} {command}[ \n]", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("program", DOORS)
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
-def test_without_a_command_all_of_them_are_listed(arguments, capsys):
-    assert door.main(arguments) == 0
+def test_without_a_command_all_of_them_are_listed(program, arguments, capsys):
+    assert DOORS[program].main(arguments) == 0
     printed = capsys.readouterr().out
-    assert all(f"\n  {command} " in printed for command in door.COMMANDS)
+    assert all(f"\n  {command} " in printed for command in DOORS[program].COMMANDS)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("trainn", "there is no command 'trainn': did you mean train?\n"),
-        ("experiment", "there is no command 'experiment': did you mean experiments?\n"),
         ("xyz", "there is no command 'xyz'\n"),
     ],
 )
@@ -69,21 +73,23 @@ def test_every_command_that_a_text_names_is_there():
     named = {
         (str(path.relative_to(ROOT)), name)
         for path in [*texts, *ROOT.glob("*.md"), ROOT / "Makefile"]
-        for name in re.findall(r"python -m vit_course ([a-z][\w.]*)", path.read_text(encoding="utf-8"))
+        for name in re.findall(
+            r"python -m (vit_course|vit_classroom) ([a-z][\w.]*)", path.read_text(encoding="utf-8")
+        )
     }
-    assert {name for _, name in named} >= {"doctor", "data", "train", "experiments"}
-    assert {pair for pair in named if pair[1] not in door.COMMANDS} == set()
+    assert {name for _, name in named} >= {("vit_classroom", "doctor"), ("vit_course", "train")}
+    assert {pair for pair in named if pair[1] not in COMMANDS} == set()
 
 
 # --- machines on which the course cannot run
 
 
-def open_door(command, hidden, before=""):
+def open_door(program, command, hidden, before=""):
     """Call a command in a fresh process that cannot import some modules; show which of ours it imported."""
     return python(
         f"import json, runpy, sys\nsys.modules.update(dict.fromkeys({hidden}))\n{before}\n"
-        f"sys.argv = ['vit_course', {command!r}]\n"
-        "try:\n    runpy.run_module('vit_course', run_name='__main__')\nfinally:\n"
+        f"sys.argv = [{program!r}, {command!r}]\n"
+        f"try:\n    runpy.run_module({program!r}, run_name='__main__')\nfinally:\n"
         "    ours = [m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'vit_course']\n"
         "    print(json.dumps(ours))"
     )
@@ -93,22 +99,21 @@ PACKAGES = sorted(doctor.LESSONS_NEED - {"pillow"} | {"PIL", "jupyter_client", "
 
 
 def test_the_doctor_speaks_where_no_package_is_installed():
-    done = open_door("doctor", PACKAGES)
+    done = open_door("vit_classroom", "doctor", PACKAGES)
     assert done.returncode == 1 and done.stderr == ""
     for name in ("Python", "PyTorch", "Data", "Jupyter"):
         assert re.search(rf"^(ok|FAIL|warn) +{name}", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["train", "experiments"])
-def test_a_command_that_misses_a_package_names_it_and_the_doctor(command):
-    done = open_door(command, PACKAGES)
+def test_a_command_that_misses_a_package_names_it_and_the_doctor():
+    done = open_door("vit_course", "train", PACKAGES)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert re.search(r"torch.*: python -m vit_course doctor says how to mend it", done.stderr)
+    assert re.search(r"torch.*: python -m vit_classroom doctor says how to fix it", done.stderr)
 
 
-@pytest.mark.parametrize("command", ["doctor", "train"])
-def test_an_old_python_is_told_which_one_is_needed(command):
-    done = open_door(command, PACKAGES, "sys.version_info = (3, 9, 15)")
+@pytest.mark.parametrize(("program", "command"), [("vit_classroom", "doctor"), ("vit_course", "train")])
+def test_an_old_python_is_told_which_one_is_needed(program, command):
+    done = open_door(program, command, PACKAGES, "sys.version_info = (3, 9, 15)")
     assert done.returncode == 1 and "install Python 3.10 or newer" in done.stderr
 
 

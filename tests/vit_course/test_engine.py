@@ -3,11 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from test_fast import small_vit
+from test_speedups import small_vit
 
 from vit_course.data import shapes10
-from vit_course.machinery.checkpoint import load_checkpoint
-from vit_course.machinery.engine import (
+from vit_course.resnet import small_resnet
+from vit_course.train import TrainConfig, train
+from vit_course.training.checkpoint import load_checkpoint
+from vit_course.training.engine import (
     FAST,
     REFERENCE,
     WORTH_MEASURING,
@@ -15,9 +17,8 @@ from vit_course.machinery.engine import (
     WrittenOutAttention,
     choose_engine,
 )
-from vit_course.machinery.run import Run
-from vit_course.machinery.stopping import Stopped
-from vit_course.train import TrainConfig, train
+from vit_course.training.run import Run
+from vit_course.training.signals import Stopped
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ENGINES = (REFERENCE, FAST)
@@ -26,7 +27,7 @@ ENGINES = (REFERENCE, FAST)
 @pytest.fixture(autouse=True)
 def no_switch_and_a_processor_that_multiplies_bfloat16(monkeypatch):
     monkeypatch.delenv("VIT_COURSE_PRECISION", raising=False)
-    monkeypatch.setattr("vit_course.machinery.engine.product_rate", lambda *_: 1.0)
+    monkeypatch.setattr("vit_course.training.engine.product_rate", lambda *_: 1.0)
 
 
 def never(*_):
@@ -45,8 +46,28 @@ def test_the_faster_is_chosen_on_a_cpu_after_one_pass_each(fast):
     assert tried == list(ENGINES)
 
 
+@pytest.mark.parametrize("imitates", [False, True])
+def test_a_longer_run_of_feature_maps_has_channels_last_whatever_its_precision(imitates, monkeypatch):
+    monkeypatch.setattr(
+        "vit_course.training.engine.product_rate", lambda dtype, _: dtype.itemsize if imitates else 1.0
+    )
+    for precision in ("auto", "float32", "bfloat16"):
+        engine = choose_engine(precision, CPU, WORTH_MEASURING, lambda _: 1.0, True)
+        assert engine.channels_last
+        assert not choose_engine(precision, CPU, WORTH_MEASURING - 1, lambda _: 1.0, True).channels_last
+
+
+def test_channels_last_changes_where_weights_lie_and_not_what_a_resnet_computes():
+    torch.manual_seed(0)
+    resnet, pictures = small_resnet().eval(), torch.randn(3, 3, 32, 32)
+    before = resnet(pictures)
+    Engine(channels_last=True).arrange(resnet)
+    assert resnet[3].conv1.weight.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(resnet(pictures), before, rtol=1e-4, atol=1e-5)
+
+
 def test_on_a_processor_that_imitates_bfloat16_no_pass_is_timed(monkeypatch):
-    monkeypatch.setattr("vit_course.machinery.engine.product_rate", lambda dtype, _: dtype.itemsize)
+    monkeypatch.setattr("vit_course.training.engine.product_rate", lambda dtype, _: dtype.itemsize)
     assert choose_engine("auto", CPU, WORTH_MEASURING, never) == REFERENCE
 
 
@@ -143,7 +164,7 @@ def test_attention_written_out_drops_weights_at_the_given_rate():
 def test_all_engines_learn_the_same_up_to_the_digits_of_bfloat16(monkeypatch):
     data, losses = shapes10(train=320, test=20), []
     for engine in ENGINES:
-        monkeypatch.setattr("vit_course.machinery.run.choose_engine", lambda *_, engine=engine: engine)
+        monkeypatch.setattr("vit_course.training.run.choose_engine", lambda *_, engine=engine: engine)
         config = TrainConfig(epochs=3, batch_size=32, lr=2e-3, device="cpu", quiet=True)
         losses.append(torch.tensor(train(small_vit(), data, config).step_loss))
     assert not torch.equal(losses[0], losses[1])
@@ -158,11 +179,37 @@ def test_a_resumed_run_keeps_its_engine_whatever_would_be_chosen_now(monkeypatch
     def halt(history):
         history.interrupted = len(history.train_loss) == 2
 
-    monkeypatch.setattr("vit_course.machinery.run.choose_engine", lambda *_: FAST)
+    monkeypatch.setattr("vit_course.training.run.choose_engine", lambda *_: FAST)
     with pytest.raises(Stopped):
         train(small_vit(), data, config, tmp_path, on_epoch=halt)
     assert load_checkpoint(tmp_path / "checkpoint.pt")["history"]["engine"] == vars(FAST)
-    monkeypatch.setattr("vit_course.machinery.run.choose_engine", never)
+    monkeypatch.setattr("vit_course.training.run.choose_engine", never)
     monkeypatch.setenv("VIT_COURSE_PRECISION", "float32")
     history = train(small_vit(), data, config, tmp_path, resume=True)
     assert history.engine == vars(FAST) and len(history.train_loss) == 4
+
+
+@pytest.mark.parametrize(
+    ("other", "chosen"), [("name", REFERENCE), ("bfloat16_gflops", REFERENCE), ("", FAST)]
+)
+def test_a_run_that_goes_on_elsewhere_chooses_anew_and_names_every_start(
+    other, chosen, monkeypatch, tmp_path
+):
+    data = shapes10(train=64, test=20)
+    config = TrainConfig(epochs=4, batch_size=32, device="cpu", quiet=True)
+    here = {"name": "first", "amx": False, "bfloat16_gflops": 90.0, "float32_gflops": 50.0}
+
+    def halt(history):
+        history.interrupted = len(history.train_loss) == 2
+
+    monkeypatch.setattr("vit_course.training.run.describe_processor", lambda: here)
+    monkeypatch.setattr("vit_course.training.run.choose_engine", lambda *_: FAST)
+    with pytest.raises(Stopped):
+        train(small_vit(), data, config, tmp_path, on_epoch=halt)
+    there = here | {"name": {"name": "second"}, "bfloat16_gflops": {"bfloat16_gflops": 20.0}}.get(other, {})
+    monkeypatch.setattr("vit_course.training.run.describe_processor", lambda: there)
+    monkeypatch.setattr("vit_course.training.run.choose_engine", lambda *_: REFERENCE)
+    history = train(small_vit(), data, config, tmp_path, resume=True)
+    assert history.engine == vars(chosen)
+    assert [(one["step"], one["processor"]) for one in history.starts] == [(0, here), (4, there)]
+    assert 0 == history.starts[0]["cpu_seconds"] < history.starts[1]["cpu_seconds"] < history.cpu_seconds

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torchvision.models.resnet import BasicBlock
 
-from vit_course.beyond.hybrid import (
+from vit_course.extensions.hybrid import (
     HybridViT,
     create_hybrid,
     data_needed,

@@ -8,7 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from vit_course.beyond.masked import (
+from vit_course.data import normalize, shapes10
+from vit_course.extensions.masked import (
     MaskedPatches,
     class_colours,
     colour_classes,
@@ -17,8 +18,7 @@ from vit_course.beyond.masked import (
     masked_objective,
     neighbour_guess,
 )
-from vit_course.beyond.positions import with_positions
-from vit_course.data import normalize, shapes10
+from vit_course.extensions.positions import with_positions
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.vit import VisionTransformer
 

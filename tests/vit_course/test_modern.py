@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from vit_course.attention import split_heads
-from vit_course.beyond import modern
+from vit_course.extensions import modern
 from vit_course.vit import VisionTransformer, create_vit
 
 SMALL = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 3}

@@ -1,7 +1,7 @@
 """The files of the model and what looks inside: what they refuse, and what no answer of a lesson tries.
 
 What their functions compute is tested by the answers of the lessons: right ones written in other ways must agree with
-them, wrong ones must not (`tests/classroom/test_checks.py`).
+them, wrong ones must not (`tests/vit_classroom/test_checks.py`).
 """
 
 import pytest

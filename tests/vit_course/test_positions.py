@@ -9,14 +9,14 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.attention import MultiHeadAttention
-from vit_course.beyond.positions import (
+from vit_course.data import shapes10
+from vit_course.extensions.positions import (
     LearnedPosition2d,
     RelativeAttention,
     RelativePosition,
     WithPosition,
     with_positions,
 )
-from vit_course.data import shapes10
 from vit_course.recipes import build_model
 from vit_course.vit import VisionTransformer, vit_flops
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 
-from vit_course.beyond.weights import convert_torchvision
+from vit_course.extensions.weights import convert_torchvision
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit, vit_num_parameters
 
 POSITIONS = ["learned", "sincos", "none"]

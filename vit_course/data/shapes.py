@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
-from vit_course.machinery.console import progress_bar
-from vit_course.machinery.processor import one_thread
+from vit_course.training.console import progress_bar
+from vit_course.training.processor import one_thread
 
 CHUNK = 500  # pictures drawn at once, so that all their numbers fit into a CPU's cache
 PATIENCE = 2  # seconds after which a bar shows how far a drawing is

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from vit_classroom.exhibits.play.look import abilities, body_of, look, prefix_of
-from vit_course.classroom import plots
-from vit_course.classroom.notebook import in_notebook
+from vit_classroom import plots
+from vit_classroom.notebook import in_notebook
 from vit_course.data import Dataset, normalize
 from vit_course.data.shapes import SHAPES, draw_shapes
-from vit_course.machinery.kernel import somebody_looks
+from vit_course.training.kernel import somebody_looks
 
 SAMPLES = 8
 """How many test images one can choose from, if no others are given."""

@@ -1,0 +1,1 @@
+"""How the course is written: notebooks, pages and teaching material are made from `lessons/`."""

@@ -1,0 +1,51 @@
+# ---
+# title: "Title: what this lesson is about"
+# promise: "Do something, and see what comes of it."
+# part: "PART"
+# map: []
+# recall: []
+# goals:
+#   - "Say what nobody could say before this lesson."
+# ---
+
+# %% [markdown]
+# ## 1. Which question would a student ask?
+#
+# Begin with it. Show before naming, one new idea in each section.
+
+# %%
+from vit_classroom import check
+
+# %% [markdown]
+# The exercise refers to the finished code: signature, docstring and solution are taken from
+# `vit_course/extensions/SLUG.py`.
+
+# %% exercise="vit_course.extensions.SLUG:mean_square_of_SLUG" difficulty=1 minutes=5 hint="A first step." hint2="A nearer step."
+from vit_course.extensions.SLUG import mean_square_of_SLUG
+
+mean_square_of_SLUG = check(mean_square_of_SLUG)
+
+# %% [markdown]
+# > **Predict.** Ask for a guess before the next cell answers. What is the mean square of 1, 2 and 3?
+
+# %%
+print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
+
+# %% [markdown]
+# ## Check yourself
+
+# %% [markdown] quiz
+# Which question has the lesson answered?
+#
+# - [x] this one :: Why it is right.
+# - [ ] another one :: Why it is wrong.
+# - [ ] none of them :: Why it is wrong.
+
+# %% [markdown]
+# ## Recap
+#
+# What holds, in one sentence.
+#
+# ## Further reading
+#
+# - Who found it, *In which paper* (year): what to look for in it.

@@ -1,0 +1,1 @@
+"""The pages: the web book, the README's tables, glossary and maps."""

@@ -1,0 +1,1 @@
+"""Slides, run sheets and teaching notes."""

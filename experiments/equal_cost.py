@@ -1,0 +1,158 @@
+"""The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, comparison.
+
+`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them, the trials of marks too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from experiments import trials
+from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment, pictures_shown, showing
+from vit_course.recipes import AVERAGED, MODELS, RECIPES
+from vit_course.train import TrainConfig
+
+MARKS = {"60": 1.5, "75": 6.5, "80": 17.0, "85": 28.0}
+"""Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; 90 has a recipe of its own."""
+LONGER = (
+    {"augment": RECIPES["hours"].augment, "keep_until": RECIPES["hours"].keep_until},
+    {"pos_embed": "sincos"},
+)
+"""What a run of more than 20 epochs changes in "minutes". No trial decided it; `long_trials` go on from it."""
+GPU_MARKS = {"90": 70.0, "94": RECIPES["gpu"].epochs}
+"""The same for a GPU, where nothing was searched: a first try of 90 in a minute, and what fitted into four."""
+
+
+def marks(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
+    if scale.size == "gpu":
+        model, options = MODELS["gpu"]
+        for mark, epochs in GPU_MARKS.items():
+            config = replace(RECIPES["gpu"], quiet=True, epochs=epochs)
+            more = {"probes": True, "snapshots": (0, round(epochs) // 2)} if mark == max(GPU_MARKS) else {}
+            yield from scale.seeded(3, "marks", mark, model, config, options=options, **more)
+        return
+    for mark, epochs in MARKS.items():
+        recipe, changed, more = ("minutes", *LONGER) if epochs > 20 else ("quick", {}, {})
+        config, (model, options) = RECIPES[recipe], MODELS[recipe]
+        config = replace(config, epochs=epochs, quiet=True, **changed)
+        yield from scale.seeded(3, "marks", mark, model, config, options=options | more)
+    (model, options), config = MODELS["hours"], replace(RECIPES["hours"], quiet=True)
+    kept = {"options": options, "probes": True, "snapshots": (0, round(config.epochs) // 2)}
+    yield from scale.seeded(2, "marks", "90", model, config, **kept)
+
+
+def mark_tries(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: the next tries at 85 and 88, within the operations of their limits, on held-out pictures.
+
+    What the best public recipes do, and earlier tries did not: mix a share of the pictures alone, and stop it early.
+    """
+    base = replace(RECIPES["minutes"], quiet=True, augment=RECIPES["hours"].augment, keep_until=0.85)
+    gentle = replace(base.augment, mixup=0.8, cutmix=1.0, mix_share=0.25)
+    half = replace(gentle, mix_share=0.5)
+    small = {"embed_dim": 96, "num_heads": 3, "depth": 6}
+    for name, epochs, augment, shape in (
+        ("85", 78, base.augment, small),
+        ("85-mixed", 78, gentle, small),
+        ("85-eight-blocks", 59, gentle, small | {"depth": 8}),
+        ("88", 274, half, {"embed_dim": 128, "num_heads": 4, "depth": 8, "drop_path_rate": 0.1}),
+        ("88-wider", 125, half, {"embed_dim": 192, "num_heads": 6, "depth": 8, "drop_path_rate": 0.1}),
+    ):
+        options = {**AVERAGED, "mlp_ratio": 2, "pos_embed": "sincos", **shape}
+        config = replace(base, epochs=epochs, augment=augment, mix_until=0.6)
+        yield Experiment(
+            "mark-tries", name, scale.size, "Nano/4", config, options=options, held_out=trials.HELD_OUT
+        )
+
+
+def quick_trials(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: which rate and batch of a smaller model for its first marks, on held-out pictures.
+
+    The cost differs, and is shown with them; an epoch counts as many steps as one of all pictures.
+    """
+    (model, options), base = MODELS["quick"], replace(RECIPES["quick"], quiet=True)
+    for name, epochs, changed in (
+        ("depth-4", 2, {"batch_size": 128}),
+        ("depth-4-faster", 2, {"batch_size": 128, "lr": 4.5e-3}),
+        ("batch-64", 2, {}),
+        ("batch-64-faster", 2, {"lr": 4.5e-3}),
+        ("short", 1.25, {}),
+        ("middle", 6, {}),
+        ("long", 15.5, {}),
+    ):
+        epochs = round(epochs * ALL_PICTURES / (ALL_PICTURES - trials.HELD_OUT), 3)
+        config, more = replace(base, epochs=epochs, **changed), {"options": options}
+        yield Experiment("trials-quick", name, scale.size, model, config, held_out=trials.HELD_OUT, **more)
+
+
+def long_trials(scale) -> Iterator[Experiment]:
+    """`docs/speedrun.md`: what helps a run as long as the mark of 85, at equal cost, on held-out pictures."""
+    (model, options), (changed, more) = MODELS["minutes"], LONGER
+    base = replace(RECIPES["minutes"], quiet=True, **changed)
+    for name, augment, part, steps in (
+        ("base", {}, {}, trials.MUON),
+        ("cutmix", {"cutmix": 1.0}, {}, trials.MUON),
+        ("cutmix-0.2", {"cutmix": 0.2}, {}, trials.MUON),  # most boxes are tiny, or nearly the picture
+        ("mixup-0.2", {"mixup": 0.2}, {}, trials.MUON),
+        ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}, trials.MUON),
+        ("width-96", {}, {"embed_dim": 96, "num_heads": 3}, trials.WIDTH_96),
+    ):
+        epochs = round(MARKS["85"] * trials.mean_step(base, trials.MUON) / trials.mean_step(base, steps), 3)
+        config = replace(base, epochs=epochs, augment=replace(base.augment, **augment))
+        with_part = {"options": options | more | part, "held_out": trials.HELD_OUT}
+        yield Experiment("trials-long", name, scale.size, model, config, **with_part)
+
+
+def ladder(scale) -> Iterator[Experiment]:
+    """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
+    (model, options), last = MODELS["minutes"], RECIPES["minutes"]
+    sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
+    for rung, recipe, changed, steps in (
+        ("plain", "plain", sgd, (trials.SGD, trials.SGD)),
+        ("crop-flip", "crop-flip", sgd, (trials.SGD, trials.SGD)),
+        ("adamw", "adamw", sgd | adamw, trials.ADAMW),
+        ("smoothing", "smoothing", sgd | adamw, trials.ADAMW),
+        ("muon", "minutes", {"schedule": "cosine", "keep_tokens": 1.0, "keep_until": 0.0}, trials.MUON),
+        ("minutes", "minutes", {}, trials.MUON),
+    ):
+        config = replace(RECIPES[recipe], **changed, quiet=True)
+        epochs = round(last.epochs * trials.mean_step(last, trials.MUON) / trials.mean_step(config, steps), 3)
+        more = {"options": options, "probes": rung == "minutes"}  # that run is one of `comparison`, too
+        yield from scale.seeded(3, "ladder", rung, model, replace(config, epochs=epochs), **more)
+
+
+def comparison(scale) -> Iterator[Experiment]:
+    """Lesson 08: one matrix; on a CPU also ViT and ResNet after a search for each, in equally many core-minutes."""
+    for name, (model, options), config in searched(scale):
+        yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
+    yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
+
+
+def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
+    """Yield name, model with its options, and recipe of the ViT and of the ResNet, as `trials` found them.
+
+    The ResNet has as many epochs as fit into the processor time of the ViT.
+    """
+    if scale.size != "cpu":  # nothing is searched there
+        return
+    vit = replace(RECIPES["minutes"], quiet=True)
+    yield "vit", MODELS["minutes"], vit
+    resnet = replace(trials.RESNET_BASE, **trials.RESNET_CHOSEN)
+    cost = pictures_shown(vit, ALL_PICTURES) / vit.batch_size * trials.mean_step(vit, trials.MINUTES)
+    epochs = cost / trials.RESNET_STEP / (ALL_PICTURES // resnet.batch_size)
+    yield "resnet", (trials.RESNET, {}), replace(resnet, epochs=round(epochs, 1))
+
+
+def fractions(scale) -> Iterator[Experiment]:
+    """Lesson 08: 1 and 10 percent of the pictures for the models of `searched`, and all, as in `comparison`.
+
+    Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
+    """
+    for share in (0.01, 0.1, 1.0):
+        for name, (model, options), recipe in searched(scale):
+            count = round(ALL_PICTURES * share)
+            config = showing(recipe, pictures_shown(recipe, ALL_PICTURES), count) if share < 1 else recipe
+            warmup = recipe.warmup_epochs * (ALL_PICTURES // recipe.batch_size)
+            config = replace(config, warmup_epochs=warmup / (count // config.batch_size))
+            label = f"{name}-{round(100 * share)}"
+            yield from scale.seeded(3, "fractions", label, model, config, fraction=share, options=options)

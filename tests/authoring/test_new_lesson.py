@@ -1,0 +1,87 @@
+"""A new lesson is one folder and one module; what is written first is empty of content and complete in form.
+
+Complete means: both its notebooks are built, its solution runs, its checks load and know their mistakes, the index of
+exercises finds it, and the made pages that list lessons list it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from authoring.notebooks import build, new_lesson
+from authoring.notebooks.course import LessonError, read_course
+from authoring.notebooks.outputs import code_cells
+from vit_course.training.paths import ROOT
+
+LAST = read_course(ROOT).lessons[-1].slug
+NUMBER = f"{int(LAST[:2]) + 1:02d}"
+SLUG = "after_the_last"
+NAME = f"mean_square_of_{SLUG}"
+USE_IT = f"""
+from vit_classroom.checks import EXERCISES, check, diagnose
+from vit_classroom.checks.registry import lesson_part
+assert EXERCISES.homes["{NAME}"] == "{NUMBER}_{SLUG}"
+answers = lesson_part("{NUMBER}", "answers")
+for words, answer in answers.WRONG["{NAME}"]:
+    verdict = diagnose(answer, "{NAME}")
+    assert verdict.kind == "wrong" and words in verdict.message, verdict
+for answer in answers.RIGHT["{NAME}"]:
+    assert diagnose(answer, "{NAME}").kind == "right", answer
+assert check(EXERCISES["{NAME}"].reference) is EXERCISES["{NAME}"].reference
+print("all is there")
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the course with a new lesson in it, built; and what building it changed."""
+    root = tmp_path_factory.mktemp("course")
+    for folder in ("vit_course", "vit_classroom", "lessons", "docs", "notebooks", "solutions"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data" / "runs", root / "data" / "runs")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, root / name)
+    assert new_lesson.main([NUMBER, SLUG], root) == 0
+    return root, build.build(root)
+
+
+def test_a_new_lesson_stands_in_the_roadmap_of_every_notebook_and_in_the_pages_that_list_lessons(copy):
+    root, changed = copy
+    books = {path.relative_to(root).as_posix() for path in root.glob("[ns]*/*.ipynb")}
+    assert books <= set(changed) and f"notebooks/{NUMBER}_{SLUG}.ipynb" in books
+    first = (root / "notebooks" / "00_start_here.ipynb").read_text(encoding="utf-8")
+    assert f"[{NUMBER}]({NUMBER}_{SLUG}.ipynb)" in first
+    pages = {"README.md", "docs/run_sheets.md", "docs/teaching_notes.md", "docs/glossary.md"}
+    pages.add(f"docs/maps/{NUMBER}_{SLUG}.png")
+    assert set(changed) - books <= pages
+    assert f"{NUMBER}_{SLUG}" in (root / "README.md").read_text(encoding="utf-8")
+    assert f"## {NUMBER} · Title" in (root / "docs" / "teaching_notes.md").read_text(encoding="utf-8")
+
+
+def test_the_checks_of_a_new_lesson_load_its_answers_get_their_words_and_its_solution_runs(copy, tmp_path):
+    book = nbformat.read(copy[0] / "solutions" / f"{NUMBER}_{SLUG}.ipynb", as_version=4)
+    script = tmp_path / "solution.py"
+    script.write_text("\n\n".join([*(cell.source for cell in code_cells(book)), USE_IT]), encoding="utf-8")
+    answers = {"VIT_COURSE_ANSWERS": str(tmp_path), "VIT_COURSE_STRICT": "1"}
+    env = {**os.environ, "PYTHONPATH": str(copy[0]), **answers}
+    run = subprocess.run([sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "4.67" in run.stdout and run.stdout.endswith("all is there\n"), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "slug", "words"),
+    [
+        ("14", "more", "lesson 14 is there already: lessons/14_bug_clinic"),
+        ("98", "hybrid", "vit_course/extensions/hybrid.py is there already"),
+        ("7", "more", "give two digits"),
+        ("98", "More", "in lower case"),
+        ("98", "since-2021", "such as 18 video"),
+    ],
+)
+def test_a_number_or_a_name_that_cannot_be_used_is_refused(copy, number, slug, words):
+    with pytest.raises(LessonError, match=words):
+        new_lesson.write_lesson(copy[0], number, slug)

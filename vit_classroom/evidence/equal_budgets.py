@@ -1,0 +1,163 @@
+"""How lessons 08 and 11 read the comparison at equal budgets: search, accuracy over cost, learning curves, fractions.
+
+The records are those of `experiments.search` and `experiments.after_search`. A budget is a number of core-minutes that
+was turned into steps once, by the times of one core. What a run cost the core that it had is shown beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from vit_classroom.evidence.records import load_records, training_pictures
+from vit_classroom.evidence.statistics import difference, from_to, signed, undecided
+
+Record = Mapping[str, Any]
+FAMILIES = {"vit": "ViT", "resnet": "ResNet", "hybrid": "hybrid"}
+BUDGETS = (2, 8, 24)
+"""Core-minutes of the groups "comparison-2", "comparison-8" and "comparison-24"."""
+SEARCH_COLUMNS = ["trial", "optimiser", "rate", "parameters", "epochs", "held-out accuracy in %", ""]
+BUDGET_COLUMNS = [
+    "core-minutes", "model", "parameters", "epochs", "TFLOP", "pictures per second", "core-minutes as run",
+    "each seed, %", "mean in %",
+]  # fmt: skip
+GAP_COLUMNS = ["", "difference in points", "95 % interval", "so it is"]
+
+
+def load_budgets() -> dict[int, list[Record]]:
+    """Read the runs of the comparison by their budget in core-minutes; budgets without any are left out."""
+    found = {minutes: load_records(f"comparison-{minutes}", "cpu") for minutes in BUDGETS}
+    return {minutes: records for minutes, records in found.items() if records}
+
+
+def search_table(records: Sequence[Record]) -> list[list]:
+    """Write the trials of a family as rows of `SEARCH_COLUMNS`, the best first and marked.
+
+    An epoch is one of all training pictures but the held-out ones; a narrower model has more of them.
+    """
+    rows = []
+    for number, run in enumerate(sorted(records, key=lambda run: -run["held_out_accuracy"])):
+        config, score = run["config"], f"{100 * run['held_out_accuracy']:.1f}"
+        cells = [config["optimizer"], config["lr"], run["parameters"], f"{config['epochs']:.1f}", score]
+        rows.append([run["step"], *cells, "" if number else "taken"])
+    return rows
+
+
+def seeds(records: Sequence[Record], step: str) -> list[float]:
+    """Return the test accuracies of a step in percent, one for each seed."""
+    return [100 * run["test_accuracy"] for run in records if run["step"] == step]
+
+
+def accuracy_over_cost(budgets: Mapping[int, Sequence[Record]]) -> dict[str, dict[float, list[float]]]:
+    """Collect the test accuracies in percent: model, then core-minutes, then one for each seed."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for minutes, records in sorted(budgets.items()):
+        for family, name in FAMILIES.items():
+            if scores := seeds(records, family):
+                found.setdefault(name, {})[minutes] = scores
+    return found
+
+
+def pictures_shown(run: Record) -> int:
+    """Count the pictures that a run saw in training, repeats included."""
+    config, count = run["config"], int(training_pictures(run).replace(",", ""))
+    return (
+        round(config["epochs"] * ((count - config["validation"]) // config["batch_size"]))
+        * config["batch_size"]
+    )
+
+
+def budget_table(budgets: Mapping[int, Sequence[Record]]) -> list[list]:
+    """Write accuracy and cost of every model at every budget as rows of `BUDGET_COLUMNS`.
+
+    Pictures per second are those of the core that the budget was timed on: pictures shown in the core-minutes.
+    """
+    rows = []
+    for minutes, records in sorted(budgets.items()):
+        for family, name in FAMILIES.items():
+            runs = [run for run in records if run["step"] == family]
+            if not runs:
+                continue
+            runs.sort(key=lambda run: run["config"]["seed"])
+            scores, run = seeds(runs, family), runs[0]
+            rows.append(
+                [
+                    minutes,
+                    name,
+                    run["parameters"],
+                    f"{run['config']['epochs']:.1f}",
+                    round(run["training_flops"] / 1e12),
+                    round(pictures_shown(run) / (60 * minutes)),
+                    f"{fmean(one['cpu_seconds'] for one in runs) / 60:.1f}",
+                    ", ".join(f"{score:.1f}" for score in scores),
+                    f"{fmean(scores):.1f}",
+                ]  # fmt: skip
+            )
+    return rows
+
+
+def gap_row(name: str, a: Sequence[float], b: Sequence[float]) -> list[str]:
+    """Compare two settings by the course's rule, as a row of `GAP_COLUMNS`."""
+    gap, low, high = difference(a, b)
+    if min(len(a), len(b)) == 1:
+        return [name, signed(gap), "unknown", "undecided: one seed"]
+    verdict = "undecided" if undecided(low, high) else "ahead" if gap > 0 else "behind"
+    return [name, signed(gap), from_to(low, high), verdict]
+
+
+def gap_table(
+    budgets: Mapping[int, Sequence[Record]], first: str = "vit", second: str = "resnet"
+) -> list[list]:
+    """Say for every budget that both models have how far the first is ahead, as rows of `GAP_COLUMNS`."""
+    found = {minutes: (seeds(runs, first), seeds(runs, second)) for minutes, runs in sorted(budgets.items())}
+    return [gap_row(f"{minutes} core-minutes", *pair) for minutes, pair in found.items() if all(pair)]
+
+
+def learning_curves(
+    records: Sequence[Record], minutes: float = 8
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return core-minutes and held-out accuracies in percent after every epoch, for each model with a "-curve" run."""
+    found = {}
+    for run in records:
+        family = run["step"].removesuffix("-curve")
+        if family == run["step"]:
+            continue
+        epochs, scores = run["config"]["epochs"], [100 * score for score in run["val_accuracy"]]
+        cost = [minutes * min(number, epochs) / epochs for number in range(1, len(scores) + 1)]
+        found[FAMILIES[family]] = (cost, scores)
+    return found
+
+
+def by_share(records: Sequence[Record], key: str = "test_accuracy") -> dict[str, dict[float, list[float]]]:
+    """Collect accuracies of the fractions in percent: model, then share of the pictures in percent, then seeds.
+
+    Args:
+        records: of "fractions-8"; runs for twice the budget are left out.
+        key: "test_accuracy", or "train_accuracy" for the one of the last epoch on the pictures as they were shown.
+    """
+    found: dict[str, dict[float, list[float]]] = {}
+    for run in sorted(records, key=lambda run: run["fraction"]):
+        family, _, rest = run["step"].partition("-")
+        if rest.isdigit():
+            value = run[key][-1] if isinstance(run[key], list) else run[key]
+            found.setdefault(FAMILIES[family], {}).setdefault(100 * run["fraction"], []).append(100 * value)
+    return {name: found[name] for name in FAMILIES.values() if name in found}
+
+
+def share_gaps(curves: Mapping[str, Mapping[float, list[float]]], first: str, second: str) -> list[list]:
+    """Say for every share that both models have how far the first is ahead, as rows of `GAP_COLUMNS`."""
+    shares = [share for share in curves.get(first, {}) if share in curves.get(second, {})]
+    return [
+        gap_row(f"{share:g} % of the pictures", curves[first][share], curves[second][share])
+        for share in shares
+    ]
+
+
+def longer(records: Sequence[Record]) -> list[list]:
+    """Say what twice the budget brings where it was tried: rows of step, and accuracies in percent with both."""
+    rows = []
+    for run in records:
+        if run["step"].endswith("-longer"):
+            step = run["step"].removesuffix("-longer")
+            usual = seeds(records, step)
+            rows.append([step, f"{fmean(usual):.1f}" if usual else "–", f"{100 * run['test_accuracy']:.1f}"])
+    return rows

@@ -1,0 +1,120 @@
+"""What a student's notebooks and logs say of each exercise: read as JSON, and never run."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from vit_classroom.answer_folder import MIME, Mark, cell_hash, marks_in, read_mark
+from vit_classroom.race import Entry, entries
+from vit_classroom.tasks import Lesson, exercise_names, read_lessons
+from vit_course.training.paths import ROOT
+
+PARTS, VALUES = 3 * 10**6, 10**7
+"""So many brackets and commas a file may have: what is read takes memory for each."""
+MOST = 20_000
+"""So many verdicts are read of one student."""
+
+
+class NoNotebook(ValueError):
+    """Why a file could not be read as a notebook."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of one exercise.
+
+    Attributes:
+        kind: "right" if it ever was; else the last verdict, "wrong" or "unfinished"; or "unchecked": an answer is
+            written, and no verdict stands in its output.
+        edited: whether the cell is not the one that got a verdict.
+        mistakes: every mistake on the way, the last one last.
+        checks: how many verdicts there are.
+    """
+
+    kind: str
+    edited: bool = False
+    mistakes: tuple[str, ...] = ()
+    checks: int = 0
+
+
+@dataclass
+class Work:
+    """What one student did: verdicts by exercise, hashes of the cells with an answer, and runs of the race."""
+
+    marks: dict[str, set[Mark]] = field(default_factory=lambda: defaultdict(set))
+    cells: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    read: int = 0
+    runs: list[Entry] = field(default_factory=list)
+
+    def add(self, mark: Mark) -> None:
+        """Note a verdict; the same one in a notebook and in a log is one."""
+        if mark.exercise in exercises() and self.read < MOST:
+            self.read += 1
+            self.marks[mark.exercise].add(mark)
+
+    def add_file(self, name: str, data: bytes) -> None:
+        """Note all that a notebook or log holds.
+
+        Raises:
+            NoNotebook: if it is none, or no computer should read it.
+        """
+        if data.count(b"{") + data.count(b"[") > PARTS or data.count(b",") > VALUES:
+            raise NoNotebook("it has more parts than a notebook of this course")
+        if not name.endswith(".ipynb"):
+            text = data.decode(errors="replace")
+            for mark in marks_in(text):
+                self.add(mark)
+            self.runs += islice(entries(text.splitlines()), MOST)
+            return
+        try:
+            for cell in json.loads(data)["cells"]:
+                if cell["cell_type"] == "code":
+                    self.add_cell(cell)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise NoNotebook(f"it is no notebook ({type(error).__name__})") from error
+
+    def add_cell(self, cell: Mapping[str, Any]) -> None:
+        """Note the verdicts in a cell's outputs and, of an exercise's cell, the answer that is written."""
+        found = [read_mark(output.get("data", {}).get(MIME)) for output in cell.get("outputs", ())]
+        marks = [mark for mark in found if mark]
+        for mark in marks:
+            self.add(mark)
+        source = "".join(cell["source"])
+        if "raise NotImplementedError" not in source and cell_hash(source) not in given_out():
+            asked = exercise_names(cell.get("metadata", {}).get("exercise", ""))
+            for name in exercises().keys() & {*asked, *(mark.exercise for mark in marks)}:
+                self.cells[name].add(cell_hash(source))
+
+    def found(self) -> dict[str, Found]:
+        """Return what was found, by exercise, in the order of the course."""
+        names = [name for name in exercises() if name in self.marks or name in self.cells]
+        return {name: found_of(self.marks.get(name, ()), self.cells.get(name, set())) for name in names}
+
+
+def found_of(marks: Iterable[Mark], cells: set[str]) -> Found:
+    """Sum up the verdicts on an exercise, given the hashes of the cells in which an answer is written now."""
+    marks = sorted(marks, key=lambda mark: mark.time)
+    if not marks:
+        return Found("unchecked")
+    kind = "right" if any(mark.verdict == "right" for mark in marks) else marks[-1].verdict
+    checked = {mark.cell for mark in marks if mark.verdict == kind}
+    wrong = {mark.mistake: mark.time for mark in marks if mark.verdict == "wrong"}
+    return Found(kind, bool(cells) and not cells & checked, tuple(sorted(wrong, key=wrong.get)), len(marks))
+
+
+@lru_cache(maxsize=1)
+def exercises() -> Mapping[str, Lesson]:
+    """Return the lesson of every exercise, in their order."""
+    return {name: lesson for lesson in read_lessons() for name in lesson.names}
+
+
+@lru_cache(maxsize=1)
+def given_out() -> set[str]:
+    """Return the hashes of the exercises' cells as students get them."""
+    books = [json.loads(path.read_bytes()) for path in (ROOT / "notebooks").glob("*.ipynb")]
+    cells = [cell for book in books for cell in book["cells"] if "exercise" in cell["metadata"]]
+    return {cell_hash("".join(cell["source"])) for cell in cells}

@@ -12,17 +12,22 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
+from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from vit_classroom.exhibits.play.look import pixels_of  # noqa: E402
 from vit_classroom.plots import sample_photo  # noqa: E402
 from vit_course.data import shapes10  # noqa: E402
 
 SIDE = 256
 """Side of a painting in pixels, before it is shrunk."""
 TO = ROOT / "vit_classroom/exhibits/play/samples.json"
+
+
+def pixels_of(image: Tensor) -> bytes:
+    """Return an image (3, H, W) as bytes of (H, W, 3)."""
+    return image.permute(1, 2, 0).contiguous().numpy().tobytes()
 
 
 def ground(above: tuple, below: tuple, horizon: int, *bands: tuple) -> Image.Image:

@@ -59,7 +59,18 @@ def as_after(epoch: int, model: nn.Module, dataset: Dataset, info: dict[str, Any
     pictures = dataset.test_images, dataset.test_labels, dataset.channel_stats()
     accuracy, loss = evaluate(model.to(get_device()), *pictures)
     curves = {key: info[key][:epoch] for key in ("train_loss", "train_accuracy", "val_accuracy")}
-    known = ("name", "model", "options", "img_size", "mean", "std", "classes", "num_heads", "parameters", "data")
+    known = (
+        "name",
+        "model",
+        "options",
+        "img_size",
+        "mean",
+        "std",
+        "classes",
+        "num_heads",
+        "parameters",
+        "data",
+    )
     told = {key: info[key] for key in (*known, "config", "machine", "versions", "code")}
     return told | curves | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": loss}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from vit_classroom.exhibits.play import play, show
 from vit_classroom.exhibits.mini_vit import MiniViT
+from vit_classroom.exhibits.play import play, show
 from vit_course.extensions.trained import load_trained
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+from vit_classroom.exhibits.mini_vit import MiniViT
 from vit_classroom.exhibits.play.look import abilities, look
 from vit_course.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads
-from vit_course.extensions.hybrid import create_hybrid
 from vit_course.data import normalize
-from vit_classroom.exhibits.mini_vit import MiniViT
+from vit_course.extensions.hybrid import create_hybrid
 from vit_course.extensions.trained import load_trained
 from vit_course.training.paths import CHECKPOINTS
 from vit_course.vit import create_vit

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from vit_course.attention import merge_heads, scaled_dot_product_attention, split_heads
 from vit_classroom.student_model import heads_of
+from vit_course.attention import merge_heads, scaled_dot_product_attention, split_heads
 from vit_course.embeddings import pool
 
 ABILITIES = ("attention", "layers", "hide", "positions", "heads", "detail")

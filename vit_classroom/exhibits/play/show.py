@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vit_classroom.exhibits.play.look import abilities, body_of, look, prefix_of
 from vit_classroom import plots
+from vit_classroom.exhibits.play.look import abilities, body_of, look, prefix_of
 from vit_classroom.notebook import in_notebook
 from vit_course.data import Dataset, normalize
 from vit_course.data.shapes import SHAPES, draw_shapes

@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from vit_classroom.checks import EXERCISES, diagnose
-from vit_classroom.checks.explain import repair
+from vit_classroom.checks import EXERCISES, diagnose, repair
 
 NUMBER = itertools.count()
 IMPORTS = """

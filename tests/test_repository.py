@@ -256,3 +256,11 @@ def test_no_test_can_reach_another_machine_but_every_test_can_reach_its_own():
             attempt()
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname(), timeout=1).close()
+
+
+def test_the_version_is_the_same_in_the_package_the_citation_and_the_changes():
+    (version,) = re.findall(
+        r'^__version__ = "(\d{4}\.\d+)"$', read("vit_course", "__init__.py"), re.MULTILINE
+    )
+    assert f'version: "{version}"' in read("CITATION.cff")
+    assert re.findall(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)[0] == version

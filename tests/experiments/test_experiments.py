@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from authoring.site.speedrun import CORE, LIMITS
 from experiments import run as experiments
 from experiments import trials
 from experiments.plans import plan
@@ -176,7 +177,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
     cpu = {"trials", "trials-resnet", "trials-quick", "trials-long", "fractions", "ladder"}
-    cpu |= {"search-vit", "search-resnet", "search-hybrid"}
+    cpu |= {"search-vit", "search-resnet", "search-hybrid", "mark-tries"}
     groups |= cpu if size == "cpu" else {"search", "headline"}
     later = {"comparison-2", "comparison-8", "comparison-24", "fractions-8", "no-positions", "muon-size"}
     later |= {"transfer-8", "resolution-8"}
@@ -838,6 +839,17 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
     assert gains.gains(runs[3:]) == {}
+
+
+def test_tries_at_a_mark_stay_within_its_operations_and_use_most_of_them(pictures):
+    allowed = {mark: minutes * 60 * CORE * 1e9 for mark, minutes in LIMITS["cpu"].items() if minutes}
+    tries = [one for one in plan("cpu") if one.group == "mark-tries"]
+    assert {one.name[:2] for one in tries} == {"85", "88"}
+    for one in tries:
+        model = build_model(one.model, pictures, **one.options)
+        steps = pictures_shown(one.config, ALL_PICTURES) // one.config.batch_size
+        share = training_flops(model, pictures, asdict(one.config), steps) / allowed[one.name[:2]]
+        assert 0.9 < share <= 1, (one.name, share)
 
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():

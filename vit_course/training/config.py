@@ -14,7 +14,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 RESUMABLE = ("device", "quiet", "compile")
 """What may differ between a run and its continuation. The others change what is learned."""
 LARGEST_RATE = 100
-"""Above it even a linear classifier learns nothing, though its loss may stay a number."""
+"""No recipe comes near it: a larger rate is a slip in typing, after which a loss may still be a number."""
 
 
 @dataclass

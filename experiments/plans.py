@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.after_search import in_order
-from experiments.equal_cost import comparison, fractions, ladder, long_trials, marks, quick_trials
+from experiments.equal_cost import comparison, fractions, ladder, long_trials, mark_tries, marks, quick_trials
 from experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.recipes import MIXED, MODELS, RECIPES
@@ -96,7 +96,11 @@ GPU = Scale(
 def plan(size: str) -> list[Experiment]:
     """List the experiments of one size, in the order of their worth."""
     scale, first, searches = {
-        "cpu": (CPU, (marks, ladder), (trials, resnet_trials, quick_trials, long_trials, in_order)),
+        "cpu": (
+            CPU,
+            (marks, ladder),
+            (trials, resnet_trials, quick_trials, long_trials, in_order, mark_tries),
+        ),
         "gpu": (GPU, (search, headline, marks), ()),
     }[size]
     studies = (

@@ -24,24 +24,24 @@ from torch import nn
 
 from experiments.plans import plan
 from vit_classroom.evidence import recorded_mini_vit as mini_vit
+from vit_classroom.evidence.bodies import load_body
 from vit_classroom.evidence.experiment import SIZES, Experiment, core_minutes
 from vit_classroom.evidence.probes import accuracy_at_resolutions, probe
 from vit_classroom.evidence.records import (
     as_json,
-    code_version,
     different_fields,
     read_record,
     record_path,
     write_record,
 )
-from vit_classroom.evidence.released import RELEASED, queue_folder, read_weights, release, write_weights
+from vit_classroom.evidence.released import RELEASED, queue_folder, release
 from vit_classroom.exhibits import broken_runs
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.extensions.masked import MaskedPatches, masked_objective
+from vit_course.extensions.trained import read_weights, write_weights
 from vit_course.extensions.transfer import (
     change_resolution,
     freeze,
-    load_body,
     resize_pictures,
     select_classes,
 )
@@ -50,6 +50,7 @@ from vit_course.train import TrainConfig, evaluate, train
 from vit_course.training.device import get_device
 from vit_course.training.paths import DATA
 from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.version import code_version
 
 KEPT = DATA / "pretrained"
 """Weights of pre-trainings, made once for each size and seed; they are no part of the course."""

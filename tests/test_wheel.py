@@ -22,7 +22,7 @@ import vit_course
 from vit_course import create_vit, evaluate, load_dataset
 from vit_classroom import check
 from vit_course.data import shapes10
-from vit_classroom.evidence.released import load_trained, trained_names
+from vit_course.extensions.trained import load_trained, trained_names
 from vit_course.patches import patchify
 from vit_course.train import TrainConfig, train
 print(vit_course.__file__)
@@ -43,7 +43,7 @@ def copy_of_what_is_built(folder: Path) -> Path:
     """Copy what a build reads, so that nothing of it is left in the repository."""
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    for name in ("vit_course", "vit_classroom", "data/checkpoints", "data/runs"):
+    for name in ("vit_course", "vit_classroom", "data/checkpoints", "data/runs", "data/photos"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

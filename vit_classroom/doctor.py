@@ -25,7 +25,7 @@ REQUIREMENTS = ROOT / "requirements.txt"
 GIB = 2**30
 LESSONS_NEED = {
     *("torch", "torchvision", "numpy", "pillow", "einops", "safetensors", "tqdm", "filelock"),
-    *("matplotlib", "ipywidgets", "pyyaml"),
+    *("matplotlib", "ipywidgets", "anywidget", "traitlets", "pyyaml"),
 }
 """Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
 OWN_LINE = {"torch", "torchvision"}
@@ -187,8 +187,8 @@ def check_folder() -> Finding:
 
 
 def check_data(root: str = "data") -> Finding:
-    """Where `load_dataset()` will find pictures; it looks without decoding any."""
-    from vit_course.data.locate import ARCHIVE, locate
+    """Which pictures `load_dataset()` will give: a folder of them is read as lessons read it, the archive verified."""
+    from vit_course.data.locate import ARCHIVE, locate, near_miss
 
     place = locate(root=root)
     here = () if place.folder.resolve() == (ROOT / "data").resolve() else ("--root", str(place.folder))
@@ -209,11 +209,20 @@ def check_data(root: str = "data") -> Finding:
             "Data", "ok", f"CIFAR-10, {'the official archive' if place.kind == 'archive' else place.kind}"
         )
     if place.kind == "pictures":
-        return Finding("Data", "ok", f"pictures in the folder {place.folder.name}")
+        try:
+            from vit_course.data import load_dataset
+        except (ImportError, OSError):  # PyTorch has a line of its own
+            return Finding("Data", "ok", f"pictures in the folder {place.folder.name}")
+        try:
+            return Finding("Data", "ok", load_dataset(place.folder).provenance)
+        except (OSError, ValueError) as error:
+            return Finding("Data", "fail", str(error), "correct or remove what this line names")
+    miss = near_miss(place.folder)
     if place.name == "auto":
-        return Finding("Data", "warn", "no CIFAR-10: lessons use Shapes-10, which is generated", get_cifar10)
-    fix = "unset VIT_COURSE_DATA, or set it to a folder with pictures"
-    fix = get_cifar10 if place.name == "cifar10" else fix
+        detail = "no CIFAR-10: lessons use Shapes-10, which is generated"
+        return Finding("Data", "warn", detail, miss or get_cifar10)
+    fix = miss or "unset VIT_COURSE_DATA, or set it to a folder with pictures"
+    fix = get_cifar10 if place.name == "cifar10" and not miss else fix
     return Finding("Data", "fail", f"VIT_COURSE_DATA is {place.name!r}, where there are no data", fix)
 
 

@@ -1,4 +1,4 @@
-"""A Vision Transformer from nothing: the finished code behind the lessons.
+"""A Vision Transformer from scratch: the finished code behind the lessons.
 
 Every lesson imports the parts it does not build itself from this package. The parts are small and separate:
 `patches`, `embeddings`, `attention`, `encoder` and `vit` are the model, in the order of the lessons.
@@ -10,7 +10,7 @@ Four names stand here for who only uses the model; each is imported when it is f
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "2027.1"
 __all__ = ["VisionTransformer", "create_vit", "evaluate", "load_dataset"]
 _HOMES = {"VisionTransformer": "vit", "create_vit": "vit", "evaluate": "train", "load_dataset": "data"}
 

@@ -3,7 +3,7 @@
 Works on features (N, D) and tokens (T, D) of any model; `backbone` gives them. Lesson 17 builds the first four.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -98,6 +98,79 @@ def probe(
     return layer((queries - mean) / std)
 
 
+def fit_probe(
+    encoder: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    fit: Callable[[Tensor, Tensor], nn.Linear] = fit_linear,
+) -> nn.Sequential:
+    """Train a linear probe as `probe` does, and keep it: a classifier that can be used on the next photo.
+
+    Args:
+        encoder: maps pictures (B, ...) to features (B, D).
+        images: (N, ...), the pictures to learn from, at least 2.
+        labels: (N,) int64, 0 ... K - 1.
+        fit: makes a linear layer of standardised features (N, D) and labels (N,).
+
+    Returns:
+        The encoder and a linear layer behind it, in evaluation mode: maps pictures (B, ...) to scores (B, K).
+    """
+    with torch.no_grad():
+        features = encoder.eval()(images)
+    return nn.Sequential(encoder, fit_standardised(features, labels, fit)).eval()
+
+
+def fit_standardised(
+    features: Tensor, labels: Tensor, fit: Callable[[Tensor, Tensor], nn.Linear] = fit_linear
+) -> nn.Linear:
+    """Fit a linear layer to standardised features (N, D); return one that does the same on features as they are."""
+    mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)
+    layer = fit((features - mean) / std, labels)
+    with torch.no_grad():
+        layer.weight /= std
+        layer.bias -= layer.weight @ mean
+    return layer
+
+
+def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
+    """Say what most of each patch is.
+
+    Args:
+        masks: (B, H, W) int64, the class of each pixel, 0 ... K - 1.
+        grid_size: (rows, columns) of the patches, which divide H and W.
+
+    Returns:
+        (B, N) int64, patches in reading order.
+    """
+    shares = F.one_hot(masks).permute(0, 3, 1, 2).float()  # (B, K, H, W)
+    return F.adaptive_avg_pool2d(shares, grid_size).argmax(dim=1).flatten(1)
+
+
+def segment(
+    layer: nn.Module, tokens: Tensor, grid_size: tuple[int, int], img_size: tuple[int, int]
+) -> Tensor:
+    """Say what each pixel is: a linear layer on every patch token, its scores interpolated to the pixels.
+
+    Args:
+        layer: maps tokens (..., D) to scores (..., K), for example from `fit_standardised` with `patch_labels`.
+        tokens: (B, T, D): prefix tokens, if there are any, then the patches in reading order.
+        grid_size: (rows, columns) of the patches.
+        img_size: (height, width) in pixels.
+
+    Returns:
+        (B, K, height, width), the scores of the classes.
+    """
+    rows, columns = grid_size
+    scores = layer(tokens[:, -rows * columns :]).mT.unflatten(-1, (rows, columns))
+    return F.interpolate(scores, img_size, mode="bilinear")
+
+
+def overlap(found: Tensor, masks: Tensor, label: int) -> float:
+    """Return how well found pixels (B, H, W) of a class cover the true ones: intersection over union, 0..1."""
+    both, either = (found == label) & (masks == label), (found == label) | (masks == label)
+    return (both.sum() / either.sum().clamp(min=1)).item()
+
+
 def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float = 0.05) -> Tensor:
     """Classify pictures by texts (Radford et al., 2021: CLIP), with several texts for each class.
 
@@ -161,84 +234,6 @@ class Reader(nn.Module):
         tokens = self.backbone.tokens(images)
         patches = tokens[:, -self.model.patch_embed.num_patches :]
         return torch.cat([self.backbone.read(tokens), patches.mean(dim=1)], dim=1)
-
-
-class TextTower(nn.Module):
-    """A small model of texts: the mean over the learned vectors of the words, then a linear layer.
-
-    Args:
-        words: all that it knows.
-        dim: length D of its vectors.
-    """
-
-    def __init__(self, words: Sequence[str], dim: int = 64):
-        super().__init__()
-        self.number = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        self.words, self.proj = nn.Embedding(len(self.number), dim), nn.Linear(dim, dim)
-
-    def forward(self, texts: Sequence[str]) -> Tensor:
-        """Map B texts to (B, D).
-
-        Raises:
-            ValueError: if a text holds a word that it does not know.
-        """
-        if unknown := {word for text in texts for word in text.split()} - self.number.keys():
-            raise ValueError(f"these words were not learned: {', '.join(sorted(unknown))}")
-        vectors = [
-            self.words(torch.tensor([self.number[w] for w in text.split()])).mean(dim=0) for text in texts
-        ]
-        return self.proj(torch.stack(vectors))
-
-
-def contrast(image_vectors: Tensor, text_vectors: Tensor, temperature: float | Tensor) -> Tensor:
-    """Return CLIP's loss: each of B pictures should find its own text among B, and each text its own picture.
-
-    Args:
-        image_vectors: (B, D).
-        text_vectors: (B, D), text i belongs to picture i, and no two texts are the same.
-        temperature: divides the cosines.
-    """
-    scores = F.normalize(image_vectors, dim=-1) @ F.normalize(text_vectors, dim=-1).T / temperature
-    own = torch.arange(len(scores), device=scores.device)
-    return (F.cross_entropy(scores, own) + F.cross_entropy(scores.T, own)) / 2
-
-
-def fit_towers(
-    features: Tensor, texts: Sequence[str], kinds: Tensor, steps: int = 400, dim: int = 64
-) -> tuple[nn.Linear, TextTower]:
-    """Learn a common space for pictures and texts on top of features that stay as they are (Zhai et al., 2022: LiT).
-
-    Each step takes one picture of every kind, so that no text fits two pictures of a batch.
-
-    Args:
-        features: (N, D) of the pictures, from a frozen model.
-        texts: N texts, one for each picture.
-        kinds: (N,) int64; pictures of one kind are told by texts of the same meaning.
-        steps: how many.
-        dim: length of the common vectors.
-
-    Returns:
-        A linear layer from features to the common space, and the tower of the texts.
-    """
-    rows = [(kinds == kind).nonzero()[:, 0] for kind in kinds.unique()]
-    mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)
-    images, words = nn.Linear(features.shape[1], dim), TextTower([w for t in texts for w in t.split()], dim)
-    temperature = nn.Parameter(torch.tensor(-2.0))  # its logarithm: it is learned, and stays above 0
-    optimizer = torch.optim.AdamW(
-        [*images.parameters(), *words.parameters(), temperature], lr=3e-3, weight_decay=0.05
-    )
-    for _ in range(steps):
-        chosen = torch.stack([row[torch.randint(len(row), ())] for row in rows])
-        loss = contrast(
-            images((features[chosen] - mean) / std), words([texts[i] for i in chosen]), temperature.exp()
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():  # the layer takes in what standardises, so that it reads features as they are
-        images.weight /= std
-        images.bias -= images.weight @ mean
-    return images.requires_grad_(False), words.requires_grad_(False)
 
 
 def share_interval(right: int, count: int) -> tuple[float, float]:

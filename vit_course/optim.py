@@ -123,9 +123,11 @@ def make_optimizers(
         muon: further arguments of `muon_and_adamw`.
 
     Raises:
-        ValueError: if the optimiser is unknown, or Muon has nothing to do.
+        ValueError: if the optimiser is unknown, every parameter is frozen, or Muon has nothing to do.
     """
     groups = weight_decay_groups(model, weight_decay)
+    if not any(group["params"] for group in groups):
+        raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if layer_decay != 1:
         groups = layer_groups(model, groups, lr, layer_decay)
     if optimizer == "adamw":
@@ -212,7 +214,7 @@ def muon_and_adamw(
         orthogonalize: in the place of `newton_schulz`.
 
     Raises:
-        ValueError: if there are neither blocks nor convolutions behind the first.
+        ValueError: if there are neither blocks nor convolutions behind the first, or all of them are frozen.
     """
     hidden, kernels = {}, []
     for name, parameter in model.named_parameters():
@@ -225,6 +227,8 @@ def muon_and_adamw(
         raise ValueError(
             "optimizer 'muon' found no hidden matrices: it is meant for a VisionTransformer or a ResNet"
         )
+    if not any(p.requires_grad for p in hidden):
+        raise ValueError("optimizer 'muon' has no matrix to train: the hidden ones are frozen; use 'adamw'")
     matrices, others = [], []
     for group in groups:
         for parts in sorted(set(hidden.values())):

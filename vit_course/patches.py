@@ -156,6 +156,10 @@ def check_images(
             f"images have {images.shape[1]} channels, but in_chans is {in_chans}; "
             f"build the model with in_chans={images.shape[1]}"
         )
+    if in_chans is not None and not images.is_floating_point():
+        raise ValueError(
+            f"images are {images.dtype}, but a model computes with floats: normalize(images, mean, std) makes them"
+        )
     if img_size is not None and tuple(images.shape[-2:]) != img_size:
         (h, w), (height, width) = images.shape[-2:], img_size
         raise ValueError(

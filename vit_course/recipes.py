@@ -1,40 +1,31 @@
-"""Named recipes and models, and the command line of `python -m vit_course train`.
+"""Named recipes and models; `training.command` is the command line that trains by them.
 
 A recipe is a `TrainConfig`, printed in full into the record of every run. Each of the first six adds a step to the one
 before (lesson 07), some of them of several parts.
 """
 
-import argparse
 import copy
-import json
-import os
 import platform
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.data import Dataset, load_dataset, normalize
+from vit_course.data import Dataset, normalize
 from vit_course.extensions.hybrid import HybridViT, create_hybrid
 from vit_course.extensions.modern import modernize
 from vit_course.extensions.positions import with_positions
 from vit_course.extensions.speedups import fewer_tokens, set_first_values
 from vit_course.resnet import cifar_resnet18, small_resnet
-from vit_course.train import linear_classifier, train
+from vit_course.train import linear_classifier
 from vit_course.training.config import History, TrainConfig
-from vit_course.training.device import get_device
 from vit_course.training.processor import describe_processor
-from vit_course.training.run_folder import CHECKPOINT
-from vit_course.training.validate_config import allowed_values
 from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
@@ -73,10 +64,11 @@ RECIPES = {
     "resnet": replace(
         PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
     ),
+    "tune": replace(ADAMW, epochs=20, batch_size=16, lr=3e-4, augment=FLIP_CROP),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
 "quick" for a smaller one that needs fewer of them, "hours" for one that learns over night, "gpu" for minutes of a GPU;
-"resnet" is the ResNets' own recipe."""
+"resnet" is the ResNets' own recipe, and "tune" that of trained models that learn another task from few pictures."""
 AVERAGED = {"global_pool": "avg", "class_token": False}
 """Options of a ViT whose head reads the average of the tokens."""
 MODELS = {
@@ -213,95 +205,3 @@ def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, h
             if key not in ("step_loss", "step_accuracy", "step_lr")
         },
     }
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line; every number of a recipe can be overridden."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_course train", description="Train a classifier of pictures and record the run."
-    )
-    parser.add_argument(
-        "--model",
-        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear; without it the "
-        "recipe's own, or Micro/4",
-    )
-    parser.add_argument("--recipe", default="mixed", choices=RECIPES)
-    parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
-    parser.add_argument(
-        "--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10"
-    )
-    parser.add_argument("--train", type=int, help="use so many training pictures")
-    parser.add_argument("--test", type=int, help="use so many test pictures")
-    for name, allowed in OVERRIDES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
-    parser.add_argument(
-        "--drop-path", type=float, help="of a ViT: at least 0 and below 1", dest="drop_path_rate"
-    )
-    parser.add_argument("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
-    parser.add_argument("--pos-embed-at", help="where they are added: stem, every or shared")
-    parser.add_argument("--pool", help="what a ViT reads: token or avg", dest="global_pool")
-    parser.add_argument("--compile", action="store_true", help="compile the model (GPU)")
-    parser.add_argument("--out", type=Path, help="folder for checkpoint, log and record")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
-    options = parser.parse_args(arguments)
-    if options.resume and not options.out:
-        parser.error("--resume needs --out, the folder of the run")
-    return options
-
-
-MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
-OVERRIDES = {name: a for name, a in allowed_values(TrainConfig).items() if a.kind in (int, float, str)}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 1 after an error, 130 after Ctrl-C."""
-    options = parse(arguments)
-    distributed = "LOCAL_RANK" in os.environ
-    try:
-        if distributed:
-            on_cpu = get_device(options.device or "auto").type == "cpu"
-            dist.init_process_group("gloo" if on_cpu else None)  # with CUDA there, it would go by way of that
-        return run_command(options)
-    except KeyboardInterrupt as stop:
-        print(f"Stopped {stop}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the door knows what to do
-        raise
-    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if distributed and dist.is_initialized():
-            dist.destroy_process_group()
-
-
-def run_command(options: argparse.Namespace) -> int:
-    """Do what the command line asks for."""
-    dataset = load_dataset(options.data, image_size=options.image_size)
-    for name in ("train", "test"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")
-    if options.train or options.test:
-        dataset = dataset.subset(options.train, options.test)
-    given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
-    config = replace(RECIPES[options.recipe], **given)
-    config.compile |= options.compile
-    if options.warmup_epochs and config.warmup_epochs > config.epochs:
-        raise ValueError(
-            f"warmup_epochs is {config.warmup_epochs:g}: it should be at most the {config.epochs:g} epochs of the run"
-        )
-    if options.resume and not (options.out / CHECKPOINT).exists():
-        raise ValueError(
-            f"--resume finds no {CHECKPOINT} in {options.out}: leave it out, and a run begins there"
-        )
-    torch.manual_seed(config.seed)
-    own = MODELS.get(options.recipe, ("Micro/4", {}))
-    options.model, extra = (options.model, {}) if options.model else own
-    extra = extra | {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
-    model = build_model(options.model, dataset, **extra)
-    history = train(model, dataset, config, options.out, options.resume)
-    first = not dist.is_initialized() or dist.get_rank() == 0
-    if options.out and first:
-        record = run_record(f"{options.model} {options.recipe}", options.model, model, dataset, history)
-        (options.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 0

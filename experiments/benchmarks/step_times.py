@@ -4,7 +4,7 @@ All widths, with all positions and with half, take turns in one process and one 
 whichever is faster here, with channels last where there are feature maps; processor time, the best of all rounds,
 those included that the file already has of this processor.
 
-python experiments/benchmarks/step_times.py --rounds 9
+python -m experiments.benchmarks.step_times --rounds 9
 """
 
 import argparse

@@ -241,7 +241,7 @@ plots.show(
 # %% fold
 scene = torch.zeros(1, 3, 64, 64)
 scene[..., 24:40, 16:32] = plots.sample_photo((16, 16)).float() / 255
-scene_data = replace(shapes, train_images=torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+scene_data = shapes10(train=10, test=10, image_size=64)
 bodies = {}
 for name, model_name, options in [
     ("ViT", "Nano/8", {}),

@@ -607,7 +607,7 @@ if curves:
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.extensions.backbone import load_backbone
-from vit_course.extensions.transfer import imagenet_weights
+from vit_classroom.exhibits.imagenet import imagenet_weights
 
 file = imagenet_weights()
 if file:

@@ -52,7 +52,7 @@ from vit_classroom import check, plots, table
 from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_classroom.evidence.records import caption, linear_classifier, load_records
-from vit_classroom.evidence.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_classroom.evidence.statistics import best_rate, by_step, difference_in_words, result_table
 from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model

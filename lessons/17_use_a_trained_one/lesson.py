@@ -34,12 +34,13 @@ from torch import nn
 
 from vit_course.extensions.backbone import Backbone, load_backbone
 from vit_course.extensions.transfer import replace_head, resize_pictures
-from vit_course.inference import Reader, fit_towers, share_interval
+from vit_course.inference import Reader, share_interval
 from vit_classroom import check, plots, table
 from vit_classroom.numbers import percent
 from vit_classroom.exhibits.sample_photos import KINDS, LIGHTS, draw_photos, in_coloured_light, write_photos
+from vit_classroom.exhibits.two_towers import fit_towers
 from vit_course.data import load_dataset, shapes10
-from vit_classroom.evidence.released import load_trained
+from vit_course.extensions.trained import load_trained
 from vit_course.interpret import attention_rollout
 from vit_course.training.profiles import get_profile
 from vit_course.train import TrainConfig, evaluate, train

@@ -10,7 +10,7 @@ PAGE = (Path(__file__).resolve().parents[2] / speedrun.PAGE).read_text(encoding=
 RUN = {"step": "60", "size": "cpu", "config": {"seed": 0}, "data": "CIFAR-10; 50,000 train pictures, seed 0"}
 RUN |= {"test_accuracy": 0.61, "cpu_seconds": 144.0, "parameters": 1_200_000, "code": "abc"}
 RUN["processor"] = {"name": "a core", "amx": True, "bfloat16_gflops": 805.4, "float32_gflops": 90.2}
-RUN |= {"engine": {"precision": "bfloat16"}, "threads": 1}
+RUN |= {"engine": {"precision": "bfloat16"}, "threads": 1, "training_flops": 17_400_000_000_000}
 
 
 def write(root, *changes, group=speedrun.GROUP, size="cpu"):
@@ -23,15 +23,20 @@ def write(root, *changes, group=speedrun.GROUP, size="cpu"):
 def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path):
     scores = ((1, 0.62), (0, 0.6), (2, 0.595))
     seeds = [{"config": {"seed": seed}, "test_accuracy": score} for seed, score in scores]
+    seeds[0]["starts"] = [{"processor": RUN["processor"] | {"bfloat16_gflops": 411.0}}]
     missed = {"step": "75", "test_accuracy": 0.749, "engine": {"precision": "float32"}, "threads": 2}
-    slow = {"step": "80", "test_accuracy": 0.9, "cpu_seconds": 1e4}
+    slow = {"step": "80", "test_accuracy": 0.9, "training_flops": 131e12}
     slow["processor"] = RUN["processor"] | {"bfloat16_gflops": 790}
     write(tmp_path, *seeds, missed, slow)
     text = speedrun.marks_text(tmp_path)
-    assert "| 60 % | 2.5 | 60.0, 62.0, 59.5 | 60.5 % | 2.4 | 1,200,000 | abc | reached |" in text
-    assert "| 75 % | 9 | 74.9 | 74.9 % | 2.4 |" in text and text.count("missed |") == 1
-    assert "| 80 % | 18 | 90.0 | 90.0 % | 166.7 | 1,200,000 | abc | reached, over the limit |" in text
-    assert "| 90 % | 480 | – | – | – | – | – | no run is recorded yet |" in text
+    row = (
+        "| 60 % | 18 (2.5) | 60.0, 62.0, 59.5 | 60.5 % | 17 | 2.4 | 411 to 805 | 1,200,000 | abc | reached |"
+    )
+    assert row in text
+    assert "| 75 % | 65 (9) | 74.9 | 74.9 % | 17 | 2.4 | 90 |" in text and text.count("missed |") == 1
+    assert "| 80 % | 130 (18) | 90.0 | 90.0 % | 131 | 2.4 | 790 | 1,200,000 | abc | reached, over the" in text
+    assert "| 88 % | 3456 (480) | – | – | – | – | – | – | – | no run is recorded yet |" in text
+    assert "| 90 % | open | – |" in text
     way = "a core, with AMX, 1 thread(s) in bfloat16, one of which does 790 to 805 GFLOP/s"
     assert f"60, 80 %: {way}; 75 %: a core, with AMX, 2 thread(s) in float32" in text
     assert "Data: CIFAR-10; 50,000 train pictures." in text and "--size cpu" in text
@@ -39,7 +44,7 @@ def test_a_mark_shows_every_seed_their_mean_and_whether_it_was_reached(tmp_path)
     there = {"machine": "a GPU", "versions": {"torch": "2.11"}, "size": "gpu", "seconds": 240}
     write(tmp_path, there | {"step": "94", "test_accuracy": 0.945}, size="gpu")
     text = speedrun.marks_text(tmp_path)
-    assert "| 94 % | 5 | 94.5 | 94.5 % | 4.0 | 1,200,000 | abc | reached |" in text
+    assert "| 94 % | 5 | 94.5 | 94.5 % | 17 | 4.0 | – | 1,200,000 | abc | reached |" in text
     assert "| 90 % | 1 | – |" in text and "Machine: a GPU, torch 2.11." in text and "--size gpu" in text
     tried = {"step": "base", "held_out_accuracy": 0.8385, "stored_accuracy": 0.9}
     write(tmp_path, tried, group="trials-long")

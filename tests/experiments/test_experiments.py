@@ -12,13 +12,13 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from authoring.site.speedrun import CORE, LIMITS
 from experiments import run as experiments
 from experiments import trials
 from experiments.plans import plan
 from experiments.run import main, run_experiment
-from vit_classroom.evidence import gains
+from vit_classroom.evidence import gains, released
 from vit_classroom.evidence import records as kept_records
-from vit_classroom.evidence import released as trained
 from vit_classroom.evidence.experiment import (
     ALL_PICTURES,
     SIZES,
@@ -30,16 +30,18 @@ from vit_classroom.evidence.experiment import (
     used_pictures,
 )
 from vit_classroom.evidence.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
-from vit_classroom.evidence.records import code_version, differences, load_records, read_record, record_path
+from vit_classroom.evidence.records import differences, load_records, read_record, record_path
 from vit_classroom.exhibits import broken_runs
 from vit_course import __version__
 from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
+from vit_course.extensions import trained
 from vit_course.extensions.speedups import fewer_tokens
 from vit_course.patches import patchify
 from vit_course.recipes import RECIPES, build_model, forward_flops, training_flops
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.training.signals import Stopped
+from vit_course.training.version import code_version
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +177,7 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
     cpu = {"trials", "trials-resnet", "trials-quick", "trials-long", "fractions", "ladder"}
-    cpu |= {"search-vit", "search-resnet", "search-hybrid"}
+    cpu |= {"search-vit", "search-resnet", "search-hybrid", "mark-tries"}
     groups |= cpu if size == "cpu" else {"search", "headline"}
     later = {"comparison-2", "comparison-8", "comparison-24", "fractions-8", "no-positions", "muon-size"}
     later |= {"transfer-8", "resolution-8"}
@@ -679,7 +681,8 @@ def test_a_checkpoint_is_kept_until_its_record_is_written(tiny_list, queue, monk
 def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_half_precision(
     runs, tmp_path, monkeypatch, pictures, capsys
 ):
-    monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path / "checkpoints")
+    for module in (trained, released):
+        monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     one = beyond("marks", "90", None, epochs=2, snapshots=(0, 1))
     monkeypatch.setattr(experiments, "plan", lambda size: [one, tiny()[0]])
     monkeypatch.setattr(experiments, "load_dataset", lambda name: pictures)
@@ -714,7 +717,7 @@ def test_a_released_model_and_its_snapshots_come_back_with_their_records_and_in_
 
 def test_a_model_that_is_not_recorded_unknown_or_damaged_is_named(runs, pictures, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"cpu/marks/90-seed0 is not recorded"):
-        trained.release(beyond("marks", "90", None), pictures)
+        released.release(beyond("marks", "90", None), pictures)
     monkeypatch.setattr(trained, "CHECKPOINTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="no trained model 'mine' is here; there are: none"):
         trained.load_trained("mine")
@@ -836,6 +839,17 @@ def test_gains_of_several_seeds_follow_the_rule_of_the_course_and_nothing_is_com
     assert (found.verdict, round(found.points, 3)) == ("better", 1.0)
     assert found.low > 0.5
     assert gains.gains(runs[3:]) == {}
+
+
+def test_tries_at_a_mark_stay_within_its_operations_and_use_most_of_them(pictures):
+    allowed = {mark: minutes * 60 * CORE * 1e9 for mark, minutes in LIMITS["cpu"].items() if minutes}
+    tries = [one for one in plan("cpu") if one.group == "mark-tries"]
+    assert {one.name[:2] for one in tries} == {"85", "88"}
+    for one in tries:
+        model = build_model(one.model, pictures, **one.options)
+        steps = pictures_shown(one.config, ALL_PICTURES) // one.config.batch_size
+        share = training_flops(model, pictures, asdict(one.config), steps) / allowed[one.name[:2]]
+        assert 0.9 < share <= 1, (one.name, share)
 
 
 def test_every_rung_of_the_ladder_costs_as_much_as_the_last_and_the_last_is_the_recipe():

@@ -10,16 +10,11 @@ import torch
 from safetensors import safe_open
 
 from experiments.plans import plan
-from vit_classroom.evidence.released import (
-    CHECKPOINTS,
-    RELEASED,
-    load_trained,
-    read_weights,
-    trained_names,
-    write_weights,
-)
+from vit_classroom.evidence.released import RELEASED
 from vit_course.data import load_dataset, shapes10
+from vit_course.extensions.trained import load_trained, read_weights, trained_names, write_weights
 from vit_course.train import evaluate
+from vit_course.training.paths import CHECKPOINTS
 
 PICTURES = 200
 

@@ -33,7 +33,7 @@ def record(runs, group, **scores):
         (folder / f"{name}-seed0.json").write_text(json.dumps(content))
 
 
-def record_all(runs, family, best, times=1.0):
+def record_all(runs, family, best):
     """Record the trials of a family to the end: `best` scores highest, and no later one beats it."""
     while search.list_of_trials(family)[1] is None:
         names = search.list_of_trials(family)[0]

@@ -56,13 +56,10 @@ def data_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("folder", [".", "pets"])
 def test_a_folder_of_pictures_is_found_where_load_dataset_finds_it(data_folder, folder):
-    for half in ("train", "test"):
-        for pet in ("cat", "dog"):
-            (data_folder / folder / half / pet).mkdir(parents=True)
-            Image.new("RGB", (8, 8)).save(data_folder / folder / half / pet / "1.png")
+    write_pets(data_folder / folder)
     finding = doctor.check_data(str(data_folder))
     name = (data_folder / folder).name
-    assert (finding.status, finding.detail) == ("ok", f"pictures in the folder {name}")
+    assert (finding.status, finding.detail) == ("ok", f"folder {name}, 2 train / 2 test pictures")
     assert load_dataset(root=data_folder).provenance.startswith(f"folder {name}")
 
 
@@ -74,13 +71,24 @@ def test_data_named_by_the_variable_must_be_there(data_folder, monkeypatch):
     assert doctor.check_data(str(data_folder)).status == "ok"
 
 
-def test_data_are_found_where_torch_is_missing(data_folder):
+def write_pets(folder):
+    """Write a folder of own images, one of each class in each half."""
+    for half in ("train", "test"):
+        for pet in ("cat", "dog"):
+            (folder / half / pet).mkdir(parents=True)
+            Image.new("RGB", (8, 8)).save(folder / half / pet / "1.png")
+
+
+@pytest.mark.parametrize(("images", "status"), [(False, "warn"), (True, "ok")])
+def test_data_are_found_where_torch_is_missing(data_folder, images, status):
+    if images:
+        write_pets(data_folder)
     hidden = "import sys; sys.modules.update(dict.fromkeys(['torch', 'torchvision', 'numpy', 'PIL']))"
     look = f"from vit_classroom import doctor; print(doctor.check_data({str(data_folder)!r}).status)"
     result = subprocess.run(
         [sys.executable, "-c", f"{hidden}\n{look}"], cwd=doctor.ROOT, capture_output=True, text=True
     )
-    assert result.stdout.strip() == "warn", result.stderr
+    assert result.stdout.strip() == status, result.stderr
 
 
 def test_a_kernel_that_runs_need_not_look_for_jupyter(monkeypatch):

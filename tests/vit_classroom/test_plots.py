@@ -2,14 +2,17 @@
 
 import sys
 import types
+import unicodedata
 
 import ipywidgets
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 
 from vit_classroom import plots
 from vit_classroom.plots import style
@@ -163,8 +166,10 @@ def test_grey_and_colour_uint8_and_float_pictures_become_what_imshow_takes():
     assert plots.to_picture((255 * PICTURE).to(torch.uint8)).max() <= 1
 
 
-def test_sample_photo_needs_no_network_and_has_the_size_asked_for():
-    assert plots.sample_photo((20, 30)).shape == (3, 20, 30)
+@pytest.mark.parametrize("name", ["portrait", "cat"])
+def test_a_sample_photo_needs_no_network_and_has_the_size_asked_for(name):
+    photo = plots.sample_photo((20, 30), name)
+    assert photo.shape == (3, 20, 30) and len(photo.unique()) > 100
 
 
 def test_profile_comes_from_the_environment_and_picks_its_own_value(monkeypatch):
@@ -186,3 +191,62 @@ def test_type_of_a_wide_figure_grows_so_that_it_is_as_large_as_that_of_a_small_o
     (title, tick), wide = sizes
     assert title == style.SMALLEST and tick >= style.SMALLEST
     assert wide == [2 * title, 2 * tick]
+
+
+KOREAN = ["고양이", unicodedata.normalize("NFD", "강아지"), "Ünï"]
+"""Names of classes; the second one as a Mac names a folder, in parts of letters."""
+
+
+def drawn_with_korean_names():
+    """Return a figure whose title, ticks and labels are Korean."""
+    figure, axis = plt.subplots()
+    axis.bar(KOREAN, [1, 2, 3], label="동물")
+    axis.set(title="막대", xlabel="x")
+    axis.legend()
+    return figure
+
+
+def shown_texts(figure):
+    figure.canvas.draw()
+    return {text.get_text(): text.get_fontfamily() for text in figure.findobj(Text) if text.get_text()}
+
+
+@pytest.mark.filterwarnings("error")  # matplotlib warns of a letter that its font does not have
+def test_letters_that_no_font_here_has_are_spelled_out(monkeypatch):
+    monkeypatch.setattr(style, "font_with", lambda letters: "")
+    figure = drawn_with_korean_names()
+    style.spell_out(figure)
+    shown = shown_texts(figure)
+    assert {"goyangi", "gangaji", "Ünï", "dongmul", "magdae"} <= shown.keys()
+    assert set(map(tuple, shown.values())) == {("sans-serif",)}
+
+
+def test_letters_that_a_font_here_has_are_drawn_by_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(style, "font_with", lambda letters: asked.append(letters) or "DejaVu Serif")
+    figure = drawn_with_korean_names()
+    style.spell_out(figure)
+    assert asked == [frozenset("고양이강아지동물막대")]
+    families = {tuple(family) for family in figure_families(figure, ["고양이", "강아지", "동물", "막대"])}
+    assert families == {("sans-serif", "DejaVu Serif")}
+    assert figure_families(figure, ["x"]) == [["sans-serif"]]
+
+
+def figure_families(figure, texts):
+    """Return the families of some texts of a figure, without drawing it."""
+    labels = [*figure.findobj(Text), *figure.axes[0].get_xticklabels()]
+    return [label.get_fontfamily() for label in labels if label.get_text() in texts]
+
+
+def test_a_font_is_taken_by_the_letters_it_has_and_never_one_of_boxes_or_emoji():
+    assert style.font_with(frozenset("abÜ")) and style.font_with(frozenset("\U0010fffd")) == ""
+
+
+def test_a_figure_of_letters_that_are_there_stays_as_it_is():
+    for draw in (FIGURES["clusters"], FIGURES["confusion_table"], FIGURES["block_diagram"]):
+        torch.manual_seed(0)
+        before = draw()
+        torch.manual_seed(0)
+        style.spell_out(after := draw())
+        pixels = [FigureCanvasAgg(one).print_to_buffer()[0] for one in (before, after)]
+        assert pixels[0] == pixels[1]

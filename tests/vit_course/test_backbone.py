@@ -10,7 +10,7 @@ from torch import nn
 
 from vit_course.data import normalize
 from vit_course.extensions.backbone import Backbone, build_backbone, load_backbone
-from vit_course.extensions.weights import FAMILIES, IMAGENET, heads_of, load_weights
+from vit_course.extensions.weights import FAMILIES, IMAGENET, load_weights
 from vit_course.vit import VisionTransformer
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}
@@ -19,6 +19,7 @@ TIMM_SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 2, "num
 WIDE = SMALL | {"intermediate_size": 80}
 REGISTERS = WIDE | {"num_register_tokens": 4}
 GIVEN = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.25, 0.3)}
+TOLD = GIVEN | {"num_heads": 3, "img_size": 32, "global_pool": "token"}
 PICTURES = torch.randint(
     0, 256, (2, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
 )
@@ -101,41 +102,13 @@ def test_a_whole_clip_gives_its_picture_tower_and_says_what_is_left_out(tmp_path
     assert ours.left_out and all(re.match("text_|logit_scale", name) for name in ours.left_out)
 
 
-# -- timm
-
-TIMM = {
-    "vit_base_patch16_224": {},
-    "deit3_base_patch16_224": {},
-    "vit_base_patch14_dinov2": {},
-    "vit_base_patch14_reg4_dinov2": {},
-    "vit_base_patch16_clip_224": {"act": "gelu"},
-    "vit_base_patch16_clip_quickgelu_224": {"act": "quick_gelu"},
-    "vit_base_patch16_siglip_224": {},
-    "vit_base_patch16_siglip_gap_224": {},
-    "vit_small_patch16_dinov3": {"img_size": 32},
-    "vit_small_plus_patch16_dinov3": {"img_size": 32},
-    "vit_small_patch16_dinov3_qkvb": {"img_size": 32},
-}
-
-
-@pytest.mark.parametrize("name", TIMM)
-def test_weights_of_timm_give_the_outputs_of_timm(name):
-    timm = pytest.importorskip("timm")
-    theirs = spread(timm.create_model(name, **TIMM_SMALL))
-    ours = build_backbone(theirs.state_dict(), **({"num_heads": 3} | GIVEN | TIMM[name]))
-    pictures = normalize(PICTURES, *GIVEN.values())
-    tokens, result = theirs.forward_features(pictures), theirs(pictures)
-    assert furthest(ours.tokens(PICTURES), tokens) < 1e-5
-    if "dinov3" in name:  # timm reads the average over the patches there; ours CLS, as its authors do
-        assert furthest(ours.tokens(PICTURES)[:, 5:].mean(dim=1), result) < 1e-5
-    else:
-        assert furthest(ours.project(ours.tokens(PICTURES)), result) < 1e-5
+# -- timm: what its config says is read in `test_public_weights`
 
 
 def test_dinov3_reads_larger_and_oblong_pictures_as_timm_does():
     timm = pytest.importorskip("timm")
     theirs = spread(timm.create_model("vit_small_patch16_dinov3", **TIMM_SMALL, dynamic_img_size=True))
-    ours = build_backbone(theirs.state_dict(), num_heads=3, img_size=32, **GIVEN).at((40, 64))
+    ours = build_backbone(theirs.state_dict(), **TOLD).at((40, 64))
     large = torch.randint(0, 256, (1, 3, 40, 64), dtype=torch.uint8)
     assert furthest(ours.tokens(large), theirs.forward_features(normalize(large, *GIVEN.values()))) < 1e-5
 
@@ -151,14 +124,10 @@ def theirs():
 
 
 def test_weights_of_torchvision_give_its_outputs_with_imagenets_normalisation(theirs):
-    ours = build_backbone(theirs.state_dict(), num_heads=3)
+    ours = build_backbone(theirs.state_dict(), num_heads=3, img_size=32)
     want = theirs(normalize(PICTURES, *IMAGENET))
     assert ours.family == "torchvision ViT"
     assert furthest(ours.project(ours.tokens(PICTURES)), want) < 1e-5
-
-
-def test_published_widths_have_their_number_of_heads():
-    assert [heads_of(dim) for dim in (192, 384, 768, 1024, 1152, 1280, 1536)] == [3, 6, 12, 16, 16, 16, 24]
 
 
 # -- damaged files, each with its message
@@ -192,18 +161,21 @@ def test_weights_of_another_kind_of_model_are_refused_with_what_is_known(tmp_pat
 
     with pytest.raises(ValueError) as error:
         load_backbone(file_with(tmp_path, resnet18().state_dict()))
-    assert str(error.value).startswith("these are not weights of a ViT that is known here: they begin with")
+    assert "weights.safetensors: these are not weights of a ViT that is known here: they begin with" in str(
+        error.value
+    )
     assert all(family.name in str(error.value) for family in FAMILIES)
     turned = our_vit(pos_embed="none").state_dict()  # the rotations are not in the file
-    for other in (turned, turned | {"blocks.0.gamma_1": torch.ones(48)}):
-        with pytest.raises(ValueError, match="these are not weights of a ViT that is known here"):
-            load_backbone(file_with(tmp_path, other), num_heads=3)
+    with pytest.raises(ValueError, match="these are not weights of a ViT that is known here"):
+        load_backbone(file_with(tmp_path, turned), **TOLD)
 
 
 def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
     path = file_with(tmp_path, theirs.state_dict())
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(ValueError, match=r"weights\.safetensors cannot be read as weights"):
+    with pytest.raises(
+        ValueError, match=r"weights\.safetensors is damaged, or only the first part of a file"
+    ):
         load_backbone(path)
     with pytest.raises(FileNotFoundError, match="is not a file of weights"):
         load_backbone(tmp_path / "nothing.safetensors")
@@ -211,13 +183,13 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, theirs):
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [("dist_token", "a distillation token"), ("fc_norm.weight", "a norm after the average"),
+    [("dist_token", "a distillation token"), ("embeds.proj.weight", "patches of any number"),
      ("blocks.0.attn.relative_position_bias_table", "relative positions"), ("blocks.0.attn.q_norm.weight", "QK-norm")],
 )  # fmt: skip
 def test_parts_that_are_not_built_here_are_refused_by_name(name, part):
     weights = our_vit().state_dict() | {name: torch.zeros(48)}
     with pytest.raises(ValueError, match=f"^{re.escape(name)} needs {part}"):
-        build_backbone(weights, num_heads=3, **GIVEN)
+        build_backbone(weights, **TOLD)
 
 
 def test_a_pickle_that_is_no_tensor_is_never_executed(tmp_path):
@@ -226,7 +198,7 @@ def test_a_pickle_that_is_no_tensor_is_never_executed(tmp_path):
             return (open, (str(tmp_path / "executed"), "w"))
 
     torch.save({"weights": Trap()}, tmp_path / "trap.pth")
-    with pytest.raises(Exception, match="weights_only|Weights only"):
+    with pytest.raises(ValueError, match=r"trap\.pth holds more than weights \(io\.open\).*could run code"):
         load_weights(tmp_path / "trap.pth")
     assert not (tmp_path / "executed").exists()
 
@@ -234,34 +206,9 @@ def test_a_pickle_that_is_no_tensor_is_never_executed(tmp_path):
 # -- what goes with the weights
 
 
-def test_a_plain_vit_of_timm_asks_for_the_normalisation():
-    with pytest.raises(ValueError, match="do not tell how pictures were normalised"):
-        build_backbone(our_vit().state_dict(), num_heads=3)
-
-
-def test_clip_of_timm_asks_for_the_activation():
-    weights = our_vit().state_dict()
-    weights |= {"norm_pre.weight": torch.ones(48), "norm_pre.bias": torch.zeros(48)}
-    with pytest.raises(ValueError, match="give act='gelu' or act='quick_gelu'"):
-        build_backbone(weights, num_heads=3)
-    assert build_backbone(weights, num_heads=3, act="quick_gelu").family == "timm CLIP"
-
-
-def test_timms_config_gives_normalisation_and_activation(tmp_path):
-    model = VisionTransformer(32, 8, embed_dim=64, depth=1, num_heads=1)
-    extra = {"norm_pre.weight": torch.ones(64), "norm_pre.bias": torch.zeros(64)}
-    save_file(model.state_dict() | extra, tmp_path / "model.safetensors")
-    config = {"architecture": "vit_base_patch16_clip_quickgelu_224"}
-    config["pretrained_cfg"] = GIVEN | {"input_size": [3, 32, 32]}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    found = load_backbone(tmp_path)
-    assert (found.mean, found.std) == (GIVEN["mean"], GIVEN["std"])
-    assert type(found.model.blocks[0].mlp.act).__name__ == "QuickGELU"
-
-
 def test_a_config_with_another_depth_than_the_file_is_refused():
     with pytest.raises(ValueError, match="the file holds 2 blocks, its config says 12"):
-        build_backbone(our_vit().state_dict(), num_heads=3, depth=12, **GIVEN)
+        build_backbone(our_vit().state_dict(), {"depth": 12}, **TOLD)
 
 
 @pytest.fixture
@@ -294,7 +241,7 @@ def test_half_precision_is_read_as_float32(theirs):
 
 def test_a_backbone_without_a_head_projects_to_its_own_vector():
     weights = {name: w for name, w in our_vit().state_dict().items() if not name.startswith("head")}
-    found = build_backbone(weights, num_heads=3, **GIVEN)
+    found = build_backbone(weights, **TOLD)
     assert isinstance(found.model.head, nn.Identity)
     tokens = found.tokens(PICTURES)
     torch.testing.assert_close(found.project(tokens), found.read(tokens))

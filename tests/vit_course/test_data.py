@@ -20,7 +20,15 @@ from PIL import Image, ImageOps
 from torchvision.datasets import CIFAR10
 
 from vit_course import data
-from vit_course.data import Dataset, load_dataset, load_folder, load_official, load_picture, shapes10
+from vit_course.data import (
+    Dataset,
+    load_dataset,
+    load_folder,
+    load_official,
+    load_picture,
+    normalize,
+    shapes10,
+)
 from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
 from vit_course.training.paths import ROOT
 
@@ -29,7 +37,7 @@ from vit_course.training.paths import ROOT
 def _no_settings(monkeypatch):
     """Each test starts as on a fresh machine: no VIT_COURSE_DATA, no notice given yet."""
     monkeypatch.delenv("VIT_COURSE_DATA", raising=False)
-    data.load._say_once.cache_clear()
+    data.dataset.say_once.cache_clear()
 
 
 def dataset_of(train_images, train_labels, num_classes=2):
@@ -70,9 +78,65 @@ def test_channel_stats_are_the_mean_and_deviation_of_all_training_pixels_in_0_to
     assert mean.shape == std.shape == (3,) and mean.dtype == std.dtype == torch.float32
 
 
+PLAIN = {
+    "train_images": torch.zeros(4, 3, 5, 5, dtype=torch.uint8),
+    "train_labels": torch.tensor([0, 1, 2, 1]),
+    "test_images": torch.zeros(2, 3, 5, 5, dtype=torch.uint8),
+    "test_labels": torch.tensor([2, 0]),
+    "classes": ("a", "b", "c"),
+    "provenance": "plain",
+}
+BAD = {
+    "whole numbers": ("images", lambda x: x.long(), r"torch.int64 of shape .* torch.uint8 .* from 0 to 255"),
+    "floats": ("images", lambda x: x / 255, r"torch.float32 of shape .* torch.uint8 .* from 0 to 255"),
+    "signed bytes": ("images", lambda x: x.to(torch.int8), "torch.int8 of shape"),
+    "no channels": ("images", lambda x: x[:, 0], r"shape \(., 5, 5\): .* of shape \(N, C, H, W\)"),
+    "an array": ("images", lambda x: x.numpy(), "is a ndarray: it should be a tensor"),
+    "too many images": ("images", lambda x: torch.cat([x, x]), r"there are . \w+_images, but . \w+_labels"),
+    "too many labels": ("labels", lambda y: torch.cat([y, y]), r"there are . \w+_images, but . \w+_labels"),
+    "labels from 1": ("labels", lambda y: y + 1, "go from 1 to 3: the numbers of 3 classes go from 0 to 2"),
+    "-100": ("labels", lambda y: y.clone().index_fill(0, torch.tensor([0]), -100), "go from -100 to"),
+    "a list": ("labels", lambda y: y.tolist(), "is a list: it should be a tensor"),
+    "other whole numbers": ("labels", lambda y: y.int(), "torch.int32 of shape .* torch.int64"),
+    "float labels": ("labels", lambda y: y.float(), "torch.float32 of shape .* torch.int64"),
+    "one-hot": ("labels", lambda y: torch.eye(3).long()[y], r"\(., 3\): .* \(N,\), one class number"),
+    "another size": (
+        "images",
+        lambda x: x[..., :4],
+        r"train_images are \(3, 5, .\) each, but test_images are \(3, 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("half", ["train", "test"])
+@pytest.mark.parametrize("name", BAD)
+def test_a_data_set_that_does_not_fit_together_is_refused_in_one_sentence_that_names_the_half(half, name):
+    part, spoil, words = BAD[name]
+    field = f"{half}_{part}"
+    with pytest.raises(ValueError, match=words) as refused:
+        Dataset(**PLAIN | {field: spoil(PLAIN[field])})
+    assert field in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_data_set_may_lack_test_images():
+    empty = {"test_images": PLAIN["test_images"][:0], "test_labels": PLAIN["test_labels"][:0]}
+    assert len(Dataset(**PLAIN | empty).test_labels) == 0
+
+
+def test_the_deviation_of_a_channel_that_never_changes_counts_as_1():
+    images = torch.zeros(4, 3, 5, 5, dtype=torch.uint8)
+    images[:, 0] = 51
+    images[:2, 2] = 255
+    mean, std = dataset_of(images, [0, 1, 0, 1]).channel_stats()
+    assert mean.tolist() == pytest.approx([0.2, 0, 0.5]) and std.tolist() == pytest.approx([1, 1, 0.5])
+    normalised = normalize(images, mean, std)
+    assert normalised[:, :2].abs().max() < 1e-6 and normalised[:, 2].abs().unique() == 1
+
+
 def test_channel_stats_of_grey_pictures_have_one_value():
-    mean, std = dataset_of(torch.full((4, 1, 5, 5), 51, dtype=torch.uint8), [0, 1, 0, 1]).channel_stats()
-    assert mean.tolist() == pytest.approx([0.2]) and std.tolist() == pytest.approx([0.0], abs=1e-6)
+    grey = torch.tensor([51, 51, 153, 153], dtype=torch.uint8).view(4, 1, 1, 1).expand(4, 1, 5, 5)
+    mean, std = dataset_of(grey, [0, 1, 0, 1]).channel_stats()
+    assert mean.tolist() == pytest.approx([0.4]) and std.tolist() == pytest.approx([0.2])
 
 
 def test_subset_is_balanced_within_one_and_says_so_in_its_provenance():
@@ -110,11 +174,11 @@ def test_smaller_subset_lies_inside_a_larger_one_of_the_same_seed():
         assert all(bytes(picture.numpy()) in inside for picture in getattr(small, half))
 
 
-def test_subset_larger_than_a_class_or_below_0_is_refused_with_the_numbers():
+def test_subset_below_0_or_of_a_class_without_images_is_refused_with_the_numbers():
     images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="4 pictures need 2 of class 'b', which has 1"):
-        dataset_of(images, [0, 0, 0, 0, 1]).subset(train=4)
-    with pytest.raises(ValueError, match="-10 pictures need -1"):
+    with pytest.raises(ValueError, match="4 images cannot be shared out among the classes: 'b' has none"):
+        dataset_of(images, [0, 0, 0, 0, 0]).subset(train=4)
+    with pytest.raises(ValueError, match="a subset of -10 images cannot be taken"):
         shapes10(train=20, test=10).subset(train=-10)
 
 
@@ -172,15 +236,15 @@ def test_one_class_alone_is_refused_by_its_name(pets):
 
 def test_what_is_not_read_is_counted_and_named_once(pets, capsys):
     assert load_folder(pets) and capsys.readouterr().out == ""
-    for name in "train/cat/a.webp train/dog/b.webp test/cat/c.GIF test/dog/d.bmp test/dog/nameless".split():
+    for name in "train/cat/a.svg train/dog/b.svg test/cat/c.HEIC test/dog/d.txt test/dog/nameless".split():
         (pets / name).touch()
     (pets / "train/lost.jpg").touch()
     (pets / "train" / "cat" / "kittens").mkdir()
     load_folder(pets)
     assert capsys.readouterr().out == (
-        f"Not read in {pets.name}: 1 .bmp files, 1 .gif files, 2 .webp files, 1 folders inside a class, "
+        f"Not read in {pets.name}: 1 .heic files, 2 .svg files, 1 .txt files, 1 folders inside a class, "
         "1 nameless files, 1 pictures outside a class. "
-        "Pictures are .jpg, .jpeg, .png files in their class's folder itself.\n"
+        "Pictures are .jpg, .jpeg, .jfif, .png, .webp, .bmp, .gif, .tif, .tiff files in their class's folder itself.\n"
     )
 
 
@@ -198,7 +262,7 @@ def test_a_photo_is_decoded_near_the_size_that_is_used_and_looks_the_same(photo,
     decoded = []
     transpose = ImageOps.exif_transpose
     monkeypatch.setattr(ImageOps, "exif_transpose", lambda one: (decoded.append(one.size), transpose(one))[1])
-    small, _ = data.folders._read_picture(photo, (64, 48))
+    small = data.folders._read_picture(photo, (64, 48)).pixels
     assert small.shape == (64, 48, 3)
     assert max(decoded[0]) <= 4 * 64 and min(decoded[0]) >= 2 * 64
     with Image.open(photo) as picture:

@@ -18,6 +18,7 @@ from torchvision.datasets import CIFAR10
 from vit_course.data import cifar10 as download
 from vit_course.data.cifar10 import MIRRORS, download_cifar10, main
 from vit_course.data.locate import ARCHIVE
+from vit_course.training import locks
 from vit_course.training.paths import ROOT
 
 CONTENT = random.Random(0).randbytes(1_000_000)  # stands for the archive
@@ -285,13 +286,13 @@ def test_a_malformed_address_does_not_cost_what_has_arrived(server, tmp_path, ca
 
 def test_an_intact_archive_in_a_folder_that_cannot_be_written_is_found(tmp_path, monkeypatch):
     (tmp_path / ARCHIVE).write_bytes(CONTENT)
-    monkeypatch.setattr(download, "FileLock", lambda path: pytest.fail("nothing needs a lock here"))
+    monkeypatch.setattr(locks, "FileLock", lambda path: pytest.fail("nothing needs a lock here"))
     assert download_cifar10(tmp_path, urls=["http://127.0.0.1:9/"], **EXPECTED) == tmp_path / ARCHIVE
 
 
 def test_a_file_system_without_locks_is_no_obstacle(server, tmp_path, monkeypatch):
     no_lock = Mock(side_effect=NotImplementedError("FileSystem does not appear to support flock"))
-    monkeypatch.setattr(download.FileLock, "acquire", no_lock)
+    monkeypatch.setattr(locks.FileLock, "acquire", no_lock)
     fetch(server, tmp_path, "good")
     assert_only_the_archive_is_there(tmp_path)
 

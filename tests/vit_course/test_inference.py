@@ -13,14 +13,12 @@ from vit_classroom.exhibits.sample_photos import (
     in_coloured_light,
     write_photos,
 )
+from vit_classroom.exhibits.two_towers import TextTower, contrast, fit_towers
 from vit_course.data import load_dataset
 from vit_course.extensions.backbone import Backbone
 from vit_course.inference import (
     Reader,
-    TextTower,
-    contrast,
     fit_linear,
-    fit_towers,
     share_interval,
     zero_shot,
 )

@@ -20,14 +20,15 @@ import torch
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
 from vit_course.optim import make_optimizers
-from vit_course.recipes import RECIPES, build_model, main
+from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
 from vit_course.training import checkpoint as checkpoint_module
 from vit_course.training import console
 from vit_course.training import run as run_module
 from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
+from vit_course.training.command import main
 from vit_course.training.run import Run
-from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.run_folder import CHECKPOINT, own_folder
 from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
 from vit_course.vit import VisionTransformer
 
@@ -57,7 +58,7 @@ import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
 from vit_course.training.run import Run
-from vit_course.recipes import main
+from vit_course.training.command import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
@@ -218,6 +219,38 @@ def test_two_runs_cannot_share_a_folder(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def test_what_killed_writes_of_a_checkpoint_left_is_cleared_by_the_next_run_and_not_while_another_runs(
+    tmp_path,
+):
+    killed = [tmp_path / f"checkpoint.{number}.part" for number in (1, 22, 333)]
+    (tmp_path / "mine.part").touch()
+    for path in killed:
+        path.touch()
+    with own_folder(tmp_path, resume=False):
+        assert not any(path.exists() for path in killed) and (tmp_path / "mine.part").exists()
+        killed[0].touch()
+        with pytest.raises(ValueError, match="another run uses"), own_folder(tmp_path, resume=False):
+            pass
+        assert killed[0].exists()
+
+
+CHANGED = {
+    "epochs": ({"epochs": 5}, {}, "epochs was 4 and is 5 now"),
+    "two": ({"lr": 0.5, "seed": 3}, {}, "lr was 0.001 and is 0.5 now; seed was 0 and is 3 now"),
+    "inside": ({"augment": replace(MIXED, flip=0.25)}, {}, "augment.flip was 0.5 and is 0.25 now"),
+    "data": ({}, {"provenance": "others"}, f"data set was {DATA.provenance!r} and is 'others' now"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_run_that_goes_on_otherwise_is_refused_with_what_was_and_what_is(what, tmp_path):
+    trained(tmp_path)
+    config, data, words = CHANGED[what]
+    with pytest.raises(ValueError, match="is of another run: ") as refused:
+        train(small_vit(), replace(DATA, **data), replace(CONFIG, **config), tmp_path, resume=True)
+    assert f"another run: {words}. Use another folder" in str(refused.value)
+
+
 def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="cannot be written"):
@@ -291,7 +324,7 @@ SEVERAL += ["-m", "vit_course", "train"]
 TWO = """
 import os, sys, torch
 from vit_course.data import shapes10
-from vit_course.recipes import main
+from vit_course.training.command import main
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}
@@ -335,7 +368,7 @@ def test_command_line_trains_records_and_resumes(tmp_path, capsys):
     assert 0 <= record["test_accuracy"] <= 1
     assert main([*arguments, "--resume"]) == 0
     assert main([*arguments, "--resume", "--lr=3"]) == 1
-    assert "lr differs" in capsys.readouterr().err
+    assert "of another run: lr was 0.001 and is 3.0 now" in capsys.readouterr().err
 
 
 def test_an_error_stands_on_a_line_of_its_own_below_no_bar(monkeypatch, capsys):

@@ -12,8 +12,9 @@ from torch import nn
 from vit_course.data import Dataset, shapes10
 from vit_course.extensions.positions import with_positions
 from vit_course.optim import make_optimizers
-from vit_course.recipes import main
+from vit_course.recipes import MODELS, RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, linear_classifier, train
+from vit_course.training.command import main
 from vit_course.training.device import get_device
 from vit_course.training.run import Run
 from vit_course.vit import VisionTransformer
@@ -96,6 +97,86 @@ def test_a_loss_that_is_no_number_ends_with_one_message(dataset):
     model.head.bias.data.fill_(float("nan"))
     with pytest.raises(FloatingPointError, match="step 0: try a smaller learning rate"):
         train(model, dataset, QUICK)
+
+
+def test_weights_that_the_last_step_spoiled_end_with_the_same_message(dataset, monkeypatch):
+    monkeypatch.setattr(Run, "save", lambda run: run.model.head.bias.data.fill_(float("nan")))
+    with pytest.raises(
+        FloatingPointError, match="on the test images: try a smaller learning rate than 0.002"
+    ):
+        train(small_vit(), dataset, replace(QUICK, epochs=1))
+
+
+@pytest.mark.parametrize("option", ["lr", "rest-lr", "weight-decay"])
+@pytest.mark.parametrize("model", ["linear", "Nano/8"])
+def test_a_rate_with_which_nothing_learns_is_refused_even_where_the_loss_would_stay_a_number(
+    option, model, capsys
+):
+    assert main([f"--model={model}", "--data=shapes10", "--epochs=1", f"--{option}=1e30"]) == 1
+    said = capsys.readouterr().err
+    assert f"{option.replace('-', '_')} is 1e+30: it should be a number " in said and "at most 100" in said
+
+
+def test_a_head_with_another_number_of_classes_is_refused_before_the_first_step(dataset):
+    for model in (
+        small_vit(num_classes=9),
+        small_vit(num_classes=11),
+        nn.Sequential(small_vit(), nn.Flatten(0)),
+    ):
+        with pytest.raises(
+            ValueError, match=r"gives \((1, 9|1, 11|10,)\)? .* there are 10 classes: .* \(1, 10\)"
+        ):
+            train(model, dataset, QUICK)
+
+
+FROZEN = {
+    "muon": (("blocks",), "no matrix to train: the hidden ones are frozen; use 'adamw'"),
+    "adamw": (("",), "every parameter of the model is frozen"),
+    "sgd": (("",), "every parameter of the model is frozen"),
+}
+
+
+@pytest.mark.parametrize("optimizer", FROZEN)
+@pytest.mark.parametrize("layer_decay", [1.0, 0.7])
+def test_a_frozen_model_trains_what_is_left_or_is_refused_in_words(dataset, optimizer, layer_decay):
+    prefixes, words = FROZEN[optimizer]
+    config = replace(QUICK, epochs=1, optimizer=optimizer, layer_decay=layer_decay)
+    model = small_vit()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = not name.startswith(prefixes)
+    with pytest.raises(ValueError, match=words):
+        train(model, dataset, config)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name.startswith("blocks.1.mlp.fc1.weight")
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    train(model, dataset, config)
+    changed = [name for name, value in model.named_parameters() if not torch.equal(value, before[name])]
+    assert changed == ["blocks.1.mlp.fc1.weight"]
+
+
+@pytest.mark.parametrize("name", ["Nano/8", "R-Nano/8"])
+def test_images_that_were_not_normalised_are_refused_in_words(dataset, name):
+    with pytest.raises(ValueError, match=r"images are torch.uint8, .*: normalize\(images, mean, std\)"):
+        build_model(name, dataset)(dataset.test_images[:2])
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_recipe_trains_on_images_of_which_a_channel_never_changes(dataset, recipe, channels):
+    def of(images):
+        return torch.cat([images[:, :1] if channels == 3 else images[:, :0], images[:, 1:3] * 0 + 9], 1)[
+            :, :channels
+        ]
+
+    part = dataset.subset(100, 40)
+    still = replace(part, train_images=of(part.train_images), test_images=of(part.test_images))
+    name, options = MODELS.get(recipe, ("Nano/8", {}))
+    options = {**options, "depth": 1} if recipe in MODELS else options
+    name = "resnet-small" if recipe == "resnet" else name
+    config = replace(RECIPES[recipe], epochs=1, batch_size=50, warmup_epochs=0, device="cpu", quiet=True)
+    config.compile = False
+    history = train(build_model(name, still, **options), still, config)
+    assert math.isfinite(history.train_loss[-1]) and math.isfinite(history.test_loss)
 
 
 def test_too_few_pictures_for_a_batch_are_refused_by_numbers(dataset):

@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from vit_course import recipes
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
-from vit_course.recipes import main
 from vit_course.train import TrainConfig
+from vit_course.training import command
+from vit_course.training.command import main
 from vit_course.training.validate_config import Allowed, Range, allowed_values
 from vit_course.vit import VisionTransformer
 
@@ -72,12 +72,12 @@ SMALL = shapes10(train=100, test=20)
 @pytest.fixture
 def pictures(monkeypatch):
     """Let the command line find small generated data at once, where it asks for what is there."""
-    load = recipes.load_dataset
+    load = command.load_dataset
 
     def quick(name, image_size=None):
         return SMALL if name == "auto" and image_size is None else load(name, image_size=image_size)
 
-    monkeypatch.setattr(recipes, "load_dataset", quick)
+    monkeypatch.setattr(command, "load_dataset", quick)
 
 
 def refusal(arguments, capsys):
@@ -103,7 +103,7 @@ MISTYPED = [
     *("--optimizer=foo --optimizer=AdamW --precision=half --device=foo --device=cuda:99 --device=").split(),
     *("--pos-embed=foo --pos-embed-at=nowhere --pool=max --recipe=best --model=foo --model=Nano/0").split(),
     *("--model=Nano/5 --model=Nano/33 --model=Nano --model=R-Nano/3 --model=/8 --model=resnet19").split(),
-    *("--train=0 --train=-3 --train=101 --train=1e9 --test=0 --test=-1 --data=nowhere").split(),
+    *("--train=0 --train=-3 --train=1e9 --test=0 --test=-1 --data=nowhere").split(),
 ]
 TOGETHER = [
     "--model=resnet-small --drop-path=0.1",
@@ -113,7 +113,6 @@ TOGETHER = [
     "--pos-embed=relative --pos-embed-at=every",
     "--validation=90 --batch-size=20",
     "--validation=100 --batch-size=20",
-    "--train=9999 --test=10",
     "--image-size=0 --data=shapes10",
     "--train=10 --batch-size=20",
     "--resume",
@@ -167,3 +166,11 @@ def test_options_of_a_model_outside_their_ranges_are_refused_by_name(option, val
     with pytest.raises(ValueError, match=words) as refused:
         VisionTransformer(**{"embed_dim": 24, "depth": 2, option: value})
     assert (option if option != "mlp_ratio" else "hidden_dim") in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["--epochs=0", "--lr=1e30", "--train=0", "--warmup-epochs=2", "--batch-size=0"]
+)
+def test_a_value_that_cannot_be_is_told_before_any_image_is_loaded(line, monkeypatch, capsys):
+    monkeypatch.setattr(command, "load_dataset", lambda *_, **__: pytest.fail("images are loaded"))
+    assert line[2:].split("=")[0].replace("-", "_") in refusal([line], capsys)

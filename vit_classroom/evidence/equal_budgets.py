@@ -153,7 +153,7 @@ def share_gaps(curves: Mapping[str, Mapping[float, list[float]]], first: str, se
 
 
 def longer(records: Sequence[Record]) -> list[list]:
-    """Say what twice the budget brings where it was tried: rows of step, accuracies in percent with once and twice."""
+    """Say what twice the budget brings where it was tried: rows of step, and accuracies in percent with both."""
     rows = []
     for run in records:
         if run["step"].endswith("-longer"):

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from vit_classroom.evidence.records import code_version, read_record, write_record
+from vit_classroom.evidence.records import read_record, write_record
 from vit_classroom.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
 from vit_classroom.student_model import EPOCHS, description, train_by_recipe
 from vit_course.data import Dataset
 from vit_course.training.device import get_device
 from vit_course.training.paths import RUNS
+from vit_course.training.version import code_version
 
 FILE = RUNS / "mini-vit" / "recorded.json"
 

@@ -6,7 +6,6 @@ A record is one JSON file, `data/runs/<size>/<group>/<name>-seed<k>.json`.
 import json
 import os
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,11 +13,7 @@ from textwrap import fill
 from typing import Any
 
 from vit_classroom.evidence.experiment import SIZES, Experiment
-from vit_course import __version__
-from vit_course.training.paths import PACKAGE, RUNS
-
-FOLDERS = ("vit_course", "vit_classroom", "experiments")
-"""Folders with code that trains, in this version of the course or another."""
+from vit_course.training.paths import RUNS
 
 
 def record_path(experiment: Experiment) -> Path:
@@ -112,23 +107,6 @@ def linear_classifier(records: Sequence[dict[str, Any]], among: Sequence[dict[st
 def training_pictures(record: dict[str, Any]) -> str:
     """Return the number of training pictures of a record, as its description of the data writes it."""
     return re.findall(r"([\d,]+) train", record["data"])[-1]
-
-
-def code_version(root: Path = PACKAGE.parent) -> str:
-    """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
-    git = ["git", "-C", str(root)]
-    try:
-        command = [*git, "rev-parse", "--show-prefix", "--short=10", "HEAD"]
-        inside, commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
-            "\n"
-        )[:2]
-        command = [*git, "status", "--porcelain", *FOLDERS]
-        changed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, ValueError, subprocess.CalledProcessError):
-        return f"version {__version__}"
-    if inside:  # the course lies in another repository, whose commit says nothing of it
-        return f"version {__version__}"
-    return commit + ("+" if changed else "")
 
 
 def differences(record: dict[str, Any], experiment: Experiment) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from vit_classroom.notebook import in_notebook
-from vit_classroom.plots.style import PALETTE, course_style, enlarge_type, subplots
+from vit_classroom.plots.style import PALETTE, course_style, enlarge_type, spell_out, subplots
 from vit_course.training.kernel import somebody_looks
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def picture(figure: "Figure", alt: str) -> dict[str, str]:
 
     from IPython.core.pylabtools import print_figure
 
+    spell_out(figure)
     enlarge_type(figure)
     data = print_figure(figure, fmt="png", base64=True)
     look = "max-width: 100%; box-sizing: border-box; background-color: #ffffff; "

@@ -11,18 +11,18 @@ import os
 import pickle
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from filelock import FileLock
 from tqdm.auto import tqdm
 
 from vit_course.data.locate import ARCHIVE, UNPACKED, resolve_root
+from vit_course.training.locks import locked
 from vit_course.training.paths import require_writable
 
 if TYPE_CHECKING:
@@ -177,20 +177,6 @@ def _is_intact(archive: Path, size: int, md5: str, say: bool = False) -> bool:
     return True
 
 
-@contextmanager
-def _lock(target: Path) -> Iterator[None]:
-    """Let one of several processes download; the system frees the lock when its holder dies, however that happens."""
-    lock = FileLock(f"{target}.lock")
-    try:
-        lock.acquire()
-    except NotImplementedError:  # some file systems of servers know no locks
-        pass
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def download_cifar10(
     root: str | Path = "data",
     *,
@@ -220,12 +206,20 @@ def download_cifar10(
         OSError: if the folder cannot be written or the disk is full.
     """
     target = resolve_root(root) / ARCHIVE
-    if target.exists() and _is_intact(target, size, md5):  # also in a folder that cannot be written
+    part = target.with_name(ARCHIVE + ".part")
+    killed = part.with_suffix(".anew")
+    if target.exists() and _is_intact(target, size, md5):
+        if (
+            part.exists() or killed.exists()
+        ):  # an archive that came by hand leaves no use for what had arrived
+            with suppress(OSError), locked(Path(f"{target}.lock")):  # the folder may be read-only
+                part.unlink(missing_ok=True)
+                killed.unlink(missing_ok=True)
         return target
     require_writable(target.parent)
-    part = target.with_name(ARCHIVE + ".part")
     urls = urls or os.environ.get("VIT_COURSE_CIFAR10_URL", "").split() or MIRRORS
-    with _lock(target):
+    with locked(Path(f"{target}.lock")):
+        killed.unlink(missing_ok=True)
         if target.exists() and _is_intact(target, size, md5, say=True):
             return target
         for url in urls:

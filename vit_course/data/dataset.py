@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -16,6 +17,10 @@ class Dataset:
 
     Images are uint8 (N, C, H, W); labels are int64 (N,) and count in the order of `classes`; `provenance` says what
     the data are, and goes with every result.
+
+    Raises:
+        ValueError: if images or labels have another type or shape, there are not as many of both, labels are no class
+            numbers, or training and test images differ in size; the message names the half and the values.
     """
 
     train_images: Tensor
@@ -25,12 +30,22 @@ class Dataset:
     classes: tuple[str, ...]
     provenance: str
 
+    def __post_init__(self) -> None:
+        _require_half("train", self.train_images, self.train_labels, len(self.classes))
+        _require_half("test", self.test_images, self.test_labels, len(self.classes))
+        train, test = (tuple(images.shape[1:]) for images in (self.train_images, self.test_images))
+        if train != test:
+            raise ValueError(f"train_images are {train} each, but test_images are {test} each (C, H, W)")
+
     def __repr__(self) -> str:
         size = "x".join(str(n) for n in self.train_images.shape[1:])
         return f"Dataset({self.provenance}; {len(self.classes)} classes, pictures of {size})"
 
     def channel_stats(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of each channel over the training pixels, float32 (C,), in 0..1 units."""
+        """Mean and standard deviation of each channel over the training pixels, float32 (C,), in 0..1 units.
+
+        The deviation of a channel that never changes is given as 1, so that `normalize` can divide by it.
+        """
         levels = torch.arange(256, dtype=torch.float64) / 255
         # Counting grey levels is exact, and needs no copy of the pictures as floats.
         counts = torch.stack(
@@ -39,7 +54,7 @@ class Dataset:
         share = counts / counts.sum(1, keepdim=True, dtype=torch.float64)
         mean = (share * levels).sum(1)
         variance = (share * (levels - mean[:, None]) ** 2).sum(1)
-        return mean.float(), variance.sqrt().float()
+        return mean.float(), torch.where(variance == 0, 1, variance.sqrt()).float()
 
     def remainder(self, train: int, seed: int = 0) -> "Dataset":
         """Take the training pictures that `subset(train, seed=seed)` leaves; the test pictures stay."""
@@ -54,7 +69,7 @@ class Dataset:
     def hold_out(self, count: int) -> "Dataset":
         """Put `count` training pictures in the place of the test pictures, to choose settings by."""
         kept, held_out = self.remainder(count, 0), self.subset(count)
-        counts = f"{len(kept.train_labels):,} train / {count:,} held-out train pictures"
+        counts = f"{len(kept.train_labels):,} train / {len(held_out.train_labels):,} held-out train pictures"
         provenance = f"{self.provenance}; {counts}, seed 0"
         held = {"test_images": held_out.train_images, "test_labels": held_out.train_labels}
         return replace(kept, **held, provenance=provenance)
@@ -62,11 +77,12 @@ class Dataset:
     def subset(self, train: int | None, test: int | None = None, seed: int = 0) -> "Dataset":
         """Take fewer pictures, as many of every class (within one); `None` keeps that half whole.
 
-        The same seed gives the same pictures, and with the same seed a smaller subset lies inside a larger one. All of
-        them are the data set itself.
+        The same seed gives the same pictures, and with the same seed a smaller subset lies inside a larger one. A
+        request for all of them, or more, gives the data set itself. Where classes differ in size, a smaller request
+        ends at the size of the smallest class. A line says when there are fewer than were asked for.
 
         Raises:
-            ValueError: if a class has fewer pictures than its share.
+            ValueError: if a count is negative, or a class has no picture to give.
         """
         generator = torch.Generator().manual_seed(seed)
         train_part = _choose(self.train_images, self.train_labels, train, self.classes, generator)
@@ -116,6 +132,40 @@ def describe_counts(train: int, test: int) -> str:
     return f"{train:,} train / {test:,} test pictures"
 
 
+@cache
+def say_once(message: str) -> None:
+    """Print a line, unless it was printed before."""
+    print(message)
+
+
+def _require_half(half: str, images: Tensor, labels: Tensor, num_classes: int) -> None:
+    """Raise a `ValueError` that says what keeps images and labels from being one half of a data set."""
+    wanted = {"images": (images, torch.uint8, "(N, C, H, W)"), "labels": (labels, torch.int64, "(N,)")}
+    for name, (values, dtype, axes) in wanted.items():
+        if not isinstance(values, Tensor):
+            raise ValueError(f"{half}_{name} is a {type(values).__name__}: it should be a tensor")
+        if values.dtype != dtype or values.ndim != axes.count(",") + (name == "images"):
+            advice = (
+                ", with values from 0 to 255" if name == "images" else ", one class number for each image"
+            )
+            raise ValueError(
+                f"{half}_{name} are {values.dtype} of shape {tuple(values.shape)}: "
+                f"they should be {dtype} of shape {axes}{advice}"
+            )
+    if len(images) != len(labels):
+        raise ValueError(f"there are {len(images):,} {half}_images, but {len(labels):,} {half}_labels")
+    if len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
+        raise ValueError(
+            f"{half}_labels go from {labels.min()} to {labels.max()}: "
+            f"the numbers of {num_classes} classes go from 0 to {num_classes - 1}"
+        )
+
+
+def _shares(count: int, parts: int) -> list[int]:
+    """Share a number out, equally within one."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
+
+
 def _choose(
     images: Tensor, labels: Tensor, count: int | None, classes: tuple[str, ...], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
@@ -123,15 +173,23 @@ def _choose(
     order = torch.rand(len(labels), generator=generator).argsort(stable=True)
     if count is None:
         return images, labels
-    chosen = []
-    for label, name in enumerate(classes):
-        share = count // len(classes) + (label < count % len(classes))
-        members = order[labels[order] == label]
-        if not 0 <= share <= len(members):
-            raise ValueError(
-                f"{count:,} pictures need {share:,} of class {name!r}, which has {len(members):,}"
-            )
-        chosen.append(members[:share])
+    if count < 0:
+        raise ValueError(f"a subset of {count:,} images cannot be taken: ask for 0 or more")
+    if count >= len(labels):
+        if count > len(labels):
+            say_once(f"{count:,} images were asked for: all {len(labels):,} are used.")
+        return images, labels
+    members = [order[labels[order] == label] for label in range(len(classes))]
+    smallest, name = min((len(rows), name) for rows, name in zip(members, classes, strict=True))
+    if any(share > len(rows) for share, rows in zip(_shares(count, len(classes)), members, strict=True)):
+        if not smallest:
+            raise ValueError(f"{count:,} images cannot be shared out among the classes: {name!r} has none")
+        asked, count = count, len(classes) * smallest
+        say_once(
+            f"{asked:,} images were asked for: {count:,} are used, {smallest:,} of every class, "
+            f"because {name!r} has no more."
+        )
+    chosen = [rows[:share] for share, rows in zip(_shares(count, len(classes)), members, strict=True)]
     rows = torch.cat(chosen).sort().values
     return images[rows], labels[rows]
 

@@ -5,11 +5,14 @@
 
 import hashlib
 import os
+import shutil
 import tempfile
 import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,27 +22,28 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from vit_course.data.dataset import Dataset, as_size, describe_counts, require_room
-from vit_course.data.locate import PICTURES, folders_in, is_jpeg_copy
+from vit_course.data.locate import PICTURES, folders_in, holds_classes, is_jpeg_copy, is_picture, near_miss
 from vit_course.training.console import progress_bar
+from vit_course.training.locks import locked
 
 GREY = ("1", "L", "LA")  # Pillow's modes without colour
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")  # more than 8 bits: Pillow would clip them to white
 DECODED_AT_ONCE = 256  # pictures a thread takes in one go
+LISTED = 20  # pictures that a message names at most
 
 
-def passed_over(folder: Path) -> str:
+def passed_over(folder: Path, halves: list[Path]) -> str:
     """Say how many files and folders in the classes of a folder are not read, and why; "" if all are."""
     counts: Counter = Counter()
-    for half in ("train", "test"):
-        for path in (folder / half).iterdir():
-            if path.is_file() and path.name[0] != "." and path.name.lower().endswith(PICTURES):
-                counts["pictures outside a class"] += 1
-        for one in folders_in(folder / half):
+    for half in halves:
+        counts["pictures outside a class"] += sum(p.is_file() and is_picture(p.name) for p in half.iterdir())
+        for one in folders_in(half):
             for path in one.iterdir():
                 if path.is_dir() and path.name[0] != ".":
                     counts["folders inside a class"] += 1
-                elif path.name[0] != "." and not path.name.lower().endswith(PICTURES):
+                elif path.name[0] != "." and not is_picture(path.name):
                     counts[f"{path.suffix.lower() or 'nameless'} files"] += 1
+    counts = +counts
     if not counts:
         return ""
     listed = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
@@ -48,27 +52,29 @@ def passed_over(folder: Path) -> str:
 
 
 def _list_pictures(folder: Path, classes: list[str]) -> tuple[list[Path], Tensor]:
-    """List the pictures of train/ or test/, class by class and sorted, with their labels."""
-    paths, labels = [], []
-    for label, name in enumerate(classes):
-        names = sorted(n for n in os.listdir(folder / name) if n.lower().endswith(PICTURES) and n[0] != ".")
-        if not names:
-            raise ValueError(f"{folder / name} holds no pictures ({', '.join(PICTURES)})")
-        found = [folder / name / n for n in names]
-        for path in found:
-            if not path.is_file():  # to open a pipe would wait for ever
-                what = "a link to nothing" if not path.exists() else "no file"
-                raise ValueError(f"cannot read the picture {path}: it is {what}")
-        paths += found
-        labels += [label] * len(names)
-    return paths, torch.tensor(labels)
+    """List the pictures of a half, class by class and sorted, with their labels."""
+    names = [sorted(filter(is_picture, os.listdir(folder / name))) for name in classes]
+    paths = [folder / classes[label] / name for label, found in enumerate(names) for name in found]
+    return paths, torch.tensor([label for label, found in enumerate(names) for _ in found])
 
 
-def _read_picture(path: Path, image_size: tuple[int, int] | None) -> tuple[np.ndarray, bool]:
-    """Decode one picture to uint8 (H, W, 3), upright as the camera was held; also tell whether it is grey."""
+class Picture(NamedTuple):
+    """One decoded picture: uint8 (H, W, 3), and whether it was grey, and transparent anywhere."""
+
+    pixels: np.ndarray
+    grey: bool
+    transparent: bool
+
+
+def _read_picture(path: Path, image_size: tuple[int, int] | None) -> Picture:
+    """Decode one picture, upright as the camera was held; what is transparent is laid on white."""
     try:
+        if not path.is_file():  # to open a pipe would wait for ever
+            raise ValueError("it is no file" if path.exists() else "it is a link to nothing")
         with Image.open(path) as picture:
-            depths = [str(tile[3]) for tile in getattr(picture, "tile", ()) if picture.format == "PNG"]
+            depths = [
+                str(tile[3]) for tile in getattr(picture, "tile", ()) if picture.format in ("PNG", "TIFF")
+            ]
             if picture.mode in DEEP or any(";16" in depth for depth in depths):
                 raise ValueError(f"more than 8 bits a channel (mode {picture.mode}); save it with 8")
             grey = picture.mode in GREY
@@ -76,124 +82,225 @@ def _read_picture(path: Path, image_size: tuple[int, int] | None) -> tuple[np.nd
                 # A jpg can be decoded at a half, a quarter or an eighth, which a phone's 12 million pixels need. Its
                 # sides may lie the other way round, and twice the size is left for the filter to work on.
                 picture.draft(None, (2 * max(image_size),) * 2)
-            picture = ImageOps.exif_transpose(picture).convert("RGB")
+            picture = ImageOps.exif_transpose(picture)
+            transparent = False
+            if picture.has_transparency_data:
+                picture = picture.convert("RGBA")
+                if transparent := picture.getextrema()[3][0] < 255:
+                    picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+            picture = picture.convert("RGB")
             if image_size:
                 picture = ImageOps.fit(picture, image_size[::-1])
-            return np.asarray(picture), grey
+            return Picture(np.asarray(picture), grey, transparent)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"cannot read the picture {path}: {error}") from error
 
 
 def load_picture(path: str | Path, image_size: int | tuple[int, int]) -> Tensor:
-    """Read one picture (jpg, png) of any size, upright, cut around its centre and resized: uint8 (3, H, W).
+    """Read one picture of any size, upright, cut around its centre and resized: uint8 (3, H, W).
+
+    What is transparent is laid on white.
 
     Raises:
         ValueError: if it cannot be read, or `image_size` is no size.
     """
-    pixels, _ = _read_picture(Path(path), as_size(image_size))
-    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+    picture = _read_picture(Path(path), as_size(image_size))
+    return torch.from_numpy(picture.pixels.transpose(2, 0, 1).copy())
 
 
-def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> Tensor:
-    """Decode pictures of one size in parallel threads: uint8 (N, 3, H, W), or (N, 1, H, W) if all are grey."""
-    advice = "load_dataset(..., image_size=64) decodes them at a size that models here can use"
+def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tensor, int]:
+    """Decode pictures of one size in parallel threads: uint8 (N, 3, H, W), or (N, 1, H, W) if all are grey.
+
+    Also count those that were transparent somewhere.
+
+    Raises:
+        ValueError: with all that is wrong.
+    """
+    advice = (
+        "load_dataset(..., image_size=64) or --image-size 64 decodes them at a size that models here can use"
+    )
     if image_size:
         require_room(len(paths), image_size, advice)  # before the first of them is made as large
-    first, _ = _read_picture(paths[0], image_size)
-    require_room(len(paths), first.shape[:2], advice)
-    images = np.empty((len(paths), 3, *first.shape[:2]), dtype=np.uint8)
 
-    def decode(start: int) -> bool:
-        all_grey = True
+    def attempt(path: Path) -> Picture | str:
+        try:
+            return _read_picture(path, image_size)
+        except ValueError as error:
+            return str(error)
+
+    whole = ((path, found) for path in paths if not isinstance(found := attempt(path), str))
+    first_path, first = next(whole, (None, None))
+    if first is None:
+        raise ValueError(_all_of([attempt(path) for path in paths]))
+    height, width, _ = first.pixels.shape
+    require_room(len(paths), (height, width), advice)
+    images = np.empty((len(paths), 3, height, width), dtype=np.uint8)
+    faults, other_sizes = [], []
+
+    def decode(start: int) -> list[tuple[bool, bool]]:
+        looks = []
         for i, path in enumerate(paths[start : start + DECODED_AT_ONCE], start):
-            pixels, grey = _read_picture(path, image_size)
-            if pixels.shape != first.shape:
-                (h1, w1, _), (h2, w2, _) = first.shape, pixels.shape
-                raise ValueError(
-                    f"pictures differ in size (height x width): {paths[0]} has {h1}x{w1}, {path} has {h2}x{w2}. "
-                    f"load_dataset(..., image_size={min(h1, w1)}) brings all to one size"
-                )
-            images[i] = pixels.transpose(2, 0, 1)
-            all_grey &= grey
-        return all_grey
+            found = attempt(path)
+            if isinstance(found, str):
+                faults.append(found)
+            elif found.pixels.shape != first.pixels.shape:
+                other_sizes.append((i, *found.pixels.shape[:2]))
+            else:
+                images[i] = found.pixels.transpose(2, 0, 1)
+                looks.append((found.grey, found.transparent))
+        return looks
 
     starts = range(0, len(paths), DECODED_AT_ONCE)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = progress_bar(pool.map(decode, starts), "Decoding pictures", len(starts), delay=2)
-        all_grey = all(list(done))
-    return torch.from_numpy(images[:, :1].copy() if all_grey else images)
+        looks = [look for part in done for look in part]
+    if other_sizes:
+        i, h, w = min(other_sizes)
+        more = f"; {len(other_sizes):,} files differ from the first" if len(other_sizes) > 1 else ""
+        side = min(height, width)
+        faults.append(
+            f"pictures differ in size (height x width): {first_path} has {height}x{width}, {paths[i]} has {h}x{w}"
+            f"{more}. load_dataset(..., image_size={side}) or --image-size {side} brings all to one size"
+        )
+    if faults:
+        raise ValueError(_all_of(faults))
+    all_grey = all(grey for grey, _ in looks)
+    return torch.from_numpy(images[:, :1].copy() if all_grey else images), sum(clear for _, clear in looks)
 
 
-def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None) -> Tensor:
+def _all_of(faults: list[str]) -> str:
+    """Put what is wrong into one message, a line each; the first says how many there are."""
+    if len(faults) == 1:
+        return faults[0]
+    more = [f"and {len(faults) - LISTED:,} more"] if len(faults) > LISTED else []
+    return "\n  ".join(
+        [f"{len(faults):,} things are wrong with the images:", *sorted(faults)[:LISTED], *more]
+    )
+
+
+def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tensor, int]:
     """Decode pictures, or read what an earlier call decoded, from one file in the folder's `.cache/`.
+
+    Also count those that were transparent somewhere.
 
     The key is a hash over every picture's name, size and time of change: that notices new, removed and edited
     pictures in a second, where a hash over their bytes would read as much as decoding does.
     """
     files = (
-        f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}" for p in paths for s in [p.stat()]
+        f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}"
+        for p in paths
+        for s in [p.stat() if p.exists() else p.lstat()]
     )
-    key = hashlib.sha256("\n".join([f"v2 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
+    key = hashlib.sha256("\n".join([f"v3 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
     size = "x".join(map(str, image_size)) if image_size else "unchanged"
     path = folder / ".cache" / f"pictures-{size}.safetensors"
     try:
         with safe_open(path, "pt") as file:
-            images = file.get_tensor("images")
-            if file.metadata() == {"key": key, "crc32": str(zlib.crc32(images.numpy()))}:
-                return images
-    except (OSError, SafetensorError):
+            images, known = file.get_tensor("images"), file.metadata()
+            if (known["key"], known["crc32"]) == (key, str(zlib.crc32(images.numpy()))):
+                return images, int(known["transparent"])
+    except (LookupError, OSError, SafetensorError):
         pass  # no cache yet, or a damaged one: it is made again
-    images = _decode(paths, image_size)
-    _write_cache(path, images, {"key": key, "crc32": str(zlib.crc32(images.numpy()))})
-    return images
+    images, transparent = _decode(paths, image_size)
+    metadata = {"key": key, "crc32": str(zlib.crc32(images.numpy())), "transparent": str(transparent)}
+    _write_cache(path, images, metadata)
+    return images, transparent
 
 
 def _write_cache(path: Path, images: Tensor, metadata: dict[str, str]) -> None:
     """Write the cache under another name, then rename it: no one sees half a file. A full or read-only disk is fine."""
+    lock = path.parent / ".lock"
     try:
         path.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        with locked(lock, timeout=60), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            for killed in set(path.parent.glob("tmp*")) - {Path(scratch)}:
+                shutil.rmtree(killed, ignore_errors=True)
             save_file({"images": images}, Path(scratch, path.name), metadata)
             Path(scratch, path.name).chmod(0o644)  # a class may share one folder
             os.replace(Path(scratch, path.name), path)
     except (OSError, SafetensorError):
         pass
+    with suppress(OSError):
+        lock.unlink()
 
 
 def load_folder(folder: str | Path, image_size: int | tuple[int, int] | None = None) -> Dataset:
-    """Read pictures (jpg, png) from train/<class>/ and test/<class>/; labels count the class names in sorted order.
+    """Read pictures from train/<class>/ and test/<class>/; labels count the class names in sorted order.
 
     Args:
-        folder: the folder that holds train/ and test/. Files of other kinds, and folders inside a class, are not read;
-            a line says how many.
+        folder: the folder that holds train/ and test/, or the classes themselves: then a fifth of the smallest class,
+            and as many of every other, become the test pictures, and a line says so. Files of other kinds, and folders
+            inside a class, are not read; a line says how many.
         image_size: side in pixels, or (height, width): pictures are cut to that shape around the centre, then resized.
             Without it all pictures must have one size.
 
     Returns:
-        RGB data, or grey-scale (one channel) if every picture is grey.
+        RGB data, or grey-scale (one channel) if every picture is grey. What is transparent is laid on white; a line
+        and the provenance say so.
 
     Raises:
         FileNotFoundError: if train/ or test/ is missing.
         ValueError: if their classes differ or there is one alone, a class is empty, a picture cannot be read, sizes
-            differ, they need too much memory, or `image_size` is no size.
+            differ, they need too much memory, or `image_size` is no size. All such files are named at once.
     """
     folder, size = Path(folder), None if image_size is None else as_size(image_size)
-    classes, test_classes = ([p.name for p in folders_in(folder / half)] for half in ("train", "test"))
-    if not classes or not test_classes:
-        missing = folder / ("test" if classes else "train")
-        raise FileNotFoundError(f"{missing}/<class>/ is missing: put pictures of every class there")
-    for name in sorted(set(classes) ^ set(test_classes)):
-        here, there = ("train", "test") if name in classes else ("test", "train")
-        raise ValueError(f"class {name!r} is in {folder / here} but not in {folder / there}")
-    if len(classes) == 1:
-        raise ValueError(f"{folder} has one class alone, {classes[0]!r}: there is nothing to tell apart")
-    if skipped := passed_over(folder):
+    halves = [folder / "train", folder / "test"]
+    if not any(map(folders_in, halves)) and holds_classes(folder):
+        halves = [folder]
+    classes = _common_classes(folder, halves)
+    if skipped := passed_over(folder, halves):
         print(skipped)
-    train_paths, train_labels = _list_pictures(folder / "train", classes)
-    test_paths, test_labels = _list_pictures(folder / "test", classes)
-    images = _cached(folder, train_paths + test_paths, size)
-    train_images, test_images = images.tensor_split([len(train_paths)])
+    listed = [_list_pictures(half, classes) for half in halves]
+    images, transparent = _cached(folder, [path for paths, _ in listed for path in paths], size)
+    labels = [labels for _, labels in listed] + [torch.empty(0, dtype=torch.int64)] * (len(halves) == 1)
+    train_images, test_images = images.tensor_split([len(labels[0])])
     source = "CIFAR-10 (JPEG copy)" if is_jpeg_copy(folder) else f"folder {folder.resolve().name}"
     resized = f", resized to {size[0]}x{size[1]}" if size else ""
-    provenance = f"{source}, {describe_counts(len(train_paths), len(test_paths))}{resized}"
-    return Dataset(train_images, train_labels, test_images, test_labels, tuple(classes), provenance)
+    resized += f", {transparent:,} with transparent parts laid on white" if transparent else ""
+    if transparent:
+        print(f"{transparent:,} images in {folder.name} have transparent parts, which are laid on white.")
+    provenance = f"{source}, {describe_counts(*map(len, labels))}{resized}"
+    dataset = Dataset(train_images, labels[0], test_images, labels[1], tuple(classes), provenance)
+    return dataset if len(halves) == 2 else _split(dataset, folder)
+
+
+def _common_classes(folder: Path, halves: list[Path]) -> list[str]:
+    """Return the classes that both halves have; raise what is wrong with them."""
+    found = {half: [p.name for p in folders_in(half)] for half in halves}
+    if missing := [half for half in halves if not found[half]]:
+        nearly = f"{miss}, or " if (miss := near_miss(folder)) else ""
+        there = [half for half in halves if holds_classes(half)]
+        split = f", or use {there[0]} alone as the folder, of which a part is then held out" if there else ""
+        raise FileNotFoundError(
+            f"{missing[0]}/<class>/ is missing: {nearly}put images of every class there{split}"
+        )
+    pairs = (halves, halves[::-1]) if len(halves) == 2 else ()
+    faults = [
+        f"class {name!r} is in {here} but not in {there}"
+        for here, there in pairs
+        for name in sorted({*found[here]} - {*found[there]})
+    ]
+    faults += [
+        f"{half / name} holds no pictures ({', '.join(PICTURES)})"
+        for half in halves
+        for name in found[half]
+        if not any(map(is_picture, os.listdir(half / name)))
+    ]
+    if faults:
+        raise ValueError(_all_of(faults))
+    classes = found[halves[0]]
+    if len(classes) == 1:
+        raise ValueError(f"{folder} has one class alone, {classes[0]!r}: there is nothing to tell apart")
+    return classes
+
+
+def _split(dataset: Dataset, folder: Path) -> Dataset:
+    """Hold out test pictures where nobody did: a fifth of the smallest class, and as many of every other."""
+    smallest = int(dataset.train_labels.bincount().min())
+    if smallest < 2:
+        raise ValueError(f"a class in {folder} has only one image, so none can be held out for the test")
+    share = max(1, smallest // 5)
+    print(
+        f"{folder.name} has no train/ and test/: {share:,} images of every class are held out for the test."
+    )
+    return dataset.hold_out(share * len(dataset.classes))

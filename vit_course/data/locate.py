@@ -11,7 +11,7 @@ from vit_course.training.paths import ROOT
 
 ARCHIVE, UNPACKED = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 JPEG_COPY = "cifar10-jpeg"  # a folder of this name with the ten classes holds CIFAR-10, re-encoded with loss
-PICTURES = (".jpg", ".jpeg", ".png")
+PICTURES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -19,7 +19,8 @@ class Place(NamedTuple):
     """Where data are.
 
     Args:
-        kind: "shapes10", "archive" or "unpacked" (official CIFAR-10), "pictures" (train/<class>/*), or "" for none.
+        kind: "shapes10", "archive" or "unpacked" (official CIFAR-10), "pictures" (train/<class>/*, or <class>/* in a
+            folder that was named), or "" for none.
         folder: where they lie, or where they were looked for.
         name: what was asked for; in place of "auto" what VIT_COURSE_DATA names.
     """
@@ -57,9 +58,49 @@ def locate(name: str | Path = "auto", root: str | Path = "data") -> Place:
     if folder.name in (ARCHIVE, UNPACKED):
         folder = folder.parent
     for kind, file in (("archive", ARCHIVE), ("unpacked", UNPACKED)):
-        if (folder / file).exists():
+        if (folder / file).exists() and not (folder / file / file).exists():
             return Place(kind, folder, name)
     for candidate in (folder, folder / JPEG_COPY, *folders_in(folder)):
         if folders_in(candidate / "train") and (name != "cifar10" or is_jpeg_copy(candidate)):
             return Place("pictures", candidate, name)
+    if name not in ("auto", "cifar10") and holds_classes(folder):
+        return Place("pictures", folder, name)
     return Place("", folder, name)
+
+
+def is_picture(name: str) -> bool:
+    """Tell by its name whether a file is a picture that counts."""
+    return name.lower().endswith(PICTURES) and name[0] != "."
+
+
+def holds_classes(folder: Path) -> bool:
+    """Tell whether a folder holds folders of pictures, at least two: classes that nobody split into train and test."""
+    return sum(any(is_picture(p.name) for p in one.iterdir()) for one in folders_in(folder)) > 1
+
+
+HALVES = {"train": "train", "training": "train", "test": "test", "testing": "test"}
+HALVES |= dict.fromkeys(("val", "valid", "validation"), "test")
+
+
+def near_miss(folder: Path) -> str:
+    """Name what is nearly CIFAR-10 or a folder of pictures in a folder, and what to do with it; "" if nothing is."""
+    folder = folder.parent if folder.is_file() else folder
+    for path in sorted(p for pattern in ("*", "*/*", "*/*/*") for p in folder.glob(pattern)):
+        name = path.name.lower()
+        if path.is_dir() and path.name != (half := HALVES.get(name, path.name)) and folders_in(path):
+            return f"{path} should be named {half}"
+        if path.name == "data_batch_1" and path.parent.name != UNPACKED:
+            return f"{path.parent} should be {folder / UNPACKED}"
+        if "cifar" not in name or path.name.removeprefix(ARCHIVE) in (".part", ".anew", ".lock"):
+            continue
+        if "100" in name:
+            return f"{path} is CIFAR-100, which is another data set"
+        if any(word in name for word in ("binary", "-bin", "matlab", "-mat")):
+            return f"{path} is another edition of CIFAR-10: the course reads {ARCHIVE}"
+        if path.name in (ARCHIVE, UNPACKED) and path.parent != folder:
+            return f"{path} should be {folder / path.name}"
+        if path.is_file() and path.suffix == ".tar":
+            return f"{path} has lost its outer packing: unpack it, so that {folder / UNPACKED} is there"
+        if path.is_file() and name.startswith("cifar-10-python"):
+            return f"{path} should be named {ARCHIVE}, if its download came to its end"
+    return ""

@@ -1,96 +1,53 @@
 """A trained ViT of this course or of another library, with all that has to go with its weights.
 
-`load_backbone` reads a file of torchvision, timm or Hugging Face (the families of `weights`), strictly and by names,
-and builds our `VisionTransformer` with the parts of `modern` that it needs. Nothing is downloaded. Lesson 17 uses it.
+`load_backbone` reads a file of torchvision, timm, Hugging Face or Meta (the families of `weights`), strictly and by
+names, and builds our `VisionTransformer` with the parts that it needs. What the file cannot say is asked for. Nothing
+is downloaded. Lesson 17 uses it.
 """
 
-import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from vit_course.attention import merge_heads, split_heads
 from vit_course.data import normalize
 from vit_course.embeddings import pool
-from vit_course.encoder import Mlp
-from vit_course.extensions.modern import AttentionPool, PreparedProjection, at_resolution, modernize
+from vit_course.extensions.modern import at_resolution
 from vit_course.extensions.placement import fill
-from vit_course.extensions.weights import Family, find_family, heads_of, load_weights, to_timm
+from vit_course.extensions.public_vit import ACTIVATIONS, PublicViT, build_planned
+from vit_course.extensions.settings import read_settings
+from vit_course.extensions.trained import Trained, is_ours, load_trained, trained_names
+from vit_course.extensions.weights import Family, load_weights, to_timm, unwrap
+from vit_course.patches import as_pair
 from vit_course.vit import VisionTransformer
 
 UNBUILT = {
-    r"^dist_token$|^head_dist\.": "a distillation token (DeiT's distilled models)",
-    r"rel_pos|relative_position": "relative positions (BEiT)",
-    r"^fc_norm\.": "a norm after the average over the patches",
+    r"^dist_token$|^head_dist\.|distillation_token": "a distillation token (DeiT's distilled models)",
+    r"rel_pos|relative_position|^neck\.": "relative positions (BEiT, SAM)",
+    r"^embeds\.": "patches of any number (NaFlex)",
+    r"^rope\.|freqs": "rotations that were learned (RoPE-mixed)",
+    r"\.(attn|mlp)\.norm\.|sub_norm": "norms inside attention and MLP (EVA-02, BEiT-3)",
     r"\.(q|k)_norm\.": "QK-norm",
+    r"\.in_proj\.|\.attns\.|\.lambda_": "parallel blocks or differential attention",
     r"^patch_embed\.(backbone|norm)\.|^downsample|^layers\.": "a stem or stages that are not a plain ViT's",
 }
 """Parts that weights may belong to and that are not built here, by patterns of names."""
-ACTIVATIONS = {
-    "gelu": nn.GELU,
-    "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
-    "quick_gelu": lambda: QuickGELU(),
+
+QUESTIONS = {
+    "num_heads": "num_heads (the width of a head is not in the file)",
+    "img_size": "img_size (a side or height and width of the pictures it was trained on)",
+    "mean": "mean of the normalisation (0.5 three times for the paper's models and SigLIP, ImageNet's for others)",
+    "std": "std of the normalisation",
+    "act": "act='gelu', 'quick_gelu' (CLIP of OpenAI and MetaCLIP) or 'gelu_pytorch_tanh'",
+    "global_pool": "global_pool='token' (CLS) or 'avg'",
 }
-
-
-class QuickGELU(nn.Module):
-    """OpenAI's approximation of GELU: x · sigmoid(1.702 x)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map numbers to numbers."""
-        return x * torch.sigmoid(1.702 * x)
-
-
-class CentredProjection(PreparedProjection):
-    """The projection to queries, keys and values with DINOv3's rotation: places run from -1 to 1 on every grid."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map tokens (B, T, D) to queries, keys and values (B, T, 3D)."""
-        q, k, v = (split_heads(part, self.num_heads) for part in self.part(x).chunk(3, dim=-1))
-        angles = self.angles(q.shape[-1]).to(x.device)
-        sin, cos = angles.sin().to(x), angles.cos().to(x)
-
-        def turned(part: Tensor) -> Tensor:
-            first, second = part.chunk(2, dim=-1)
-            return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
-
-        return torch.cat([merge_heads(part) for part in (turned(q), turned(k), v)], dim=-1)
-
-    def angles(self, dim: int) -> Tensor:
-        """Return the angle (T, d/2) of each pair: half of them by the row, half by the column, 0 for prefix tokens."""
-        rows, columns = ((2 * torch.arange(n) + 1) / n - 1 for n in self.grid_size)
-        frequencies = 2 * math.pi * 100.0 ** (-torch.arange(dim // 4) / (dim // 4))
-        y = (rows[:, None] * frequencies).repeat_interleave(len(columns), dim=0)
-        x = (columns[:, None] * frequencies).repeat(len(rows), 1)
-        return F.pad(torch.cat([y, x], dim=1), (0, 0, self.num_prefix_tokens, 0))
-
-
-class PoolHead(nn.Module):
-    """SigLIP's reader: attention pooling over all patches, then an MLP beside a residual.
-
-    Args:
-        dim: width D of a token.
-        num_heads: number of heads.
-        hidden_dim: width of the MLP in between.
-        eps: of its layer norm.
-    """
-
-    def __init__(self, dim: int, num_heads: int, hidden_dim: int, eps: float):
-        super().__init__()
-        self.pool = AttentionPool(dim, num_heads, num_prefix_tokens=0)
-        self.norm, self.mlp = nn.LayerNorm(dim, eps=eps), Mlp(dim, hidden_dim)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Make one vector (B, D) of tokens (B, N, D)."""
-        x = self.pool(tokens)
-        return x + self.mlp(self.norm(x))
+DINOV3 = {"reg_token", "cls_token"}
+SETTINGS = ("num_heads", "act", "mean", "std", "img_size", "global_pool", "eps", "depth")
 
 
 @dataclass(frozen=True)
@@ -103,7 +60,7 @@ class Backbone:
         std: the same of the standard deviation.
         family: which library's weights they are.
         left_out: names in the file that no picture needs (a text tower, a mask token).
-        reader: makes (B, D) of tokens (B, T, D) in the place of the model's own pooling, as SigLIP's does.
+        built: how `build_trained` builds such a model: "model" and "options", or "plan" for public weights.
     """
 
     model: VisionTransformer
@@ -111,7 +68,7 @@ class Backbone:
     std: Sequence[float]
     family: str = "this course"
     left_out: tuple[str, ...] = ()
-    reader: nn.Module | None = None
+    built: dict[str, Any] = field(default_factory=dict)
 
     @property
     def img_size(self) -> tuple[int, int]:
@@ -150,9 +107,9 @@ class Backbone:
 
     def read(self, tokens: Tensor) -> Tensor:
         """Make one vector of a picture: y of equation 4, (N, D), of tokens (N, T, D)."""
-        if self.reader is not None:
+        if isinstance(self.model, PublicViT):
             with torch.no_grad():
-                return self.reader(tokens)
+                return self.model.read(tokens)
         return pool(tokens, self.model.global_pool, self.model.num_prefix_tokens)
 
     @torch.no_grad()
@@ -164,170 +121,238 @@ class Backbone:
         """Return a copy that reads pictures of another size, in more or fewer patches of the same size."""
         return replace(self, model=at_resolution(self.model, side))
 
+    def read_at(self, side: int | Sequence[int] | None) -> "Backbone":
+        """Return `at(side)`, or itself if it reads that size already or None is wanted."""
+        return self if side is None or as_pair(side) == tuple(self.img_size) else self.at(as_pair(side))
+
+    def built_with_new_head(self) -> dict[str, Any]:
+        """Return `built` as it is once the model has a head for another task, at the size that it reads now."""
+        if "plan" not in self.built:
+            return {**self.built, "options": {**self.built["options"], "representation_size": None}}
+        vit = {**self.built["plan"]["vit"], "img_size": self.img_size, "representation_size": None}
+        return {"plan": {**self.built["plan"], "vit": vit}}
+
 
 def load_backbone(path: str | Path, **given: Any) -> Backbone:
     """Build a model around a file of weights, strictly: every weight has its place, and every place its weight.
 
-    What weights do not tell (heads, activation, normalisation) is read from `config.json` and
-    `preprocessor_config.json` beside the file, if they are there, as Hugging Face and timm write them; else it is
-    known of the family; else it has to be given.
+    What weights do not tell is read from `config.json` and `preprocessor_config.json` beside the file, as Hugging
+    Face and timm write them; else it is known of a family that was published in one way alone; else it is asked for.
 
     Args:
-        path: a .safetensors or .pth file, or a folder with `model.safetensors`.
-        given: `num_heads`, `act`, `mean`, `std`, which win, and `img_size` for DINOv3, whose weights hold no positions.
-            A table of positions is taken for one of square pictures.
+        path: a .safetensors or .pth file, a folder with `model.safetensors`, such as that of a run of this course, or
+            one of `trained_names()`.
+        given: `num_heads`, `act`, `mean`, `std`, `img_size` (a side or height and width, in pixels), `global_pool`
+            ("token" or "avg"), which win over the files; `head=False` leaves out a head; `part` names one of several
+            sets of weights in a file. A size other than that of the file's positions changes them (`at_resolution`).
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the weights are of no known family, need parts that are not built here, are missing, left over
-            or of another shape, or if something has to be given.
+            or of another shape, or if something has to be given; the message names the file.
     """
+    if is_ours(path):
+        return own_backbone(load_trained(path), **given)
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not a file of weights")
+        raise FileNotFoundError(
+            f"{path} is not a file of weights; of ours there are {', '.join(trained_names())}"
+        )
+    content = load_weights(path)
     try:
-        state_dict = load_weights(path)
-    except Exception as error:
-        raise ValueError(f"{path} cannot be read as weights: {error}") from error
-    return build_backbone(state_dict, **(read_settings(path.parent) | given))
+        return build_backbone(content, read_settings(path.parent, given.get("head", True)), **given)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
-    """Read from the files that lie beside weights what the weights do not tell."""
-    found: dict[str, Any] = {}
-    configs = [folder / "preprocessor_config.json", folder / "config.json"]
-    for config in (json.loads(path.read_text(encoding="utf-8")) for path in configs if path.is_file()):
-        config = config.get("vision_config", config) | {"pretrained_cfg": config.get("pretrained_cfg") or {}}
-        timm = config.pop("pretrained_cfg")
-        known = {
-            "mean": config.get("image_mean") or timm.get("mean"),
-            "std": config.get("image_std") or timm.get("std"),
-            "num_heads": config.get("num_attention_heads"),
-            "act": config.get("hidden_act"),
-            "eps": config.get("layer_norm_eps"),
-            "depth": config.get("num_hidden_layers"),
-            "img_size": config.get("image_size") or (timm.get("input_size") or [None])[-1],
-        }
-        if timm:
-            known["act"] = "quick_gelu" if "quickgelu" in config.get("architecture", "") else known["act"]
-        found |= {name: value for name, value in known.items() if value is not None}
-    return found
+def own_backbone(trained: Trained, img_size: int | Sequence[int] | None = None, **given: Any) -> Backbone:
+    """Make a backbone of a trained model of this course, whose file says all that there is to know."""
+    if given:
+        raise ValueError(f"{', '.join(given)}: the file of a model of this course says that itself")
+    if not isinstance(trained.model, VisionTransformer):
+        raise ValueError(f"{trained.info['model']} is no Vision Transformer, so it is no backbone")
+    built = {name: trained.info[name] for name in ("model", "options", "plan") if name in trained.info}
+    found = Backbone(trained.model, trained.info["mean"], trained.info["std"], "this course", (), built)
+    return found.read_at(img_size)
 
 
-def build_backbone(state_dict: dict[str, Tensor], **settings: Any) -> Backbone:
-    """Build a model around weights, as `load_backbone` does, with settings in place of the files beside them.
+def build_backbone(content: Any, config: dict[str, Any] | None = None, **given: Any) -> Backbone:
+    """Build a model around weights, as `load_backbone` does.
+
+    Args:
+        content: a state dict, or what a program for training has wrapped around one.
+        config: what the files beside them say, as `read_settings` returns it.
+        given: as for `load_backbone`.
 
     Raises:
         ValueError: as `load_backbone` does.
     """
-    family = find_family(state_dict)
-    weights, origins = to_timm(state_dict, family)
-    for pattern, part in UNBUILT.items():
-        if found := [origins[name] for name in weights if re.search(pattern, name)]:
-            raise ValueError(f"{found[0]} needs {part}, which is not built here ({family.name})")
-    stats = settings.get("mean"), settings.get("std")
-    mean, std = (value or known for value, known in zip(stats, family.stats or (None, None), strict=True))
-    if mean is None or std is None:
-        raise ValueError(
-            f"{family.name}: its weights do not tell how pictures were normalised. Put the config file beside them, or "
-            "give mean and std: (0.5, 0.5, 0.5) twice for the paper's models, ImageNet's for DeiT"
+    head, wanted = given.pop("head", True), given.get("img_size")
+    state_dict, family, beside = unwrap(content, given.pop("part", None))
+    if config and "img_size" in config:
+        given.pop("img_size", None)  # the file's own size comes first, and is then changed
+    settings = (config or {}) | given
+    if unknown := settings.keys() - set(SETTINGS):
+        raise TypeError(
+            f"{', '.join(unknown)} is nothing that can be given: use {', '.join(SETTINGS)}, head, part"
         )
-    model, reader = skeleton(weights, family, settings)
-    fill(model, reader, weights, origins)
-    kept = set(origins.values())
-    left_out = tuple(name for name in state_dict if name not in kept and re.search(family.unused, name))
-    return Backbone(model.eval(), tuple(mean), tuple(std), family.name, left_out, reader and reader.eval())
+    refuse_unbuilt(state_dict)
+    weights, origins = to_timm(state_dict, family)
+    task = re.compile(r"(head|pre_logits|classifier|decoder)\.")
+    headless = {name for name in weights if not head and task.match(name)}
+    weights = {name: value for name, value in weights.items() if name not in headless}
+    plan = plan_model(weights, origins, settings, family)
+    mean, std = settings.get("mean") or family.stats[0], settings.get("std") or family.stats[1]
+    model = build_planned(plan, len(weights.get("head.weight", [0])))
+    fill(model, {re.sub(r"^fc_norm\.", "norm.", name): value for name, value in weights.items()}, origins)
+    beside += [name for name in state_dict if re.search(family.unused, name)]
+    left_out = *beside, *(origins[name] for name in headless)
+    found = Backbone(model.eval(), tuple(mean), tuple(std), family.name, left_out, {"plan": plan})
+    return found.read_at(wanted)
 
 
-def skeleton(
-    weights: dict[str, Tensor], family: Family, settings: dict[str, Any]
-) -> tuple[VisionTransformer, PoolHead | None]:
-    """Build the model that the weights are for; every size is read from them."""
+def refuse_unbuilt(names: Sequence[str]) -> None:
+    """Raise a `ValueError` for weights of parts that are not built here, or that show such parts by their names."""
+    for pattern, part in UNBUILT.items():
+        if found := [name for name in names if re.search(pattern, name)]:
+            raise ValueError(f"{found[0]} needs {part}, which is not built here")
+    there = {name for name in names if not name.startswith("blocks.") or name.startswith("blocks.0.")}
+    why = ""
+    if "attn_pool.latent" in there and {"norm_pre.weight", "cls_token"} & there:
+        why = "attention pooling with CLS or a norm before the blocks is Perception Encoder's"
+    elif {"blocks.0.gamma_1", "blocks.0.attn.q_bias"} & there and not (
+        "pos_embed" not in there and DINOV3 <= there
+    ):
+        why = "gamma_1 and q_bias are names of EVA and BEiT, whose rotations no weight shows"
+    elif "fc_norm.weight" in there and not {"blocks.0.attn.qkv.bias", "blocks.0.ls1.gamma"} & there:
+        why = "these weights may be of post-norm blocks (timm's rpn models)"
+    if why:
+        raise ValueError(f"{why}: not built here")
+
+
+def plan_model(
+    weights: dict[str, Tensor], origins: dict[str, str], settings: dict[str, Any], family: Family
+) -> dict[str, Any]:
+    """Say, for `build_planned`, which model the weights are for; every width is read from them.
+
+    Raises:
+        ValueError: if something has to be given, or weights and settings do not fit together.
+    """
     for name in ("patch_embed.proj.weight", "blocks.0.attn.qkv.weight", "blocks.0.mlp.fc1.weight"):
         if name not in weights:
             raise ValueError(f"{name} is missing ({family.name}): the sizes of the model are read from it")
+    if (axes := weights["patch_embed.proj.weight"].ndim) != 4:
+        kinds = {2: "pictures of any shape (NaFlex)", 5: "videos"}
+        patches = origins["patch_embed.proj.weight"]
+        raise ValueError(f"{patches} has {axes} axes: it is for {kinds.get(axes, 'others')}")
     dim, channels, *patch = weights["patch_embed.proj.weight"].shape
-    heads, hidden = settings.get("num_heads") or heads_of(dim), len(weights["blocks.0.mlp.fc1.weight"])
     depth = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
     if settings.get("depth", depth) != depth:
         raise ValueError(f"the file holds {depth} blocks, its config says {settings['depth']}")
+    require_answers(weights, settings, family, (dim, depth))
+    gated, has_cls = "blocks.0.mlp.gate.weight" in weights, "cls_token" in weights
+    registers = weights["reg_token"].shape[1] if "reg_token" in weights else 0
     tanh = weights.get("pre_logits.fc.weight")
-    model = VisionTransformer(
-        img_size=picture_size(weights, patch, settings),
-        patch_size=tuple(patch),
-        in_chans=channels,
-        num_classes=len(weights.get("head.weight", [0])),
-        embed_dim=dim,
-        depth=depth,
-        num_heads=heads,
-        mlp_ratio=(hidden + 0.5) / dim,  # the model rounds the width down
-        pos_embed="learned" if "pos_embed" in weights else "none",
-        class_token="cls_token" in weights,
-        global_pool="token" if "cls_token" in weights else "avg",
-        representation_size=None if tanh is None else len(tanh),
-    )
-    modernize(
-        model,
-        layer_scale=1.0 if "blocks.0.ls1.gamma" in weights else None,
-        gated_mlp="blocks.0.mlp.gate.weight" in weights,
-        registers=weights["reg_token"].shape[1] if "reg_token" in weights else 0,
-        qkv_bias="blocks.0.attn.qkv.bias" in weights,
-    )
-    reader = None
-    if "attn_pool.latent" in weights:
-        reader = PoolHead(
-            dim, heads, len(weights["attn_pool.mlp.fc1.weight"]), settings.get("eps") or family.eps
+    vit = {
+        "img_size": picture_size(weights, patch, settings, has_cls, registers),
+        "patch_size": tuple(patch),
+        "in_chans": channels,
+        "embed_dim": dim,
+        "depth": depth,
+        "num_heads": settings.get("num_heads") or family.heads[dim, depth],
+        "mlp_ratio": (len(weights["blocks.0.mlp.fc1.weight"]) + 0.5) / dim,  # the model rounds the width down
+        "pos_embed": "learned" if "pos_embed" in weights else "none",
+        "class_token": has_cls or registers > 0,
+        "global_pool": pooling(weights, settings, has_cls),
+        "representation_size": None if tanh is None else len(tanh),
+    }
+    modern = {
+        "layer_scale": 1.0 if "blocks.0.ls1.gamma" in weights else None,
+        "gated_mlp": gated,
+        "registers": registers if has_cls else max(0, registers - 1),  # the first takes the place of CLS
+        "qkv_bias": "blocks.0.attn.qkv.bias" in weights,
+    }
+    reader = weights.get("attn_pool.mlp.fc1.weight", ())
+    return {
+        "vit": vit,
+        "modern": modern,
+        "act": activation(settings, family, gated),
+        "eps": settings.get("eps") or family.eps,
+        "norm_pre": "norm_pre.weight" in weights,
+        "mean_norm": "fc_norm.weight" in weights,
+        "rotated": "pos_embed" not in weights,
+        "reader": len(reader),
+    }
+
+
+def require_answers(
+    weights: dict[str, Tensor], settings: dict[str, Any], family: Family, size: tuple[int, int]
+) -> None:
+    """Raise a `ValueError` that lists what the file cannot say and nobody has given."""
+    square = bool(family.heads) and "pos_embed" in weights
+    either = {"reg_token", "attn_pool.latent"} <= weights.keys()
+    either |= "cls_token" in weights and "fc_norm.weight" not in weights
+    known = {name for name, value in settings.items() if value is not None}
+    known |= {"num_heads"} if size in family.heads else set()
+    known |= {"img_size"} if square else set()
+    known |= {"mean", "std"} if family.stats else set()
+    known |= {"act"} if family.act else set()
+    known |= {"global_pool"} if "timm" not in family.name or not either else set()
+    if missing := [QUESTIONS[name] for name in QUESTIONS if name not in known]:
+        asked = "Put the config.json of the model beside them, or give " + "; ".join(missing)
+        raise ValueError(f"{family.name}: the weights do not tell everything. {asked}")
+
+
+def pooling(weights: dict[str, Tensor], settings: dict[str, Any], has_cls: bool) -> str:
+    """Return what the head reads: as the config says, else CLS if there is one."""
+    told = settings.get("global_pool") or ("token" if has_cls and "fc_norm.weight" not in weights else "avg")
+    if told == "map" and "attn_pool.latent" in weights:
+        return "token" if has_cls else "avg"  # not used: the reader reads
+    if told not in ("token", "avg") or "attn_pool.latent" in weights and settings.get("global_pool"):
+        raise ValueError(f"global_pool {told!r} is not built here for these weights")
+    if told == "token" and (not has_cls or "fc_norm.weight" in weights):
+        raise ValueError("global_pool is 'token', and these weights read the average of the patches")
+    return told
+
+
+def activation(settings: dict[str, Any], family: Family, gated: bool) -> str:
+    """Return the name of the activation of the MLPs; a gate is SiLU, which DINOv2's configs do not say."""
+    act = settings.get("act") or family.act
+    if gated and act != "silu" and not re.search("DINOv2|timm DINOv3", family.name):
+        raise ValueError(f"{family.name}: a gated MLP with {act} is not built here, only with silu")
+    act = "gelu" if gated else act
+    if act not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise ValueError(
+            f"{family.name}: the activation {act} is not built here; known are {known} and gated silu"
         )
-    finish(model, reader, weights, family, settings)
-    return model, reader
+    return act
 
 
 def picture_size(
-    weights: dict[str, Tensor], patch: Sequence[int], settings: dict[str, Any]
-) -> tuple[int, int]:
-    """Return height and width of the pictures: from the table of positions, else as given."""
-    if "pos_embed" not in weights:
-        if "img_size" not in settings:
-            raise ValueError("these weights hold no positions, so they read any size: give img_size")
-        size = settings["img_size"]
-        return (size, size) if isinstance(size, int) else tuple(size)
-    count, prefix = weights["pos_embed"].shape[1], int("cls_token" in weights)
-    # Some tables have a row for CLS, and some (`no_embed_class`) have none.
-    side = next((math.isqrt(n) for n in (count - prefix, count) if math.isqrt(n) ** 2 == n), None)
-    if side is None:
-        raise ValueError(f"pos_embed has {count} positions, which make no square grid of patches")
-    return side * patch[0], side * patch[1]
-
-
-def finish(
-    model: VisionTransformer,
-    reader: PoolHead | None,
     weights: dict[str, Tensor],
-    family: Family,
+    patch: Sequence[int],
     settings: dict[str, Any],
-) -> None:
-    """Give a model what only other families have: another activation, a norm before the blocks, DINOv3's rotation."""
-    dim, act = model.norm.normalized_shape[0], settings.get("act") or family.act
-    if "blocks.0.mlp.gate.weight" in weights:  # DINOv2's gate is SiLU whatever its config says
-        act = "gelu" if "DINOv2" in family.name or settings.get("act", "silu") == "silu" else f"gated {act}"
-    if act is None:
-        raise ValueError(
-            f"{family.name}: its weights do not tell the activation: give act='gelu' or act='quick_gelu' (OpenAI's and "
-            "MetaCLIP's are made with the second)"
-        )
-    if act not in ACTIVATIONS:
-        raise ValueError(
-            f"{family.name}: the activation {act} is not built here; known are {', '.join(ACTIVATIONS)} and gated silu"
-        )
-    for part in (*model.modules(), *(reader.modules() if reader else ())):
-        if isinstance(part, Mlp):
-            part.act = ACTIVATIONS[act]()
-        elif isinstance(part, nn.LayerNorm):
-            part.eps = settings.get("eps") or family.eps
-    if "norm_pre.weight" in weights:  # between positions and blocks, where dropout of the positions stands
-        model.pos_drop = nn.LayerNorm(dim, eps=settings.get("eps") or family.eps)
+    has_cls: bool,
+    registers: int,
+) -> tuple[int, int]:
+    """Return height and width of the pictures, as given or else those of a square grid; positions have to fit."""
     if "pos_embed" not in weights:
-        for block in model.blocks:
-            sizes = block.attn.num_heads, False, model.patch_embed.grid_size, model.num_prefix_tokens
-            block.attn.qkv = CentredProjection(block.attn.qkv, *sizes)
+        return as_pair(settings["img_size"])
+    count = weights["pos_embed"].shape[1]
+    # Some tables have rows for all prefix tokens, some for CLS alone, and some (`no_embed_class`) for none.
+    patches = {count, count - has_cls, count - has_cls - registers}
+    if "img_size" not in settings:
+        side = next((math.isqrt(n) for n in sorted(patches) if n and math.isqrt(n) ** 2 == n), None)
+        if side is None:
+            raise ValueError(f"pos_embed has {count} positions, which make no square grid: give img_size")
+        return side * patch[0], side * patch[1]
+    height, width = as_pair(settings["img_size"])
+    rows, columns = height // patch[0], width // patch[1]
+    if rows * columns not in patches or height % patch[0] or width % patch[1]:
+        raise ValueError(
+            f"img_size is {height}x{width}, in patches of {patch[0]}x{patch[1]} that is {rows}x{columns}, and "
+            f"pos_embed has {count} positions: give the size of the training, then take `at(side)`"
+        )
+    return height, width

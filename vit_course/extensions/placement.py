@@ -13,19 +13,12 @@ from vit_course.extensions.modern import LayerScale, PreparedProjection
 from vit_course.vit import VisionTransformer
 
 
-def fill(
-    model: VisionTransformer, reader: nn.Module | None, weights: dict[str, Tensor], origins: dict[str, str]
-) -> None:
+def fill(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[str, str]) -> None:
     """Put weights into a model, or refuse them all: strictly, with the file's own names in the message."""
     own = place(model, weights, origins)
     if "head.weight" not in own:  # a backbone without a head: its vector is what comes out
         model.head = nn.Identity()
-    parts = {"": model} | ({"attn_pool.": reader} if reader is not None else {})
-    wanted = {
-        f"{prefix}{name}": value
-        for prefix, part in parts.items()
-        for name, value in part.state_dict().items()
-    }
+    wanted = model.state_dict()
     for name in ("patch_embed.proj.bias", "head.bias"):  # a bias of zero is none
         if name in wanted and name not in own and name.replace("bias", "weight") in own:
             own[name] = torch.zeros_like(wanted[name])
@@ -38,8 +31,7 @@ def fill(
     if faults:
         more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
         raise ValueError(f"the weights do not fit: {'; '.join(faults[:4])}{more}")
-    for prefix, part in parts.items():
-        part.load_state_dict({n: own[f"{prefix}{n}"] for n in part.state_dict()})
+    model.load_state_dict(own)
 
 
 def place(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[str, str]) -> dict[str, Tensor]:
@@ -56,8 +48,9 @@ def place(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[st
             moved = re.sub(pattern, new, name)
             own[moved], origins[moved] = own.pop(name), origins.get(name, name)
     registers, prefix = own.pop("reg_token", None), model.num_prefix_tokens
-    if registers is not None and "cls_token" in own:
-        own["cls_token"] = torch.cat([own["cls_token"], registers], dim=1)
+    if registers is not None:  # the first prefix tokens, if there is no CLS
+        own["cls_token"] = torch.cat([*([own["cls_token"]] if "cls_token" in own else []), registers], dim=1)
+        origins.setdefault("cls_token", origins["reg_token"])
     if "pos_embed" in own and model.pos_embed is not None:
         table, missing = own["pos_embed"], model.pos_embed.shape[1] - own["pos_embed"].shape[1]
         if 0 < missing <= prefix:  # registers, and in some files CLS, have no row: theirs is zero
@@ -80,10 +73,12 @@ def place_reader(own: dict[str, Tensor], origins: dict[str, str], num_heads: int
     if {"attn_pool.q.weight", "attn_pool.q.bias"} <= own.keys():
         latent, weight, bias = (own.pop(f"attn_pool.{n}") for n in ("latent", "q.weight", "q.bias"))
         query = F.linear(latent.flatten(0, 1), weight, bias)  # (1, D)
-        own["attn_pool.pool.query"] = query.reshape(num_heads, -1)
-        origins["attn_pool.pool.query"] = origins["attn_pool.latent"]
-    for name in [n for n in own if re.match(r"attn_pool\.(kv|proj)\.", n)]:
-        moved = name.replace("attn_pool.", "attn_pool.pool.")
+        own["reader.pool.query"] = query.reshape(num_heads, -1)
+        origins["reader.pool.query"] = origins["attn_pool.latent"]
+    for name in [n for n in own if n.startswith("attn_pool.")]:
+        moved = re.sub(
+            r"^attn_pool\.", "reader.", re.sub(r"^attn_pool\.(?=kv\.|proj\.)", "reader.pool.", name)
+        )
         own[moved], origins[moved] = own.pop(name), origins[name]
 
 

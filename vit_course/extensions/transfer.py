@@ -4,23 +4,19 @@ Works on models of `vit` and on data sets of `data`; the rates by layer are thos
 `replace_head` and `freeze`.
 """
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from vit_course.data import Dataset
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.extensions.positions import LearnedPosition2d, RelativePosition
 from vit_course.patches import as_pair, grid_size
 from vit_course.vit import VisionTransformer
-
-HEAD_PARTS = ("pre_logits", "head")
-"""What belongs to a task and not to the body: these parts are made anew for every task."""
 
 
 def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransformer:
@@ -73,6 +69,45 @@ def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
     for name, parameter in model.named_parameters():
         if not any(f"{name}.".startswith(f"{part}.") for part in trainable):
             parameter.requires_grad = False
+    return model
+
+
+class LowRank(nn.Module):
+    """A weight W (out, in) plus a learned product B A of two thin matrices (Hu et al., 2021: LoRA); B starts at zero.
+
+    Args:
+        weight: the trained weight.
+        rank: width r of the matrices: A is (r, in), B is (out, r).
+    """
+
+    def __init__(self, weight: Tensor, rank: int):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(rank, weight.shape[1]).to(weight) / weight.shape[1] ** 0.5)
+        self.b = nn.Parameter(weight.new_zeros(weight.shape[0], rank))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Return W + B A."""
+        return weight + self.b @ self.a
+
+
+def add_low_rank(model: VisionTransformer, rank: int = 8) -> VisionTransformer:
+    """Let nothing learn but the head and, in every attention, low-rank additions to its linear layers, in place.
+
+    Returns:
+        The same model, with the same outputs until it learns. `merge_low_rank` makes it a plain model again.
+    """
+    freeze(model)
+    for layer in [
+        part for block in model.blocks for part in block.attn.modules() if isinstance(part, nn.Linear)
+    ]:
+        parametrize.register_parametrization(layer, "weight", LowRank(layer.weight, rank))
+    return model
+
+
+def merge_low_rank(model: nn.Module) -> nn.Module:
+    """Add what `add_low_rank` has learned to the weights themselves, in place; other models stay as they are."""
+    for layer in [part for part in model.modules() if parametrize.is_parametrized(part, "weight")]:
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
     return model
 
 
@@ -147,44 +182,6 @@ def resized_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int],
     return resample_pos_embed(table, old, new, prefix)
 
 
-def load_body(model: nn.Module, state_dict: dict[str, Tensor]) -> nn.Module:
-    """Load trained weights into a model, all but the head, in place: the start of a transfer.
-
-    `head` and `pre_logits` of the model stay as they are, and those of the weights are not read. All the rest must fit,
-    name by name and shape by shape.
-
-    Args:
-        model: takes the weights.
-        state_dict: tensors by name, as `model.state_dict()` or `load_weights` gives them.
-
-    Returns:
-        The same model.
-
-    Raises:
-        ValueError: if weights of the body are missing, left over or of another shape; then nothing is changed.
-    """
-    own = {name: value for name, value in model.state_dict().items() if not in_head(name)}
-    given = {name: value for name, value in state_dict.items() if not in_head(name)}
-    faults = [f"{name} is missing" for name in own if name not in given]
-    faults += [f"{name} is not in the model" for name in given if name not in own]
-    for name, value in given.items():
-        if name in own and own[name].shape != value.shape:
-            faults.append(f"{name} is {tuple(value.shape)}, the model's is {tuple(own[name].shape)}")
-    if faults:
-        more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
-        sizes = (
-            "; for pictures of another size see change_resolution" if "pos_embed is" in str(faults) else ""
-        )
-        raise ValueError(f"the weights do not fit: {'; '.join(faults[:4])}{more}{sizes}")
-    model.load_state_dict(given, strict=False)
-    return model
-
-
-def in_head(name: str) -> bool:
-    """Tell whether a weight belongs to the head of a ViT, or of the ViT in a hybrid."""
-    return name.removeprefix("vit.").split(".")[0] in HEAD_PARTS
-
-
 def select_classes(dataset: Dataset, classes: Sequence[int]) -> Dataset:
     """Keep the pictures of some classes, with labels that count from 0 in the order given.
 
@@ -215,6 +212,32 @@ def select_classes(dataset: Dataset, classes: Sequence[int]) -> Dataset:
     return Dataset(*train, *test, names, f"{dataset.provenance}; {counts} of {', '.join(names)}")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class NormalisedDataset(Dataset):
+    """A data set whose pictures are normalised by mean and deviation of a trained model, not by their own."""
+
+    stats: tuple[Tensor, Tensor] = ()
+
+    def channel_stats(self) -> tuple[Tensor, Tensor]:
+        """Return the mean and standard deviation of each channel of the model's training, (C,) in 0..1 units."""
+        return self.stats
+
+
+def normalised_as(dataset: Dataset, mean: Sequence[float], std: Sequence[float]) -> Dataset:
+    """Let a data set be normalised as the weights of a trained model need it; grey pictures become three channels.
+
+    Args:
+        dataset: pictures and labels.
+        mean: of each channel, in 0..1 units, as in the model's training.
+        std: the same of the standard deviation.
+    """
+    parts = {part.name: getattr(dataset, part.name) for part in fields(Dataset)}
+    for name in ("train_images", "test_images"):
+        if parts[name].shape[1] == 1:
+            parts[name] = parts[name].expand(-1, len(mean), -1, -1).contiguous()
+    return NormalisedDataset(**parts, stats=(torch.tensor(mean), torch.tensor(std)))
+
+
 def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
     """Bring all pictures to another size: bicubic, antialiased, still uint8 in 0..255.
 
@@ -242,23 +265,3 @@ def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
         test_images=resized(dataset.test_images),
         provenance=f"{dataset.provenance}; resized to {size[0]}x{size[1]}",
     )
-
-
-def imagenet_weights() -> Path | None:
-    """Find weights of torchvision's ViT-B/16, trained on ImageNet, on this machine; nothing is downloaded.
-
-    Returns:
-        The file that the environment variable VIT_COURSE_IMAGENET names (.pth or .safetensors), else the file in torch
-        hub's cache, else None.
-
-    Raises:
-        FileNotFoundError: if the variable names a file that is not there.
-    """
-    named = os.environ.get("VIT_COURSE_IMAGENET")
-    if named and not Path(named).is_file():
-        raise FileNotFoundError(f"VIT_COURSE_IMAGENET names {named}, which is not a file")
-    from torchvision.models import ViT_B_16_Weights  # a second and 160 MB that only this needs
-
-    cached = Path(torch.hub.get_dir(), "checkpoints", Path(ViT_B_16_Weights.IMAGENET1K_V1.url).name)
-    path = Path(named) if named else cached
-    return path if path.is_file() else None

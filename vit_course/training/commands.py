@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 Commands = dict[str, tuple[str, str]]
-"""By the name of a command the module whose `main` does it, and what it is for."""
+"""By the name of a command the module whose `main` does it, or "module:function", and what it is for."""
 
 
 def usage(program: str, commands: Commands) -> str:
@@ -45,9 +45,10 @@ def hand_on(program: str, commands: Commands, arguments: list[str]) -> int:
         meant = "".join(f": did you mean {command}?" for command in get_close_matches(name, commands, 1))
         print(f"there is no command {name!r}{meant}\n\n{usage(program, commands)}", file=sys.stderr)
         return 2
+    module, _, function = commands[name][0].partition(":")
     try:
-        command = import_module(commands[name][0])
+        command = getattr(import_module(module), function or "main")
     except (ImportError, OSError) as error:  # OSError: a library that does not fit this system
         print(f"{first_line(error)}: python -m vit_classroom doctor says how to fix it", file=sys.stderr)
         return 1
-    return command.main(rest)
+    return command(rest)

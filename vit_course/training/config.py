@@ -13,6 +13,8 @@ Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 """What a run minimises: of model, images (B, C, H, W) and targets (B, K) the mean loss and the share of hits."""
 RESUMABLE = ("device", "quiet", "compile")
 """What may differ between a run and its continuation. The others change what is learned."""
+LARGEST_RATE = 100
+"""No recipe comes near it: a larger rate is a slip in typing, after which a loss may still be a number."""
 
 
 @dataclass
@@ -56,8 +58,8 @@ class TrainConfig:
 
     epochs: Annotated[float, Range(0, 1_000_000, low_open=True)] = 10
     batch_size: Annotated[int, Range(1)] = 128
-    lr: Annotated[float, Range(0, low_open=True)] = 1e-3
-    weight_decay: Annotated[float, Range(0)] = 0.05
+    lr: Annotated[float, Range(0, LARGEST_RATE, low_open=True)] = 1e-3
+    weight_decay: Annotated[float, Range(0, LARGEST_RATE)] = 0.05
     warmup_epochs: Annotated[float, Range(0)] = 1.0
     schedule: Literal["cosine", "linear"] = "cosine"
     label_smoothing: Annotated[float, Range(0, 1, high_open=True)] = 0.0
@@ -65,7 +67,7 @@ class TrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     mix_until: Annotated[float, Range(0, 1)] = 1.0
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
-    rest_lr: Annotated[float, Range(0)] = 0.0
+    rest_lr: Annotated[float, Range(0, LARGEST_RATE)] = 0.0
     qkv_matrices: Literal[1, 3] = 1
     layer_decay: Annotated[float, Range(0, 1, low_open=True)] = 1.0
     ema: Annotated[float, Range(0, 1, high_open=True)] = 0.0

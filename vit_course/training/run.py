@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vit_course.augment import augment
-from vit_course.data import Dataset
+from vit_course.data import Dataset, normalize
 from vit_course.extensions.speedups import fewer_tokens, has_feature_maps
 from vit_course.optim import SCHEDULES, make_optimizers, newton_schulz, set_rates
 from vit_course.training import processes
@@ -29,7 +29,7 @@ from vit_course.training.console import Console
 from vit_course.training.device import get_device, seed_random_numbers
 from vit_course.training.engine import Engine, choose_engine
 from vit_course.training.processor import describe_processor, same_kind
-from vit_course.training.run_folder import CHECKPOINT, model_settings, own_folder
+from vit_course.training.run_folder import CHECKPOINT, differences, model_settings, own_folder
 from vit_course.training.signals import explain_out_of_memory, stop_on_signal
 from vit_course.vit import VisionTransformer
 
@@ -66,6 +66,8 @@ def start_run(
         if run.average is not None:
             model.load_state_dict(run.average.module.state_dict())
         model.eval()
+        if not math.isnan(run.history.test_accuracy):  # it was scored
+            run.require_finite(run.history.test_loss, "on the test images")
         run.console.conclude(run.history, run.step, len(dataset.test_images))
 
 
@@ -146,6 +148,7 @@ class Run:
             choice = self.config.precision, self.device, self.total_steps, self.time_a_pass
             maps = has_feature_maps(self.model)
             self.engine = processes.broadcast_first(lambda: choose_engine(*choice, maps))
+        self.require_logits()
         self.engine.arrange(self.model)
         self.optimizers = self.make_optimizers()
         if state is not None:
@@ -164,6 +167,18 @@ class Run:
         if self.uses_cuda_graphs:
             forward = CudaGraphs(forward, lambda: self.is_early)
         self.forward = processes.wrap_ddp(forward, self.device)
+
+    @torch.no_grad()
+    def require_logits(self) -> None:
+        """Raise a `ValueError` unless the model, where no objective reads it, gives a number for each class."""
+        if self.objective is None:
+            logits = self.model.eval()(normalize(self.images[:1], *self.stats))
+            expected = 1, len(self.dataset.classes)
+            if tuple(logits.shape) != expected:
+                raise ValueError(
+                    f"the model gives {tuple(logits.shape)} for one image, but there are {expected[1]} classes: "
+                    f"its head should give {expected}"
+                )
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
         """Build the optimisers as the configuration and the engine ask for them."""
@@ -278,12 +293,8 @@ class Run:
         history = self.history
         losses, hits = processes.mean(torch.stack(self.unread_losses, dim=1)).cpu()
         self.unread_losses = []
-        if not bool(losses.isfinite().all()):
-            step = len(history.step_loss) + int((~losses.isfinite()).nonzero()[0])
-            raise FloatingPointError(
-                f"the loss is not a number any more at step {step}: try a smaller learning rate than "
-                f"{self.config.lr:g}, or a longer warm-up"
-            )
+        for step, loss in enumerate(losses.tolist(), len(history.step_loss)):
+            self.require_finite(loss, f"at step {step}")
         history.step_loss += losses.tolist()
         history.step_accuracy += hits.tolist()
         self.read_clocks()
@@ -293,6 +304,14 @@ class Run:
         history.train_loss.append(sum(history.step_loss[-steps:]) / steps)
         history.train_accuracy.append(sum(history.step_accuracy[-steps:]) / steps)
         return True
+
+    def require_finite(self, loss: float, when: str) -> None:
+        """Raise a `FloatingPointError` if a loss is not a number any more."""
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss is not a number any more {when}: try a smaller learning rate than "
+                f"{self.config.lr:g}, or a longer warm-up"
+            )
 
     def read_clocks(self) -> None:
         """Add the time since the last reading to the history: the clock's, and the processor's."""
@@ -349,18 +368,15 @@ class Run:
 
     def require_same_run(self, state: dict) -> None:
         """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
-        now, then = self.history.config, state["config"]
-        changed = [key for key, value in now.items() if key not in RESUMABLE and then.get(key) != value]
-        now, then = model_settings(self.model), state["settings"]
-        if different := sorted(key for key in now | then if now.get(key) != then.get(key)):
-            first = different[0]
+        config = differences(state["config"], self.history.config, RESUMABLE)
+        data = differences(
+            {"data set": state["history"]["provenance"]}, {"data set": self.dataset.provenance}
+        )
+        if model := differences(state["settings"], model_settings(self.model)):
+            raise ValueError(f"{self.checkpoint} holds another model: {model[0]}")
+        if changed := config + data:
             raise ValueError(
-                f"{self.checkpoint} holds another model: {first} was {then.get(first)!r} and is {now.get(first)!r} now"
-            )
-        if changed or state["history"]["provenance"] != self.dataset.provenance:
-            raise ValueError(
-                f"{self.checkpoint} is of another run: {', '.join(changed) or 'its data set'} differs; "
-                "use another folder, or delete it"
+                f"{self.checkpoint} is of another run: {'; '.join(changed)}. Use another folder, or delete it"
             )
 
     def restore(self, state: dict) -> None:

@@ -1,6 +1,6 @@
 """The folder of a run: writable, its own, and never overwritten unasked. `train` uses it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ def own_folder(folder: Path | None, resume: bool) -> Iterator[None]:
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
+        for killed in folder.glob("checkpoint.*.part"):  # nobody else writes here now
+            killed.unlink()
     except Timeout as error:
         raise ValueError(f"another run uses {folder} now: use another folder, or wait for it") from error
     except (OSError, NotImplementedError):
@@ -53,4 +55,16 @@ def model_settings(model: nn.Module) -> dict[str, Any]:
         for key, value in vars(module).items():
             if key[0] != "_" and key != "training" and isinstance(value, plain):
                 found[f"{name}.{key}".lstrip(".")] = value
+    return found
+
+
+def differences(then: dict, now: dict, ignored: Sequence[str] = ()) -> list[str]:
+    """List what differs between two dictionaries, with both values; of a dictionary inside them, what differs there."""
+    found = []
+    for key in sorted(then.keys() | now.keys()):
+        old, new = then.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += [f"{key}.{inner}" for inner in differences(old, new)]
+        elif key not in ignored and old != new:
+            found.append(f"{key} was {old!r} and is {new!r} now")
     return found

@@ -1,0 +1,85 @@
+"""A common space for pictures and texts, learned in seconds on features that stay as they are. Lesson 17 uses it."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class TextTower(nn.Module):
+    """A small model of texts: the mean over the learned vectors of the words, then a linear layer.
+
+    Args:
+        words: all that it knows.
+        dim: length D of its vectors.
+    """
+
+    def __init__(self, words: Sequence[str], dim: int = 64):
+        super().__init__()
+        self.number = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        self.words, self.proj = nn.Embedding(len(self.number), dim), nn.Linear(dim, dim)
+
+    def forward(self, texts: Sequence[str]) -> Tensor:
+        """Map B texts to (B, D).
+
+        Raises:
+            ValueError: if a text holds a word that it does not know.
+        """
+        if unknown := {word for text in texts for word in text.split()} - self.number.keys():
+            raise ValueError(f"these words were not learned: {', '.join(sorted(unknown))}")
+        vectors = [
+            self.words(torch.tensor([self.number[w] for w in text.split()])).mean(dim=0) for text in texts
+        ]
+        return self.proj(torch.stack(vectors))
+
+
+def contrast(image_vectors: Tensor, text_vectors: Tensor, temperature: float | Tensor) -> Tensor:
+    """Return CLIP's loss: each of B pictures should find its own text among B, and each text its own picture.
+
+    Args:
+        image_vectors: (B, D).
+        text_vectors: (B, D), text i belongs to picture i, and no two texts are the same.
+        temperature: divides the cosines.
+    """
+    scores = F.normalize(image_vectors, dim=-1) @ F.normalize(text_vectors, dim=-1).T / temperature
+    own = torch.arange(len(scores), device=scores.device)
+    return (F.cross_entropy(scores, own) + F.cross_entropy(scores.T, own)) / 2
+
+
+def fit_towers(
+    features: Tensor, texts: Sequence[str], kinds: Tensor, steps: int = 400, dim: int = 64
+) -> tuple[nn.Linear, TextTower]:
+    """Learn a common space for pictures and texts on top of features that stay as they are (Zhai et al., 2022: LiT).
+
+    Each step takes one picture of every kind, so that no text fits two pictures of a batch.
+
+    Args:
+        features: (N, D) of the pictures, from a frozen model.
+        texts: N texts, one for each picture.
+        kinds: (N,) int64; pictures of one kind are told by texts of the same meaning.
+        steps: how many.
+        dim: length of the common vectors.
+
+    Returns:
+        A linear layer from features to the common space, and the tower of the texts.
+    """
+    rows = [(kinds == kind).nonzero()[:, 0] for kind in kinds.unique()]
+    mean, std = features.mean(dim=0), features.std(dim=0).clamp(min=1e-6)
+    images, words = nn.Linear(features.shape[1], dim), TextTower([w for t in texts for w in t.split()], dim)
+    temperature = nn.Parameter(torch.tensor(-2.0))  # its logarithm: it is learned, and stays above 0
+    optimizer = torch.optim.AdamW(
+        [*images.parameters(), *words.parameters(), temperature], lr=3e-3, weight_decay=0.05
+    )
+    for _ in range(steps):
+        chosen = torch.stack([row[torch.randint(len(row), ())] for row in rows])
+        loss = contrast(
+            images((features[chosen] - mean) / std), words([texts[i] for i in chosen]), temperature.exp()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():  # the layer takes in what standardises, so that it reads features as they are
+        images.weight /= std
+        images.bias -= images.weight @ mean
+    return images.requires_grad_(False), words.requires_grad_(False)

@@ -1,0 +1,190 @@
+"""The command line of `python -m vit_course train`: a run from its options to a model that can be used."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from vit_course.data import Dataset, load_dataset
+from vit_course.extensions.backbone import Backbone, load_backbone
+from vit_course.extensions.trained import write_trained
+from vit_course.extensions.transfer import add_low_rank, freeze, merge_low_rank, normalised_as, replace_head
+from vit_course.recipes import MODELS, RECIPES, build_model, run_record
+from vit_course.train import train
+from vit_course.training.config import TrainConfig
+from vit_course.training.device import get_device
+from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.validate_config import allowed_values
+from vit_course.training.version import code_version
+
+MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
+OVERRIDES = {name: a for name, a in allowed_values(TrainConfig).items() if a.kind in (int, float, str)}
+ARGUMENTS = "command.json"
+"""The file in the folder of a run that keeps its options, from which `--resume` reads them."""
+FEW_STEPS = 200
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Make the parser; every number of a recipe can be overridden."""
+    what = "Train a classifier of pictures and record the run."
+    parser = argparse.ArgumentParser("python -m vit_course train", description=what)
+    add = parser.add_argument
+    add(
+        "--model",
+        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear",
+    )
+    add("--from", dest="source", help="trained weights to begin with: a run, cifar-vit, or a public file")
+    add("--tune", choices=("all", "head", "lora"), help="what learns with --from: all, the head, or LoRA")
+    add("--recipe", choices=RECIPES, help="mixed, or tune with --from; some have a model of their own")
+    add("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
+    add("--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10")
+    add("--train", type=int, help="use so many training pictures")
+    add("--test", type=int, help="use so many test pictures")
+    for name, allowed in OVERRIDES.items():
+        add(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
+    add("--drop-path", type=float, dest="drop_path_rate", help="of a ViT: at least 0 and below 1")
+    add("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
+    add("--pos-embed-at", help="where they are added: stem, every or shared")
+    add("--pool", dest="global_pool", help="what a ViT reads: token or avg")
+    add("--compile", action="store_true", help="compile the model (GPU)")
+    add("--out", type=Path, help="folder for model, checkpoint, log and record")
+    add("--resume", action="store_true", help="go on with the run in --out, by its own options")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; with `--resume` the options of the run come first, and those given now win."""
+    parser = command_line()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(arguments)
+    if options.resume and not options.out:
+        parser.error("--resume needs --out, the folder of the run")
+    if options.resume and (kept := options.out / ARGUMENTS).exists():
+        arguments = [*json.loads(kept.read_text(encoding="utf-8")), *arguments]
+        options = parser.parse_args(arguments)
+    chosen = [name for name in ("model", *MODEL_OPTIONS) if getattr(options, name) is not None]
+    if options.source and chosen:
+        parser.error(f"{chosen[0]} is the model's own with --from: leave it out")
+    if options.tune and not options.source:
+        parser.error("--tune needs --from, the weights to begin with")
+    options.arguments = [argument for argument in arguments if argument != "--resume"]
+    options.recipe = options.recipe or ("tune" if options.source else "mixed")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 1 after an error, 130 after Ctrl-C."""
+    options = parse(arguments)
+    distributed = "LOCAL_RANK" in os.environ
+    try:
+        if distributed:
+            on_cpu = get_device(options.device or "auto").type == "cpu"
+            dist.init_process_group("gloo" if on_cpu else None)  # with CUDA there, it would go by way of that
+        return run_command(options)
+    except KeyboardInterrupt as stop:
+        again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
+        kept = options.out and (options.out / CHECKPOINT).exists()
+        print(
+            f"Stopped {str(stop).partition(';')[0]}. " + f"Go on with: {again}" * bool(kept), file=sys.stderr
+        )
+        return 130
+    except BrokenPipeError:  # the door knows what to do
+        raise
+    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if distributed and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Do what the command line asks for."""
+    config = configured(options)
+    source = None
+    if options.source:
+        size = {"img_size": options.image_size} if options.image_size else {}
+        source = load_backbone(options.source, **size)
+    dataset = pictures(options, source)
+    torch.manual_seed(config.seed)
+    model, about = tuned(source, dataset, options.tune) if source else new_model(options, dataset)
+    first = not dist.is_initialized() or dist.get_rank() == 0
+    if options.out and first and not (options.out / CHECKPOINT).exists():
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / ARGUMENTS).write_text(json.dumps(options.arguments) + "\n", encoding="utf-8")
+    steps = round(config.epochs * (len(dataset.train_images) // config.batch_size))
+    if steps < FEW_STEPS and first and not config.quiet:
+        better = "" if source else ", or begin with trained weights: --from cifar-vit"
+        print(
+            f"This run has {steps} steps: few to learn from. Try more --epochs or a smaller --batch-size{better}."
+        )
+    history = train(model, dataset, config, options.out, options.resume)
+    merge_low_rank(model)
+    if options.out and first:
+        name = options.source or about["model"]
+        record = run_record(f"{name} {options.recipe}", name, model, dataset, history)
+        record |= {"recipe": options.recipe, "arguments": options.arguments, "code": code_version()}
+        mean, std = (values.tolist() for values in dataset.channel_stats())
+        record |= {"img_size": list(dataset.train_images.shape[-2:]), "mean": mean, "std": std}
+        record |= {"classes": list(dataset.classes), **about}
+        (options.out / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_trained(options.out, model, record)
+        print(f"To use it: python -m vit_course predict {shlex.quote(str(options.out))} PHOTO")
+    return 0
+
+
+def configured(options: argparse.Namespace) -> TrainConfig:
+    """Return the recipe with what the command line overrides; nothing is loaded before it is known to be right."""
+    given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
+    config = replace(RECIPES[options.recipe], **given)
+    config.compile |= options.compile
+    if options.warmup_epochs and config.warmup_epochs > config.epochs:
+        raise ValueError(
+            f"warmup_epochs is {config.warmup_epochs:g}: it should be at most the {config.epochs:g} epochs of the run"
+        )
+    for name in ("train", "test"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")
+    if options.resume and not (options.out / CHECKPOINT).exists():
+        raise ValueError(
+            f"--resume finds no {CHECKPOINT} in {options.out}: leave it out, and a run begins there"
+        )
+    return config
+
+
+def pictures(options: argparse.Namespace, source: Backbone | None) -> Dataset:
+    """Load the data set, at the size and with the normalisation of the weights to begin with, if there are any."""
+    size = options.image_size if source is None else tuple(source.img_size)
+    dataset = load_dataset(options.data, image_size=size)
+    if options.train or options.test:
+        dataset = dataset.subset(options.train, options.test)
+    return dataset if source is None else normalised_as(dataset, source.mean, source.std)
+
+
+def new_model(options: argparse.Namespace, dataset: Dataset) -> tuple[nn.Module, dict[str, Any]]:
+    """Build a new model; also say how, for its record."""
+    own = MODELS.get(options.recipe, ("Micro/4", {}))
+    name, extra = (options.model, {}) if options.model else own
+    extra = extra | {
+        option: value for option in MODEL_OPTIONS if (value := getattr(options, option)) is not None
+    }
+    return build_model(name, dataset, **extra), {"model": name, "options": extra}
+
+
+def tuned(source: Backbone, dataset: Dataset, tune: str | None) -> tuple[nn.Module, dict[str, Any]]:
+    """Give trained weights a head of zeros for other classes; also say how to build such a model."""
+    model = replace_head(source.model, len(dataset.classes))
+    if tune == "head":
+        freeze(model)
+    elif tune == "lora":
+        add_low_rank(model)
+    return model, source.built_with_new_head()

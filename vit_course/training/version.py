@@ -1,0 +1,27 @@
+"""Which code runs: the commit, which goes with every result."""
+
+import subprocess
+from pathlib import Path
+
+from vit_course import __version__
+from vit_course.training.paths import PACKAGE
+
+FOLDERS = ("vit_course", "vit_classroom", "experiments")
+"""Folders with code that trains, in this version of the course or another."""
+
+
+def code_version(root: Path = PACKAGE.parent) -> str:
+    """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
+    git = ["git", "-C", str(root)]
+    try:
+        command = [*git, "rev-parse", "--show-prefix", "--short=10", "HEAD"]
+        inside, commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
+            "\n"
+        )[:2]
+        command = [*git, "status", "--porcelain", *FOLDERS]
+        changed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return f"version {__version__}"
+    if inside:  # the course lies in another repository, whose commit says nothing of it
+        return f"version {__version__}"
+    return commit + ("+" if changed else "")

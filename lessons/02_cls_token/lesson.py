@@ -429,4 +429,4 @@ for name, many in [("repeat", one.repeat(512, 1, 1)), ("expand", one.expand(512,
 # - Touvron et al., *Going deeper with Image Transformers* (2021): CLS added only in the last layers.
 # - Darcet et al., *Vision Transformers Need Registers* (2023): what more than one extra token is good for.
 #
-# Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.
+# **Next.** Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.

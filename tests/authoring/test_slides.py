@@ -83,7 +83,7 @@ def test_the_notes_of_a_teacher_stand_where_they_belong():
         slide.title: " ".join(slide.notes) for slide in deck if slide.kind in ("title", "exercise", "predict")
     }
     assert "Why three vectors?" in notes["04 · Self-attention, many heads"]
-    assert "weights are those before dropout" in notes["Exercise 4.3: MultiHeadAttention.forward"]
+    assert "students look for dropout" in notes["Exercise 4.4: MultiHeadAttention.forward"]
     assert "A short course skips this section." in notes["What does it cost?"]
 
 
@@ -170,7 +170,7 @@ def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
         ("of", "no_such", "no exercise no_such"),
         ("answer", "no_such", "defines no_such"),
         ("says", "no such words", "0 messages say"),
-        ("answer", "axis_left_out", "axis_left_out needs attend, which a class does not see"),
+        ("answer", "Fused", "Fused needs Plain, which a class does not see"),
     ],
 )
 def test_a_wrong_answer_that_is_not_there_is_an_error(field, value, message):

@@ -73,11 +73,11 @@ def prepend_cls_token(tokens, cls_token):
         raise ValueError("another width")
     return torch.cat([scale * cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
 prepend_cls_token = check(prepend_cls_token)""",
-    "sincos_2d: a loop that never ends": """
-def sincos_2d(grid_size, dim, temperature=10000.0):
+    "resample_pos_embed: a loop that never ends": """
+def resample_pos_embed(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bicubic", antialias=True):
     while True:
         pass
-sincos_2d = check(sincos_2d)""",
+resample_pos_embed = check(resample_pos_embed)""",
 }
 READ_ONLY = """import os
 from pathlib import Path
@@ -134,7 +134,7 @@ EXPECTED = {
     "PatchEmbed": KEPT,
     "split_heads": r"right, for it is the course's finished version or calls it: .*\n\(\d of 4 done in this lesson\)",
     "prepend_cls_token": r"right.*\nNot kept for later lessons: it uses `scale`, which another cell computes",
-    "sincos_2d": r"not right yet.* still running after 2 seconds.*\nin your line: (pass|while True:)",
+    "resample_pos_embed": r"not right yet.* still running after 2 seconds.*\nin your line: (pass|while True:)",
     "split_heads, read-only": r"right.*\nKept in .*vit-course-answers, because the folder of the course cannot be wri",
     "lesson 06, read-only": r"Your own parts: split_heads\.\nThe course's: count_patches, .*\ntorch",
     "lesson 06": r"Your own parts: count_patches, patchify, PatchEmbed, merge_heads, scaled_dot_product_attention\.\n"

@@ -313,7 +313,7 @@ BROKEN = {
     "patchify": ("import sys\nsys.exit()\n", "stops with SystemExit"),
     "PatchEmbed": ("raise KeyboardInterrupt\n", "stops with KeyboardInterrupt"),
     "unpatchify": ("def unpatchify(:\n", "SyntaxError"),
-    "add_position": ("high = 'höher'\n", "SyntaxError"),
+    "learned_positions": ("high = 'höher'\n", "SyntaxError"),
     "count_patches": ("", "there is no count_patches in the file"),
     "split_heads": ("def split_heads(x, h):\n    return x\n", "in a file of its own it is not right: "),
     "patchfy": ("", "did you mean patchify.py?"),

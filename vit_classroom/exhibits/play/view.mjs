@@ -74,8 +74,8 @@ function shuffled(n, seed) {
 
 // -- drawings: strokes in pixels of the image, so that any size of screen draws the same
 
-const INKS = { gold: [0.9, 0.75, 0.3], rose: [0.95, 0.5, 0.6], mint: [0.5, 0.85, 0.7], sky: [0.55, 0.75, 0.95] };
-const PAPER = [0.1, 0.12, 0.2];
+const INKS = { cream: [0.85, 0.96, 0.81], lemon: [0.98, 0.9, 0.5], rose: [1, 0.72, 0.78], sky: [0.62, 0.86, 1] };
+const PAPER = [0.14, 0.36, 0.44]; // every ink is lighter than the paper in all three colours, as in the training
 const PEN = 4.8 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
 const FITS = { solid: [8.1 / 32, 9.2 / 32], line: [8.6 / 32, 9.6 / 32] }; // radius of a drawing, of the image's side: that of the training shapes
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -159,7 +159,7 @@ function decoded(text) {
   return text.split(".").filter((part) => part.length > 3).map((part) => {
     const [kind, ...letters] = Array.from(part, (letter) => LETTERS.indexOf(letter)), points = [];
     for (let i = 0; i + 2 < letters.length; i += 3) { const v = letters[i] * 4096 + letters[i + 1] * 64 + letters[i + 2]; points.push([Math.floor(v / 512) / 512, (v % 512) / 512]); }
-    return { how: HOWS[kind >> 3] ?? "line", ink: Object.keys(INKS)[kind & 7] ?? "gold", points };
+    return { how: HOWS[kind >> 3] ?? "line", ink: Object.keys(INKS)[kind & 7] ?? "cream", points };
   });
 }
 
@@ -224,7 +224,7 @@ canvas { image-rendering: pixelated; display: block; }
 .top { display: grid; grid-template: "picture looks answer" auto "picture looks choose" 1fr / minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr); gap: 18px 28px; align-items: start; }
 .picture { grid-area: picture; } .looks { grid-area: looks; } .answer { grid-area: answer; } .choose { grid-area: choose; }
 .card { display: flex; flex-direction: column; gap: 8px; min-width: 0; }
-.stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(26 31 51); }
+.stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(36 92 112); }
 .stage canvas { position: absolute; inset: 0; width: 100%; height: 100%; }
 .stage .over { touch-action: none; image-rendering: auto; outline: none; cursor: crosshair; }
 .stage:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
@@ -410,7 +410,7 @@ export function start(element, host) {
   const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   element.dataset.lmSuppressShortcuts = "true"; // JupyterLab's: else the key b makes a new cell
   const samples = host.samples ?? [];
-  const state = { kind: "drawing", sample: 0, strokes: [], photo: null, keep: null, gates: null, positions: 1, seed: 0, query: 0, layer: 1, head: "mean", tool: "draw", pen: "solid", ink: "gold", tab: "walk", step: 0, cursor: 0 };
+  const state = { kind: "drawing", sample: 0, strokes: [], photo: null, keep: null, gates: null, positions: 1, seed: 0, query: 0, layer: 1, head: "mean", tool: "draw", pen: "solid", ink: "cream", tab: "walk", step: 0, cursor: 0 };
   let engine = null, info = null, pixels = null, out = null, before = null, drawn = null, grip = null;
   const ui = {};
 

@@ -962,6 +962,7 @@ export function start(element, host) {
     const parts = new URLSearchParams(host.address ? location.hash.slice(1) : ""), unpacked = (text, into) => into.forEach((_, i) => { into[i] = (parseInt(text[i >> 2] ?? "f", 16) >> (3 - (i & 3))) & 1; });
     const named = samples.findIndex((sample) => sample.name === parts.get("sample")), strokes = decoded(parts.get("drawn") ?? "");
     if (strokes.length) Object.assign(state, { sample: null, strokes }); else if (samples.length) Object.assign(state, { sample: Math.max(0, named), kind: samples[Math.max(0, named)].kind ?? "drawing" }); else state.sample = null;
+    if (state.kind === "photo") state.tool = "hide";
     await prepare();
     if (named >= 0 || strokes.length) api.touched = true;
     unpacked(parts.get("keep") ?? "", state.keep);

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel holds the recorded runs and weights, which lie in `data/` once."""
+"""What pyproject.toml cannot say: a wheel holds recorded runs, weights and photos, which are in `data/` once."""
 
 from setuptools import find_packages, setup
 
@@ -7,6 +7,6 @@ setup(
     package_dir={"vit_course.shipped": "data"},
     package_data={
         "vit_classroom.exhibits.play": ["*.mjs", "samples.json"],
-        "vit_course.shipped": ["checkpoints/*.safetensors", "runs/**/*.json"],
+        "vit_course.shipped": ["checkpoints/*.safetensors", "runs/**/*.json", "photos/*.jpg"],
     },
 )

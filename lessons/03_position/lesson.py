@@ -527,5 +527,5 @@ plots.show(
 # - Vaswani et al., *Attention Is All You Need* (2017), section 3.5: the first sines and cosines.
 # - Chu et al., *Conditional Positional Encodings for Vision Transformers* (2021): positions made from the neighbours.
 #
-# Now every token knows where it is. But change one patch of an image, and a linear layer changes one token. No token has heard
-# of any other, because the step in which they exchange what they know is still a closed box. Lesson 04 opens it.
+# **Next.** Every token now knows where it is. But which token has heard of another? Only inside the closed box do tokens exchange
+# what they know, and a linear layer alone never compares two patches. Lesson 04 opens the box.

@@ -81,8 +81,8 @@ plots.show(
 # | part | lesson | what you write |
 # |---|---|---|
 # | patches | 01 | `patchify`, `PatchEmbed` |
-# | CLS token | 02 | `prepend_cls_token`, `pool` |
-# | positions | 03 | `add_position` |
+# | CLS token | 02 | `prepend_cls_token`, `ClsToken`, `pool` |
+# | positions | 03 | `EncoderInput` |
 # | attention | 04 | `MultiHeadAttention` |
 # | encoder | 05 | `layer_norm`, `Mlp`, `Block` |
 # | model and training | 06 | `MiniViT`, `train_one_epoch` |

@@ -2,12 +2,13 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from vit_classroom.checks import lesson_part
-from vit_course.embeddings import pool
+from vit_classroom.checks.edits import edited
+from vit_classroom.exhibits.cls_token import ClsToken
+from vit_course.embeddings import pool, prepend_cls_token
 
-checks = lesson_part("02_cls_token", "checks")
-front, many, guarded = checks.front, checks.many, checks.guarded
+EXPANDED = "cls_token.expand(tokens.shape[0], -1, -1)"
 
 
 def widths_fit(tokens, cls_token):
@@ -22,7 +23,10 @@ def cls_overwrites(tokens, cls_token):
 
 def cls_filled(tokens, cls_token):
     widths_fit(tokens, cls_token)
-    return checks.fits_any_width(tokens, cls_token)
+    result = tokens.new_empty(tokens.shape[0], tokens.shape[1] + 1, tokens.shape[2])
+    result[:, :1] = cls_token
+    result[:, 1:] = tokens
+    return result
 
 
 def cls_padded(tokens, cls_token):
@@ -32,6 +36,31 @@ def cls_padded(tokens, cls_token):
 
 def prepend_cls_token_zeros(tokens, cls_token):
     return torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1)
+
+
+class ClsByCat(nn.Module):
+    """Joins the tokens itself, and fills its parameter later."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.empty(1, 1, dim))
+        nn.init.zeros_(self.cls_token)
+
+    def forward(self, tokens):
+        front = self.cls_token.repeat(len(tokens), 1, 1)
+        return torch.cat([front, tokens], dim=1)
+
+
+class ClsRegistered(nn.Module):
+    """Registers its parameter by name."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.register_parameter("cls_token", nn.Parameter(torch.zeros(dim).reshape(1, 1, -1)))
+
+    def forward(self, x):
+        widths_fit(x, self.cls_token)
+        return cls_padded(x, self.cls_token)
 
 
 def pool_wants_prefix_always(tokens, mode="token", num_prefix_tokens=1):
@@ -51,25 +80,60 @@ def pool_weights(tokens, mode="token", num_prefix_tokens=1):
     return torch.einsum("btd,t->bd", tokens, weight)
 
 
-def average(tokens, num_prefix_tokens):
+def pool_adaptive(tokens, mode="token", num_prefix_tokens=1):
+    if mode == "token":
+        return pool(tokens, mode, num_prefix_tokens)
+    if mode != "avg":
+        raise ValueError(mode)
     return F.adaptive_avg_pool1d(tokens[:, num_prefix_tokens:].transpose(1, 2), 1).squeeze(-1)
 
 
-DISSECTED = ("zeros stand in front, the argument is ignored", prepend_cls_token_zeros)
+DISSECTED = ("zeros in front, the argument is ignored", prepend_cls_token_zeros)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "prepend_cls_token": [
-        ("numpy computes on the CPU", front(lambda cls, tokens: torch.from_numpy(many(cls, tokens).numpy()))),
+        (
+            "numpy computes on the CPU",
+            edited(prepend_cls_token, f"{EXPANDED} => torch.from_numpy({EXPANDED}.numpy())"),
+        ),
         ("changes its input in place", cls_overwrites),
-        ("right in float32, but not in float64", lambda *case: front(many)(*case).float()),
-        ("expected\n  10 20 30", front(lambda cls, tokens: 2 * many(cls, tokens))),
+        ("right in float32, but not in float64", edited(prepend_cls_token, "dim=1) => dim=1).float()")),
+        ("expected\n  10 20 30", edited(prepend_cls_token, f"{EXPANDED} => 2 * {EXPANDED}")),
         (
             "only the first token is right; else your result is the wanted one",
             lambda tokens, cls_token: F.pad(tokens, (0, 0, 1, 0)) + cls_token,
         ),
     ],
+    "ClsToken": [
+        (
+            "`forward` stopped for tokens (3, 4, 6) with",
+            edited(ClsToken, "(tokens, self.cls => (tokens[0], self.cls"),
+        ),
+        (
+            "the patch tokens come back unchanged",
+            edited(ClsToken, "prepend_cls_token(tokens, self.cls_token) => tokens"),
+        ),
+        (
+            "tokens (3, 4, 6) should become (3, 5, 6), yours are (3, 6, 6)",
+            edited(
+                ClsToken,
+                "prepend_cls_token(tokens, => prepend_cls_token(prepend_cls_token(tokens, self.cls_token),",
+            ),
+        ),
+        (
+            "the CLS token is right, but the patch tokens behind it have changed",
+            edited(ClsToken, "prepend_cls_token(tokens, => prepend_cls_token(tokens.flip(1),"),
+        ),
+        (
+            "`forward` should return a tensor, yours returns NoneType",
+            edited(ClsToken, "return prepend => prepend"),
+        ),
+    ],
     "pool": [
-        ("the shape should be (1, 2), yours is (2,)", guarded(token=lambda x, prefix: x[:, :1].squeeze())),
+        (
+            "the shape should be (1, 2), yours is (2,)",
+            edited(pool, "tokens[:, 0] => tokens[:, :1].squeeze()"),
+        ),
         (
             "the default of `mode` should be 'token'; yours is 'avg'",
             lambda tokens, mode="avg", num_prefix_tokens=1: pool(tokens, mode, num_prefix_tokens),
@@ -77,4 +141,8 @@ WRONG = {
         ("your code refuses `num_prefix_tokens` = 0, but that is allowed: a", pool_wants_prefix_always),
     ],
 }
-RIGHT = {"prepend_cls_token": [cls_filled, cls_padded], "pool": [pool_weights, guarded(avg=average)]}
+RIGHT = {
+    "prepend_cls_token": [cls_filled, cls_padded],
+    "ClsToken": [ClsByCat, ClsRegistered],
+    "pool": [pool_weights, pool_adaptive],
+}

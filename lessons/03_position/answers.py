@@ -7,11 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_classroom.checks import lesson_part
-from vit_course.embeddings import resample_pos_embed, sincos_2d
+from vit_classroom.checks.edits import edited
+from vit_classroom.exhibits.encoder_input import EncoderInput
+from vit_course.embeddings import add_position, learned_positions, prepend_cls_token, resample_pos_embed
 from vit_course.interpret import equivariance_gap
 
-checks = lesson_part("03_position", "checks")
-gap, learned, resample = checks.gap, checks.learned, checks.resample
+stretched = lesson_part("03_position", "checks").stretched
+OTHER_GRID = "if grid.shape[1] != rows * columns: raise ValueError(old_grid)"
+TABLE = "torch.randn(1, num_tokens, dim) * std"
 
 
 def gap_undone(encoder, tokens, permutation):
@@ -30,46 +33,27 @@ def gap_inverse(encoder, tokens: Tensor, permutation: Tensor) -> float:
     return (one - two).abs().max().item()
 
 
-def fit(tokens, pos_embed):
-    if tokens.shape[1:] != pos_embed.shape[1:]:
-        raise ValueError(f"{tuple(tokens.shape)} and {tuple(pos_embed.shape)} do not fit")
+class EncoderInputByParts(nn.Module):
+    """Adds the positions of the patches and that of CLS before it joins them."""
+
+    def __init__(self, num_patches, dim):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + num_patches, dim).normal_(std=0.02))
+
+    def forward(self, tokens):
+        if tokens.shape[1] != self.pos_embed.shape[1] - 1:
+            raise ValueError(f"{tokens.shape[1]} patches do not fit")
+        first = (self.cls_token + self.pos_embed[:, :1]).expand(len(tokens), -1, -1)
+        return torch.cat([first, tokens + self.pos_embed[:, 1:]], dim=1)
 
 
-def add_by_loop(tokens, pos_embed):
-    fit(tokens, pos_embed)
-    return torch.stack([image + pos_embed[0] for image in tokens])
+class EncoderInputByLoop(EncoderInput):
+    """Adds image by image, by the function of the course."""
 
-
-def add_expanded(tokens, pos_embed):
-    fit(tokens, pos_embed)
-    return torch.add(pos_embed.expand(len(tokens), -1, -1), tokens)
-
-
-def sincos_meshgrid(grid_size, dim, temperature=10000.0):
-    if dim % 4:
-        raise ValueError(f"{dim} is no multiple of 4")
-    w = 1.0 / temperature ** (torch.arange(dim // 4) / (dim // 4))
-    y, x = torch.meshgrid(*map(torch.arange, grid_size), indexing="ij")
-    y, x = (torch.outer(axis.flatten().float(), w) for axis in (y, x))
-    return torch.cat([y.sin(), y.cos(), x.sin(), x.cos()], dim=1)
-
-
-def sincos_plain_python(grid_size, dim, temperature=10000.0):
-    if dim % 4 != 0:
-        raise ValueError("dim should be a multiple of 4")
-    frequencies = [temperature ** (-k / (dim / 4)) for k in range(dim // 4)]
-    table = []
-    for y in range(grid_size[0]):
-        for x in range(grid_size[1]):
-            row = [math.sin(y * w) for w in frequencies] + [math.cos(y * w) for w in frequencies]
-            row += [math.sin(x * w) for w in frequencies] + [math.cos(x * w) for w in frequencies]
-            table.append(row)
-    return torch.tensor(table)
-
-
-def picture_of_square(grid, rows, columns):
-    side = int(grid.shape[1] ** 0.5)
-    return grid.reshape(1, side, side, grid.shape[-1]).permute(0, 3, 1, 2)
+    def forward(self, tokens):
+        tokens = prepend_cls_token(tokens, self.cls_token)
+        return torch.cat([add_position(image[None], self.pos_embed) for image in tokens])
 
 
 def resample_bilinear(pos, old_grid, new_grid, num_prefix_tokens=1, mode="bilinear", antialias=True):
@@ -80,9 +64,9 @@ def resample_views(pos_embed, old_grid, new_grid, num_prefix_tokens=1, mode="bic
     prefix, grid = pos_embed[:, :num_prefix_tokens], pos_embed[:, num_prefix_tokens:]
     if grid.shape[1] != math.prod(old_grid):
         raise ValueError("this is another grid")
-    picture = grid.reshape(1, *old_grid, grid.shape[-1]).permute(0, 3, 1, 2)
-    picture = F.interpolate(picture, size=tuple(new_grid), mode=mode, antialias=antialias)
-    return torch.cat([prefix, picture.permute(0, 2, 3, 1).flatten(1, 2)], dim=1)
+    image = grid.reshape(1, *old_grid, grid.shape[-1]).permute(0, 3, 1, 2)
+    image = F.interpolate(image, size=tuple(new_grid), mode=mode, antialias=antialias)
+    return torch.cat([prefix, image.permute(0, 2, 3, 1).flatten(1, 2)], dim=1)
 
 
 def cubic_weights(old, new):
@@ -116,27 +100,45 @@ WRONG = {
             "your result is 0 or 1 in all cases",
             lambda encoder, x, p: torch.allclose(encoder(x[:, p]), encoder(x)[:, p]),
         ),
-        ("yours is still a tensor", lambda *case: torch.tensor(equivariance_gap(*case))),
-        ("expected", lambda encoder, x, p: (encoder(x[:, p]) - encoder(x)[:, p]).abs().amax(dim=(1, 2))),
-        ("you returned", gap(lambda x: x.square().max())),
+        ("yours is still a tensor", edited(equivariance_gap, ".item() =>")),
+        ("expected", edited(equivariance_gap, ".abs().max().item() => .abs().amax(dim=(1, 2))")),
+        ("you returned", edited(equivariance_gap, ".abs().max() => .square().max()")),
     ],
     "learned_positions": [
-        ("is (1, 1, 200, 48), not (1, 200, 48)", learned(lambda t, d, std: std * torch.randn(1, 1, t, d))),
+        (
+            "is (1, 1, 200, 48), not (1, 200, 48)",
+            edited(learned_positions, "randn(1, num_tokens => randn(1, 1, num_tokens"),
+        ),
         ("you returned list", lambda t, d, std=0.02: [nn.Parameter(std * torch.randn(d)) for _ in range(t)]),
         (
             "the default of `std` should be 0.02",
-            lambda t, d, std=1.0, **_: nn.Parameter(torch.randn(1, t, d)),
+            edited(learned_positions, "std: float = 0.02 => std: float = 1.0"),
         ),
     ],
-    "add_position": [("expected", lambda tokens, pos: torch.cat([tokens[:1] + pos, tokens[1:]]))],
-    "sincos_2d": [
-        ("the shape should be (6, 8)", checks.sincos(lambda rows, columns: checks.reading_order(rows, rows))),
-        ("should be torch.float32", lambda *case: sincos_2d(*case).double()),
+    "EncoderInput": [
+        (
+            "two calls on the same input give different results",
+            edited(
+                EncoderInput,
+                "return tokens + self.pos_embed => return tokens + torch.randn_like(self.pos_embed)",
+            ),
+        ),
+        (
+            "no gradient reaches",
+            edited(EncoderInput, "return tokens + self => return tokens.detach() + self"),
+        ),
+        ("gradient", edited(EncoderInput, "+ self.pos_embed\n => + self.pos_embed.detach()\n")),
+        ("expected", edited(EncoderInput, "+ self.pos_embed\n => + self.pos_embed.roll(1, dims=1)\n")),
     ],
     "resample_pos_embed": [
-        ("your code stopped with", resample(picture_of_square)),
+        (
+            "your code stopped with",
+            edited(
+                stretched, "h=rows, w=columns => h=int(grid.shape[1] ** 0.5), w=int(grid.shape[1] ** 0.5)"
+            ),
+        ),
         ("no gradient reaches `pos_embed`", lambda pos, *rest: resample_pos_embed(pos.detach(), *rest)),
-        ("the gradient of `pos_embed` is not", resample(join=lambda head, grid: (head.data, grid))),
+        ("the gradient of `pos_embed` is not", edited(stretched, "[prefix, grid] => [prefix.data, grid]")),
         ("the default of `mode` should be 'bicubic'; yours is 'bilinear'", resample_bilinear),
     ],
 }
@@ -144,9 +146,12 @@ RIGHT = {
     "equivariance_gap": [gap_undone, gap_index_select],
     "learned_positions": [
         lambda t, d, std=0.02: nn.init.normal_(nn.Parameter(torch.empty(1, t, d)), std=std),
-        learned(lambda t, d, std: torch.normal(0.0, std, size=(1, t, d))),
+        edited(learned_positions, f"{TABLE} => torch.normal(0.0, std, size=(1, num_tokens, dim))"),
     ],
-    "add_position": [add_by_loop, add_expanded],
-    "sincos_2d": [sincos_meshgrid, sincos_plain_python],
-    "resample_pos_embed": [resample_views, resample_by_matrices],
+    "EncoderInput": [EncoderInputByParts, EncoderInputByLoop],
+    "resample_pos_embed": [
+        resample_views,
+        resample_by_matrices,
+        edited(stretched, f"rows, columns = old_grid => rows, columns = old_grid\n    {OTHER_GRID}"),
+    ],
 }

@@ -1,7 +1,5 @@
 """Answers to the exercises of lesson 04, written as students write them."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -9,6 +7,7 @@ from torch import Tensor, nn
 
 from vit_classroom.checks import lesson_part
 from vit_classroom.checks.edits import edited
+from vit_classroom.exhibits.heads import attend_in_heads
 from vit_course.attention import MultiHeadAttention, check_heads, merge_heads, split_heads
 from vit_course.attention import scaled_dot_product_attention as attend
 
@@ -96,6 +95,28 @@ class FusedWhenPossible(MultiHeadAttention):
         return (out, weights) if return_attention else out
 
 
+class WithoutDropout(MultiHeadAttention):
+    """As the lesson asks for it."""
+
+    def forward(self, x, return_attention=False):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        heads, weights = attend_in_heads(q, k, v, self.num_heads)
+        out = self.proj(heads)
+        return (out, weights) if return_attention else out
+
+
+def in_heads_by_einops(q, k, v, num_heads):
+    q, k, v = (rearrange(part, "b t (h d) -> b h t d", h=num_heads) for part in (q, k, v))
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
+    return rearrange(weights @ v, "b h t d -> b t (h d)"), weights
+
+
+def in_heads_one_by_one(q, k, v, num_heads):
+    d = q.shape[-1] // num_heads
+    results = [attend(*parts) for parts in zip(*(x.split(d, dim=-1) for x in (q, k, v)), strict=True)]
+    return torch.cat([out for out, _ in results], dim=-1), torch.stack([w for _, w in results], dim=1)
+
+
 class AttentionTimm(MultiHeadAttention):
     """One reshape for all three, as in timm."""
 
@@ -120,10 +141,6 @@ WRONG = {
         ("no gradient reaches `q`", lambda q, k, v: attend(q.detach(), k.detach(), v)),
         ("on the second result, the weights", lambda *case: (attend(*case)[0], attend(*case)[1].detach())),
         ("you returned", weighing(lambda s: s)),
-        (
-            "value 2 of 2: each query sees the keys up to its own place alone, as",
-            weighing(lambda s: (s + torch.full_like(s, -math.inf).triu(1)).softmax(-1)),
-        ),
         (
             "two calls on the same input give different results: something is",
             weighing(lambda s: F.dropout(s.softmax(-1), 0.1)),
@@ -167,6 +184,13 @@ WRONG = {
         ("your result is the first entry of `x` along axis 1, the heads", lambda x: x[:, 0]),
         ("the shape should be (1, 2, 4)", lambda x: rearrange(x, "b h t d -> b t (d h)").squeeze(0)),
     ],
+    "attend_in_heads": [
+        ("the shape should be (1, 2, 2)", edited(attend_in_heads, "merge_heads(heads), => heads,")),
+        (
+            "no gradient reaches `q`",
+            lambda q, k, v, num_heads: attend_in_heads(q.detach(), k, v, num_heads),
+        ),
+    ],
     "MultiHeadAttention": [
         ("right in evaluation, but in training", edited(Plain, "self.attn_drop, => 1 - self.attn_drop,")),
         ("right in evaluation, but in training", edited(Plain, "self.attn_drop, => 0.5,")),
@@ -190,5 +214,6 @@ RIGHT = {
     "scaled_dot_product_attention": [sdpa_by_hand, sdpa_fused],
     "split_heads": [split_reshape, split_heads_unfold],
     "merge_heads": [lambda x: torch.cat(x.unbind(dim=1), dim=-1), lambda x: x.transpose(1, 2).flatten(2)],
-    "MultiHeadAttention": [FusedWhenPossible, AttentionTimm],
+    "attend_in_heads": [in_heads_by_einops, in_heads_one_by_one],
+    "MultiHeadAttention": [WithoutDropout, Plain, FusedWhenPossible, AttentionTimm],
 }

@@ -10,15 +10,17 @@ from vit_classroom.checks.outcome import Mistake, build, first_of, outcome, spre
 from vit_classroom.checks.shared_checks import check_keyword, shared_draw
 from vit_classroom.checks.task import demand, exercise, keeps_settings, learns, refuses, results
 from vit_classroom.checks.words import difference
+from vit_classroom.exhibits.heads import attend_in_heads
 from vit_course.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads
 
 # -- scaled_dot_product_attention
 
 SMALL = tuple(torch.tensor(rows) for rows in ([[2.0, 0], [0, 4]], [[1.0, 0], [1, 1]], [[10.0, 0], [0, 20]]))
-known = Mistakes(__file__, scaled_dot_product_attention, split_heads, merge_heads)
+known = Mistakes(__file__, scaled_dot_product_attention, split_heads, merge_heads, attend_in_heads)
 attended = results(
     lambda: [
         SMALL,
+        (*torch.randn(3, 2, 2, 2),),  # all axes are equal, so `k.T` does not stop
         (torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 2)),
         (*torch.randn(3, 2, 5, 8),),
         (*torch.randn(3, 2, 3, 4, 6),),
@@ -37,9 +39,9 @@ def stands_large_scores(answer):
         large = (sign * torch.tensor([[300.0, 0], [0, 1]]), torch.tensor([[10.0, 1], [9, 2]]), torch.eye(2))
         if difference(answer(*large), scaled_dot_product_attention(*large)):
             raise Mistake(
-                "with scores in the thousands your softmax overflows, divides 0 by 0 or cuts scores off: exp(89) is "
-                "infinite in float32, exp(-110) is 0. Subtract the largest score of *each row* first, or use "
-                "`.softmax(dim=-1)`, which does it"
+                "with scores in the thousands your softmax overflows, divides 0 by 0 or cuts scores off, because in "
+                "float32 exp(89) is infinite and exp(-110) is 0. Subtract the largest score of *each row* first, or "
+                "use `.softmax(dim=-1)`, which does this"
             )
 
 
@@ -53,7 +55,7 @@ exercise(
 
 # -- split_heads and merge_heads
 
-SHARE = "{} heads cannot share D = {} numbers: let check_heads(x.shape[-1], num_heads) refuse them in the first line"
+SHARE = "{} heads cannot share D = {} numbers: keep the first line, which rejects them by check_heads"
 
 exercise(
     split_heads,
@@ -91,6 +93,24 @@ exercise(
         device=True,
     ),
     learns(lambda: (torch.randn(2, 3, 5, 2),)),
+)
+
+# -- attend_in_heads
+
+exercise(
+    attend_in_heads,
+    results(
+        lambda: [
+            (*torch.tensor([[[[1.0, 0], [0, 2]]], [[[1.0, 1], [0, 1]]], [[[10.0, 0], [0, 20]]]]), 2),
+            (*torch.randn(3, 2, 5, 6), 3),
+            (*torch.randn(3, 3, 4, 12), 4),
+            (*torch.randn(3, 2, 3, 4), 1),
+        ],
+        known("attend_in_heads results"),
+        device=True,
+    ),
+    learns(lambda: (*torch.randn(3, 2, 5, 6), 3)),
+    learns(lambda: (*torch.randn(3, 2, 5, 6), 3), part=1, where="on the second result, the weights"),
 )
 
 # -- MultiHeadAttention
@@ -138,8 +158,8 @@ def draws_nothing_at_evaluation(answer):
         runs = outcome(twice, answer, (wanted,))
         if isinstance(runs, list) and isinstance(runs[0], Tensor) and not torch.equal(*runs):
             raise Mistake(
-                "dropout is active at evaluation: it needs to know `self.training`. Give it to F.dropout as the third "
-                "argument, and the rate 0.0 to a fused attention when the module does not train"
+                "dropout is active at evaluation. Give F.dropout `self.training` as its third argument, and a fused "
+                "attention the rate 0.0 when the module does not train; or leave dropout out here"
             )
 
 
@@ -148,52 +168,55 @@ def takes_return_attention(answer):
     check_keyword(answer, {"dim": 12, "num_heads": 2}, torch.randn(2, 5, 12))
 
 
-@demand(
-    known(
-        "MultiHeadAttention/Plain weights",
-        (
-            "no attention weight is dropped in training",
-            edited(Fused, "self.attn_drop if self.training else 0.0 => 0.0"),
-        ),
-    )
-)
-def drops_weights(answer):
+@demand(known("MultiHeadAttention/Plain weights"))
+def drops_weights_or_nothing(answer):
+    """The exercise leaves dropout out. An answer that has it all the same must drop weights, each by itself."""
     for wanted in (False, True):
         how = f"with attn_drop=0.25 and return_attention={wanted}"
         module = build(answer, dim=32, num_heads=2, attn_drop=0.25).train()
         weights, returned = dropped_weights(module, wanted)
-        dropped, kept = (
-            weights[0].abs() < 1e-6,
-            torch.isclose(weights[0], torch.tensor(0.2 / 0.75), atol=1e-4),
-        )
-        share = dropped.double().mean().item()
         if wanted and difference(returned, torch.full_like(returned, 0.2)):
             raise Mistake(
-                "you return the weights after dropout, whose rows do not sum to 1: return those before"
+                "you return the weights after dropout, and their rows do not sum to 1. Return the weights before it"
             )
         if torch.allclose(weights, torch.tensor(0.2), atol=1e-4):
-            raise Mistake(
-                f"{how} no attention weight is dropped in training: F.dropout belongs on them, after the softmax, and "
-                "it is the *dropped* ones that v is multiplied with (a fused attention takes `dropout_p`). A *score* "
-                "of 0 is no weight of 0"
-            )
-        if torch.equal(weights, dropped_weights(module, wanted)[0]):
-            raise Mistake(f"{how} two passes drop the same weights: set no seed in `forward`, keep nothing")
-        if difference(*weights):
-            raise Mistake(
-                f"{how} the numbers of the *result* are dropped by `attn_drop`: it is the rate for the weights, before "
-                "they are multiplied with v; `self.proj_drop` comes after `self.proj`"
-            )
-        if name := shared_draw(dropped, ~dropped, ("pictures", "heads", "queries", "keys")):
-            raise Mistake(
-                f"{how} two {name} share one draw: each of the (B, h, T, T) weights is dropped by itself, so give "
-                "F.dropout the weights themselves, not a smaller tensor"
-            )
-        if not (dropped | kept).all() or abs(share - 0.25) > 0.06:
-            raise Mistake(
-                f"{how} a quarter of the weights should become 0, and the others 1 / 0.75 times as large; of yours "
-                f"{share:.0%} are 0. `F.dropout(weights, dropout)` does both: change nothing after it"
-            )
+            demand_no_draw(module, how)
+        else:
+            demand_free_draws(weights, dropped_weights(module, wanted)[0], how)
+
+
+def demand_no_draw(module: nn.Module, how: str) -> None:
+    """Demand that a module which drops no weight draws nothing elsewhere."""
+    x = torch.randn(2, 5, 32)
+    spread_weights(module)
+    if not torch.equal(first_of(module(x)), first_of(module(x))):
+        raise Mistake(
+            f"{how} something is drawn, but no attention weight is dropped. F.dropout belongs on the weights, after "
+            "the softmax, because a *score* of 0 does not give a weight of 0. You may also leave dropout out here"
+        )
+
+
+def demand_free_draws(weights: Tensor, again: Tensor, how: str) -> None:
+    """Demand of weights (2, B, h, T, T), read off two halves of a result, and of those of a second pass, free draws."""
+    dropped, kept = weights[0].abs() < 1e-6, torch.isclose(weights[0], torch.tensor(0.2 / 0.75), atol=1e-4)
+    share = dropped.double().mean().item()
+    if torch.equal(weights, again):
+        raise Mistake(f"{how} two passes drop the same weights. Set no seed in `forward`, and store no draw")
+    if difference(*weights):
+        raise Mistake(
+            f"{how} numbers of the *result* are dropped by `attn_drop`. It is the rate for the weights, before they "
+            "are multiplied with v; `self.proj_drop` comes after `self.proj`"
+        )
+    if name := shared_draw(dropped, ~dropped, ("images", "heads", "queries", "keys")):
+        raise Mistake(
+            f"{how} two {name} share one draw. Each of the (B, h, T, T) weights is dropped by itself, so give "
+            "F.dropout the weights themselves, not a smaller tensor"
+        )
+    if not (dropped | kept).all() or abs(share - 0.25) > 0.06:
+        raise Mistake(
+            f"{how} a quarter of the weights should become 0, and the others 1 / 0.75 times as large. Of yours "
+            f"{share:.0%} are 0. `F.dropout` does both, so change nothing after it"
+        )
 
 
 def dropped_weights(module: nn.Module, wanted: bool) -> tuple[Tensor, Tensor | None]:
@@ -212,15 +235,17 @@ def dropped_weights(module: nn.Module, wanted: bool) -> tuple[Tensor, Tensor | N
 
 
 @demand(known("MultiHeadAttention/Plain result"))
-def drops_the_result_at_last(answer):
+def drops_the_result_last_or_not(answer):
     for wanted in (False, True):
         module, x = spread_weights(build(answer, dim=16, num_heads=2, proj_drop=0.25)), torch.randn(64, 8, 16)
         quiet, noisy = (first_of(module.train(mode)(x, wanted)) for mode in (False, True))
         kept = noisy != 0
+        if torch.equal(quiet, noisy):  # left out, as the exercise says
+            continue
         if not 0.69 < kept.double().mean() < 0.81 or difference(noisy[kept], quiet[kept] / 0.75):
             raise Mistake(
-                "`self.proj_drop` should be the last step, after `self.proj`, and stand nowhere else: in training with "
-                "proj_drop=0.25 a quarter of the result is 0, and the rest 1 / 0.75 times as large"
+                "`self.proj_drop` belongs in one place only, the last step, after `self.proj`. In training with "
+                "proj_drop=0.25 a quarter of the result is 0, and the rest is 1 / 0.75 times as large"
             )
 
 
@@ -252,6 +277,6 @@ exercise(
         edited(MultiHeadAttention, "check_heads(dim, num_heads) => pass"),
     ),
     keeps_settings(MultiHeadAttention, {"dim": 12, "num_heads": 2, "attn_drop": 0.25}, "attn_drop"),
-    drops_weights,
-    drops_the_result_at_last,
+    drops_weights_or_nothing,
+    drops_the_result_last_or_not,
 )

@@ -8,11 +8,10 @@ from torch import nn
 from torchvision.ops import stochastic_depth
 
 from vit_classroom.checks import lesson_part
-from vit_course.encoder import Block, Mlp, layer_norm
+from vit_classroom.checks.edits import edited
+from vit_course.encoder import Block, Mlp, drop_path, layer_norm
 
-checks = lesson_part("05_encoder", "checks")
-norm_of, dropping, by_picture, mlp_of = checks.norm_of, checks.dropping, checks.by_picture, checks.mlp_of
-block_of, block_with, attend, think = checks.block_of, checks.block_with, checks.attend, checks.think
+Plain = lesson_part("05_encoder", "checks").Plain
 
 
 def norm_views(x, weight, bias, eps=1e-6):
@@ -125,42 +124,61 @@ WRONG = {
     "layer_norm": [
         ("view size is not compatible", norm_views),
         ("on x of shape (6,)", lambda x, *rest: torch.stack([layer_norm(row, *rest) for row in x])),
-        ("the gradient of `x` is not", norm_of(divisor=lambda v, e: (v.detach() + e).sqrt())),
+        ("the gradient of `x` is not", edited(layer_norm, "variance + eps => variance.detach() + eps")),
         (
             "no gradient reaches `weight`",
-            norm_of(affine=lambda x, w, b: x * nn.Parameter(w) + nn.Parameter(b)),
+            edited(layer_norm, "* weight + bias => * nn.Parameter(weight) + nn.Parameter(bias)"),
         ),
-        ("no gradient reaches `weight`", norm_of(affine=lambda x, w, b: x * w.data + b.data)),
+        ("no gradient reaches `weight`", edited(layer_norm, "* weight + bias => * weight.data + bias.data")),
         ("changes its input in place", norm_in_place),
-        ("you returned", lambda x, *rest: norm_of(tuple(range(x.ndim - 1)) or 0)(x, *rest)),
+        ("you returned", edited(layer_norm, "dim=-1 => dim=tuple(range(x.ndim - 1)) or 0")),
         (
             "your code changes its input in place (argument 1): whoever called it",
             torch.no_grad()(norm_in_place),
         ),
     ],
     "drop_path": [
-        ("the shape should be (200, 2)", dropping(lambda x, rate: torch.rand(len(x), 1, 1) >= rate)),
-        ("the numbers should be torch.float32", dropping(lambda x, rate: by_picture(x, rate).double())),
+        (
+            "the shape should be (200, 2)",
+            edited(drop_path, "x.shape[0], *[1] * (x.ndim - 1) => x.shape[0], 1, 1"),
+        ),
+        ("the numbers should be torch.float32", edited(drop_path, "x * keep => x * keep.double()")),
         (
             "a dropped branch should be 0",
-            dropping(lambda x, rate: torch.where(by_picture(x, rate), 1.0, torch.nan)),
+            edited(drop_path, "x * keep => x * torch.where(keep, 1.0, torch.nan)"),
         ),
     ],
     "Mlp": [
-        ("one dropout of rate `drop` in the middle", checks.part_shares(lambda h: h[:1, :1])),
-        ("no gradient reaches", mlp_of(lambda self, x: Mlp.forward(self, x.detach()))),
-        ("your new tensor lies on the CPU", mlp_of(lambda self, x: torch.ones(1, 1) * Mlp.forward(self, x))),
+        (
+            "one dropout of rate `drop` in the middle",
+            edited(
+                Mlp,
+                "self.drop(self.fc2(x)) => (h := self.fc2(x)) "
+                "* self.drop(torch.ones_like(h[:1, :1] if x.ndim > 2 else h))",
+            ),
+        ),
+        ("no gradient reaches", edited(Mlp, "self.fc1(x) => self.fc1(x.detach())")),
+        (
+            "your new tensor lies on the CPU",
+            edited(Mlp, "return self.drop => return torch.ones(1, 1) * self.drop"),
+        ),
         ("no weights named fc1.weight", MlpOtherNames),
         ("fc1.weight should be (3, 2)", MlpFixedWidth),
         ("your module has no weights named fc1.weight, fc1.bias, fc2.weight,", MlpSequential),
     ],
     "Block": [
-        ("changes its input in place", block_of(lambda b, x: x.add_(b.attn(b.norm1(x))), think)),
-        ("no gradient reaches", block_of(lambda b, x: attend(b, x.detach()), think)),
-        ("no weights named norm1.weight", block_with(norm1=lambda block, *_: nn.Sequential(block.norm1))),
+        ("changes its input in place", edited(Plain, "x = x + branch => x.add_(branch)")),
+        ("no gradient reaches", edited(Plain, "branch, weights => x = x.detach()\n        branch, weights")),
+        (
+            "no weights named norm1.weight",
+            edited(
+                Block,
+                "norm1 = nn.LayerNorm(dim, eps=1e-6) => norm1 = nn.Sequential(nn.LayerNorm(dim, eps=1e-6))",
+            ),
+        ),
         (
             "`self.mlp.fc1.out_features` is 6, and it should be 9",
-            block_with(mlp=lambda block, dim, heads, ratio, drop, *_: Mlp(dim, int(ratio) * dim, drop)),
+            edited(Block, "int(dim * mlp_ratio) => int(mlp_ratio) * dim"),
         ),
     ],
 }
@@ -168,5 +186,5 @@ RIGHT = {
     "layer_norm": [lambda x, w, b, eps=1e-6: F.layer_norm(x, w.shape, w, b, eps), norm_loop],
     "drop_path": [drop_timm, drop_path_dropout_of_ones],
     "Mlp": [MlpErf, MlpOfFunctions],
-    "Block": [BlockTorchvision, BlockOwnDropPath],
+    "Block": [Plain, BlockTorchvision, BlockOwnDropPath],
 }

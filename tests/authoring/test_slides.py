@@ -83,13 +83,13 @@ def test_the_notes_of_a_teacher_stand_where_they_belong():
         slide.title: " ".join(slide.notes) for slide in deck if slide.kind in ("title", "exercise", "predict")
     }
     assert "Why three vectors?" in notes["04 · Self-attention, many heads"]
-    assert "weights are those before dropout" in notes["Exercise 4.3: MultiHeadAttention.forward"]
+    assert "students look for dropout" in notes["Exercise 4.4: MultiHeadAttention.forward"]
     assert "A short course skips this section." in notes["What does it cost?"]
 
 
 def test_what_a_prediction_is_about_is_on_its_slide_and_what_came_of_it_on_the_next():
     asked, look = (next(s for s in deck_of("03_position") if s.kind == kind) for kind in ("predict", "look"))
-    assert "a portrait, right the same 49 square patches in random order" in asked.html
+    assert "a portrait, on the right the same 49 square patches in random order" in asked.html
     assert look.title == asked.title
     first = next(s for s in deck_of("01_patches") if s.kind == "predict")
     assert first.text.startswith("Here are four pieces of it, from one pixel to the whole")
@@ -170,7 +170,7 @@ def test_the_check_says_of_the_wrong_answer_what_the_slide_says(slug):
         ("of", "no_such", "no exercise no_such"),
         ("answer", "no_such", "defines no_such"),
         ("says", "no such words", "0 messages say"),
-        ("answer", "axis_left_out", "axis_left_out needs attend, which a class does not see"),
+        ("answer", "Fused", "Fused needs Plain, which a class does not see"),
     ],
 )
 def test_a_wrong_answer_that_is_not_there_is_an_error(field, value, message):

@@ -166,3 +166,11 @@ def test_options_of_a_model_outside_their_ranges_are_refused_by_name(option, val
     with pytest.raises(ValueError, match=words) as refused:
         VisionTransformer(**{"embed_dim": 24, "depth": 2, option: value})
     assert (option if option != "mlp_ratio" else "hidden_dim") in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["--epochs=0", "--lr=1e30", "--train=0", "--warmup-epochs=2", "--batch-size=0"]
+)
+def test_a_value_that_cannot_be_is_told_before_any_image_is_loaded(line, monkeypatch, capsys):
+    monkeypatch.setattr(command, "load_dataset", lambda *_, **__: pytest.fail("images are loaded"))
+    assert line[2:].split("=")[0].replace("-", "_") in refusal([line], capsys)

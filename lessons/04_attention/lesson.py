@@ -500,7 +500,7 @@ plots.show(
 )
 
 # %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
-# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D.5, Figure 12).
+# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D, Figure 12).
 #
 # The tables need memory too, h·T² numbers of 4 bytes per image and layer. The next table has the 12 heads of the paper's model
 # Base.

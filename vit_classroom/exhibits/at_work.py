@@ -6,9 +6,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from vit_classroom.evidence.released import load_trained
 from vit_course.data import Dataset, normalize
 from vit_course.data.shapes import SHAPES
+from vit_course.extensions.trained import load_trained
 
 SIDE = 32
 """Height and width of the drawings in pixels."""

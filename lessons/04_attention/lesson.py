@@ -613,7 +613,8 @@ plots.show(
 # ## Further reading
 #
 # - Vaswani et al., *Attention Is All You Need* (2017), section 3.2: the scale, and the reason for it in a footnote.
-# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendix A: equations 5 to 8.
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendix A: equations 5 to 8. Appendix D.5 and Figure 12:
+#   measured speed.
 # - Dao et al., *FlashAttention* (2022): how a fused kernel avoids the table.
 #
 # **Next.** Put twelve of these layers one after the other, and all images come out the same. Lesson 05 asks why, and adds what

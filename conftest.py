@@ -3,33 +3,21 @@
 One call runs both editions of all lessons. Solutions 01 to 06 must say what they said before, where the PyTorch that
 made their outputs is installed: another one may draw other random numbers. What is computed has other last digits on
 another kind of machine: `tests/compared_outputs.py` tells how far numbers may differ. VIT_COURSE_COMPARE=0 compares
-none. All other notebooks must run, and what their sentences claim for every profile must hold.
+none. The last line of a run says what was not compared. All other notebooks must run, and what their sentences claim
+for every profile must hold.
 """
 
-import json
 import os
 import sys
 from collections import defaultdict
 from functools import partial
-from importlib.metadata import version
+from pathlib import Path
 
 import nbformat
 import pytest
 
-from tests.compared_outputs import compare_outputs
+from tests.compared_outputs import compare_outputs, is_compared, skipped_comparisons
 from vit_classroom.answer_folder import MIME
-
-
-def made_with_this_torch(path):
-    """Tell whether the outputs of a notebook come from the PyTorch that is installed, up to the last number."""
-    made = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("vit_course", {}).get("torch", "")
-    return made.split(".")[:2] == version("torch").split(".")[:2]
-
-
-def is_compared(path):
-    """Tell whether the outputs of a notebook are compared."""
-    comparable = path.parent.name == "solutions" and "01" <= path.name[:2] <= "06"
-    return comparable and os.environ.get("VIT_COURSE_COMPARE") != "0" and made_with_this_torch(path)
 
 
 def cells_and_claims(book, collect):
@@ -59,6 +47,17 @@ def pytest_configure(config):
         from tests.forked_kernels import install
 
         install()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say at the end what was not compared: else a new PyTorch would switch the comparison off without a word."""
+    if config.getoption("nbval", False):
+        given = [Path(argument.partition("::")[0]) for argument in config.args]
+        paths = {
+            path.resolve() for one in given for path in ([one] if one.is_file() else one.rglob("*.ipynb"))
+        }
+        if line := skipped_comparisons(paths):
+            terminalreporter.write_line(line, yellow=True, bold=True)
 
 
 @pytest.hookimpl(wrapper=True)

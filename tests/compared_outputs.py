@@ -9,12 +9,16 @@ metadata, which it gets from the option `tolerance` of its `# %%` line (code, wh
     tolerance=5   whole numbers are the same, others within 5: for what steps of training have multiplied
 """
 
+import json
+import os
 import re
 from decimal import Decimal
+from importlib.metadata import version
 from itertools import zip_longest
 
 from authoring.notebooks.outputs import stored_figures
 
+THIS_TORCH = ".".join(version("torch").split(".")[:2])
 NUMBER = re.compile(r"[ \t]*(?<![\w.])([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*")
 """A number and the blanks around it, which follow from its width."""
 WHOLE = re.compile(r"[-+]?[\d,]+\.?")
@@ -76,3 +80,38 @@ def compare_outputs(cell, new: list, stored: list) -> bool:
     ]
     cell.comparison_traceback = differences
     return not differences
+
+
+# -- of which notebooks
+
+
+def made_with(path):
+    """Return the PyTorch from which the outputs of a notebook come, up to the last number: "2.9"."""
+    made = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("vit_course", {}).get("torch", "")
+    return ".".join(made.split(".")[:2])
+
+
+def is_comparable(path):
+    """Tell whether the outputs of a notebook are compared where the same PyTorch is installed."""
+    return path.parent.name == "solutions" and path.suffix == ".ipynb" and "01" <= path.name[:2] <= "06"
+
+
+def is_compared(path):
+    """Tell whether the outputs of a notebook are compared."""
+    wanted = is_comparable(path) and os.environ.get("VIT_COURSE_COMPARE") != "0"
+    return wanted and made_with(path) == THIS_TORCH
+
+
+def skipped_comparisons(paths):
+    """Say in a line of which notebooks the outputs are not compared, and why; "" if all are that can be."""
+    left_out = sorted(path for path in paths if is_comparable(path) and not is_compared(path))
+    if not left_out:
+        return ""
+    numbers = ", ".join(path.name[:2] for path in left_out)
+    if os.environ.get("VIT_COURSE_COMPARE") == "0":
+        return f"NOT COMPARED: the outputs of solutions {numbers}, because VIT_COURSE_COMPARE=0"
+    made = ", ".join(sorted({made_with(path) or "an unknown one" for path in left_out}))
+    return (
+        f"NOT COMPARED: the outputs of solutions {numbers}, because PyTorch {made} made them and {THIS_TORCH} is "
+        "installed; CONTRIBUTING.md says how to take a new PyTorch"
+    )

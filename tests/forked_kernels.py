@@ -13,21 +13,27 @@ import time
 
 from jupyter_client.provisioning import local_provisioner
 
-PARENT = """
+IMPORTS = """
 import json, os, signal, sys
 import einops, ipykernel.kernelapp, ipykernel.zmqshell, matplotlib.pyplot, numpy, torch
 import torch._dynamo  # what the first optimizer of a process imports, 900 modules
 import torchvision.models
 from vit_course.data import shapes10
-here, threads = os.environ.get("PYTHONPATH"), torch.get_num_threads()
+threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()  # what is in use need not be drawn again
 torch.set_num_threads(threads)
+"""
+SERVE = """
+import json, os, signal, sys
+import ipykernel.kernelapp
+here, answers = os.environ.get("PYTHONPATH"), os.fdopen(int(sys.argv[1]), "w")  # no other line stands in this pipe
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children, so none is left as a zombie
 for line in sys.stdin:
     job = json.loads(line)
     pid = os.fork()
     if not pid:
+        answers.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)
         os.environ.clear()
@@ -49,7 +55,7 @@ for line in sys.stdin:
         os.setpgid(pid, pid)
     except OSError:
         pass  # the child was faster
-    print(pid, flush=True)
+    print(pid, file=answers, flush=True)
 """
 parents = []
 
@@ -93,16 +99,28 @@ class ForkedKernel:
         self.send_signal(signal.SIGKILL)
 
 
+def start_parent(imports=IMPORTS):
+    """Start the process that is forked; return it, and what reads the process numbers of its forks.
+
+    They come through a pipe of their own: on its standard output libraries and progress bars write what they like.
+    """
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", imports + SERVE, str(writing)]
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "pass_fds": [writing]}
+    parent = subprocess.Popen(command, **options)
+    os.close(writing)
+    return parent, os.fdopen(reading)
+
+
 def fork_kernel(command, env=None, cwd=None, **options):
     """Start the kernel of a command `python -m ipykernel_launcher -f FILE`, as a fork."""
     if not parents:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        parents.append(subprocess.Popen([sys.executable, "-c", PARENT], **pipes))
-    (parent,) = parents
+        parents.append(start_parent())
+    parent, answers = parents[0]
     job = {"env": dict(env or os.environ), "cwd": str(cwd or os.getcwd()), "argv": command[2:]}
     parent.stdin.write(json.dumps(job) + "\n")
     parent.stdin.flush()
-    return ForkedKernel(int(parent.stdout.readline()))
+    return ForkedKernel(int(answers.readline()))
 
 
 def install():

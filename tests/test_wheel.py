@@ -43,7 +43,7 @@ def copy_of_what_is_built(folder: Path) -> Path:
     """Copy what a build reads, so that nothing of it is left in the repository."""
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    for name in ("vit_course", "vit_classroom", "data/checkpoints", "data/runs"):
+    for name in ("vit_course", "vit_classroom", "data/checkpoints", "data/runs", "data/photos"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

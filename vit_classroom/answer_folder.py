@@ -3,10 +3,12 @@
 Nothing here loads torch or runs an answer: `check` writes the verdicts, and `progress` reads them.
 """
 
+import codecs
 import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -77,13 +79,18 @@ def cell_hash(source: str) -> str:
 
 
 def write_log(line: dict[str, Any]) -> Path | None:
-    """Add a line to the log, in the first folder that lets us, and return the file; None where no folder does."""
+    """Add a line to the log, in the first folder that lets us, and return the file; None where no folder does.
+
+    What stands in the file before may end within a line, when a write was killed: the new line begins on its own.
+    """
     text = json.dumps(line) + "\n"
     for folder in answer_folders():
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with open(folder / LOG, "a", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with open(folder / LOG, "ab+") as file:
+                file.seek(max(0, file.tell() - 1))
+                torn = file.read(1) not in (b"", b"\n")
+                file.write(("\n" * torn + text).encode())
             return folder / LOG
     return None
 
@@ -94,8 +101,20 @@ def read_log() -> str:
     for path in (folder / LOG for folder in answer_folders()):
         with contextlib.suppress(OSError):
             if path.is_file() and is_mine(path):
-                texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    return "".join(texts)
+                texts.append(log_text(path.read_bytes()))
+    return "\n".join(texts)
+
+
+def log_text(data: bytes) -> str:
+    """Read a log, however an editor or a shell has encoded it since.
+
+    `write_log` writes ASCII alone. In UTF-16 and UTF-32 the same letters have zeros between them, and a crash of the
+    machine can leave zeros at the end; byte order marks stand at the start, or in the middle of logs that were joined.
+    A line that a killed write left unfinished ends where the next one begins.
+    """
+    for mark in (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0"):
+        data = data.replace(mark, b"")
+    return re.sub(r'([^\n])({"what")', r"\1\n\2", data.decode(errors="replace"))
 
 
 def marks_in(log: str) -> Iterator[Mark]:

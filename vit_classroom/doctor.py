@@ -25,7 +25,7 @@ REQUIREMENTS = ROOT / "requirements.txt"
 GIB = 2**30
 LESSONS_NEED = {
     *("torch", "torchvision", "numpy", "pillow", "einops", "safetensors", "tqdm", "filelock"),
-    *("matplotlib", "ipywidgets", "pyyaml"),
+    *("matplotlib", "ipywidgets", "anywidget", "traitlets", "pyyaml"),
 }
 """Packages without which lessons do not run. The others open, build or test them: a missing one is a warning."""
 OWN_LINE = {"torch", "torchvision"}

@@ -6,6 +6,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 from vit_course.training.kernel import kernel
 
@@ -20,11 +21,20 @@ def cells_run() -> list[str]:
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     texts = []
     for cell in shell.history_manager.input_hist_raw if shell else []:
-        while cell.lstrip().startswith("%%"):  # a cell magic, such as %%time
-            cell = cell.lstrip().partition("\n")[2]
         with contextlib.suppress(SyntaxError):
-            texts.append(shell.transform_cell(cell))
+            texts.append(as_python(shell, cell))
     return texts
+
+
+def as_python(shell: Any, cell: str) -> str:
+    """Return the text of a cell as Python, without magics.
+
+    Raises:
+        SyntaxError: if it is none.
+    """
+    while cell.lstrip().startswith("%%"):  # a cell magic, such as %%time
+        cell = cell.lstrip().partition("\n")[2]
+    return shell.transform_cell(cell)
 
 
 def cell_that_runs() -> str:

@@ -1,6 +1,7 @@
 """What there is to do: the exercises of every lesson with their minutes, read from the lessons' text."""
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,20 @@ class Lesson:
     def names(self) -> list[str]:
         """The exercises of the lesson, in its order."""
         return [name for task in self.tasks for name in task.names]
+
+    def solved(self, right: Collection[str]) -> int:
+        """Count the exercises of which everything is right, given the names of what is."""
+        return sum(all(name in right for name in task.names) for task in self.tasks)
+
+
+def number_of_checks(lessons: Sequence[Lesson]) -> str:
+    """Say how many functions and classes the exercises ask for, if it is more than one each; "" if it is not."""
+    tasks = [task for lesson in lessons for task in lesson.tasks]
+    names = sum(len(task.names) for task in tasks)
+    several = sum(len(task.names) > 1 for task in tasks)
+    if not several:
+        return ""
+    return f"{several} exercises ask for two functions, so there are {names} checks."
 
 
 def exercise_names(option: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Look at what a model does: attention, positions and filters of a trained (or untrained) model (paper, section 4.5).
 
 Attention weights come from the model itself: `logits, attentions = model(images, return_attention=True)`.
-Lesson 09 builds most of it; `explorer` shows attention in a notebook.
+Lesson 09 builds most of it; `vit_classroom.exhibits.play` shows attention in a notebook.
 """
 
 from collections.abc import Callable, Sequence

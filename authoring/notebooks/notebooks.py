@@ -51,6 +51,13 @@ if not all(map(importlib.util.find_spec, ("vit_classroom", "torch", "einops"))):
     print("Open the notebooks with `make lab`, or choose the kernel of the course's environment (Kernel menu),")
     print('or install the course into this one, in its folder: python -m pip install --editable ".[classroom]"')
 """
+STAND_IN = """\
+else:
+    from vit_classroom.stand_in import stand_in
+
+    stand_in("{slug}")  # an exercise whose cell made no name: cells below use the course's version
+"""
+"""What the students' edition adds, in a lesson with exercises: whoever typed a syntax error can run the rest."""
 COLAB = """
 if "google.colab" in sys.modules:
     import os
@@ -91,7 +98,7 @@ def make_notebook(course: Course, lesson: Lesson, folder: str) -> NotebookNode:
         cells.append(getattr(nbformat.v4, f"new_{kind}_cell")(source, id=name, metadata=metadata))
 
     add("markdown", "title", "", title_text(course, lesson, solved))
-    add("code", "setup", "", setup_text(course, lesson), **FOLD, tags=[SETUP_TAG])
+    add("code", "setup", "", setup_text(course, lesson, solved), **FOLD, tags=[SETUP_TAG])
     if recall := recall_text(course, lesson):
         add("markdown", "recall", "", recall)
     shown = [cell for cell in lesson.cells if LEFT_OUT[folder] not in cell.metadata.get("tags", [])]
@@ -212,10 +219,10 @@ def badge(course: Course, lesson: Lesson) -> str:
     return f"[![Open in Colab]({picture})]({colab_page(course, lesson)})" if course.repository else ""
 
 
-def setup_text(course: Course, lesson: Lesson) -> str:
+def setup_text(course: Course, lesson: Lesson, solved: bool) -> str:
     """Return the code that every notebook begins with: it says what is missing, and installs the course on Colab."""
     if not course.repository:
-        return SETUP.format(colab="").strip()
+        return with_stand_in(SETUP.format(colab=""), lesson, solved)
     here = course.lessons.index(lesson)
     near = [stop for stop in course.lessons[max(here - 1, 0) : here + 2] if stop is not lesson]
     links = {"This lesson, solved": colab_page(course, lesson, "solutions")}
@@ -226,7 +233,14 @@ def setup_text(course: Course, lesson: Lesson) -> str:
         f"    print({json.dumps(f'{name}: {page}', ensure_ascii=False)})" for name, page in links.items()
     )
     name = course.repository.rpartition("/")[2]
-    return SETUP.format(colab=COLAB.format(name=name, repository=course.repository, links=lines)).strip()
+    text = SETUP.format(colab=COLAB.format(name=name, repository=course.repository, links=lines))
+    return with_stand_in(text, lesson, solved)
+
+
+def with_stand_in(text: str, lesson: Lesson, solved: bool) -> str:
+    """Add to the first cell what lets a student run the cells below an exercise that has made no name."""
+    asks = not solved and any(cell.references for cell in lesson.cells)
+    return (text + STAND_IN.format(slug=lesson.slug) * asks).strip()
 
 
 def title_text(course: Course, lesson: Lesson, solved: bool) -> str:

@@ -8,6 +8,7 @@ set by MathJax, which npm brings once into `build/`. From then on the book is ma
 """
 
 import copy
+import json
 import posixpath
 import re
 import shutil
@@ -29,6 +30,10 @@ from authoring.notebooks.outputs import is_setup
 from authoring.site.book_faults import find_faults
 from authoring.site.npm import lay_beside
 
+RAW_HTML = re.compile(r"```{raw} html\n(.*?)```", re.DOTALL)
+PLAY = "vit_classroom/exhibits/play"
+PLAYED = {"drawing": "shapes-vit", "photo": "cifar-vit"}
+"""The weights of the page "See it think", by the kind of image that they are for."""
 LOOKED_UP = [f"docs/{name}.md" for name in ("glossary", "shape_card", "paper_map", "exercises", "setup")]
 """Pages of `docs/` for students; all others are for teachers, and no student's search finds them."""
 ABOUT = ("README.md", "CONTRIBUTING.md")
@@ -106,7 +111,7 @@ def with_links(course: Course, text: str, home: str, pages: set[str]) -> str:
 def front_page(course: Course, pages: set[str]) -> str:
     """Return the first page: what the course is, its lessons by parts, and the contents of the book."""
     text = (course.root / "docs/book/index.md").read_text(encoding="utf-8")
-    chapters = {}
+    chapters = {"Begin here": ["see_it_think"]}
     for part, group in groupby(course.lessons, key=lambda lesson: lesson.part):
         lessons = list(group)
         chapters[part] = [f"notebooks/{lesson.slug}" for lesson in lessons]
@@ -149,9 +154,36 @@ def write_sources(course: Course, folder: Path) -> None:
         nbformat.write(page, folder / "notebooks" / name)
     (folder / "index.md").write_text(front_page(course, pages), encoding="utf-8")
     (folder / "_static").mkdir()
+    write_play(course, folder)
     for name, place in (("conf.py", folder), ("book.css", folder / "_static")):
         shutil.copy(root / "docs/book" / name, place)
     lay_beside(folder / "_static", root / "build" / "npm", "mathjax-3.2.2")
+
+
+def write_play(course: Course, folder: Path) -> None:
+    """Write the page "See it think", and beside it what it loads: the view, the engine, samples and weights."""
+    page = (course.root / "docs/book/see_it_think.md").read_text(encoding="utf-8")
+    place = folder / "_static" / "play"
+    place.mkdir()
+    weights = {kind: course.root / f"data/checkpoints/{name}.safetensors" for kind, name in PLAYED.items()}
+    for path in [*(course.root / PLAY).glob("*.mjs"), course.root / PLAY / "samples.json", *weights.values()]:
+        shutil.copy(path, place)
+    lessons = {lesson.number: f"notebooks/{lesson.slug}.html" for lesson in course.lessons}
+    sizes = {kind: path.stat().st_size for kind, path in weights.items()}
+    page = page.replace("{lessons}", json.dumps(lessons)).replace("{sizes}", json.dumps(sizes))
+    (folder / "see_it_think.md").write_text(page, encoding="utf-8")
+
+
+def write_play_alone(course: Course, folder: Path) -> None:
+    """Write "See it think" without the book around it, for its tests and its portrait: `index.html`."""
+    (folder / "_static").mkdir()
+    write_play(course, folder)
+    page = (folder / "see_it_think.md").read_text(encoding="utf-8")
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>See it think</title>'
+    head += (
+        '<meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width">'
+    )
+    (folder / "index.html").write_text(head + RAW_HTML.search(page)[1], encoding="utf-8")
 
 
 def picture_texts(folder: Path) -> Iterator[tuple[str, str]]:

@@ -1,94 +1,88 @@
-"""Draw the two pictures of the README from what the repository holds: `python -m authoring.site.readme_pictures`.
+"""Make the two pictures of the README from what the repository holds: `python -m authoring.site.readme_pictures`.
 
-`docs/hero.png` shows a portrait in patches, and where the model of `data/checkpoints/shapes-vit` looks on drawings that
-it has not seen; `docs/overview.png` is the overview of lesson 00. Another matplotlib draws other bytes, so no test
-compares them: run this after a change of what they show, and look at them.
+`docs/hero.png` is a photograph of the page "See it think" after a star was drawn (this needs Playwright and Chromium);
+`docs/overview.png` is the overview of lesson 00. Another browser or matplotlib draws other bytes, so no test compares
+them: run this after a change of what they show, and look at them.
 """
 
+import functools
+import io
+import itertools
+import math
+import shutil
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import torch
-from einops import rearrange
 from PIL import Image
-from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from authoring.notebooks.course import read_course  # noqa: E402
+from authoring.site.book import write_play_alone  # noqa: E402
 from vit_classroom import plots  # noqa: E402
 from vit_classroom.plots.style import enlarge_type  # noqa: E402
-from vit_course.data import normalize, shapes10  # noqa: E402
-from vit_course.extensions.trained import load_trained  # noqa: E402
 
-KINDS = ("heart", "ring", "star", "arrow", "crescent", "cross")
-
-
-def in_patches(image: Tensor, patch: int, gap: int) -> Tensor:
-    """Pull the patches of an image (C, H, W) apart, on white, (C, H', W')."""
-    patches = rearrange(image, "c (r p) (q s) -> r q c p s", p=patch, s=patch)
-    apart = torch.nn.functional.pad(patches, (0, gap, 0, gap), value=255)
-    return rearrange(apart, "r q c p s -> c (r p) (q s)")
+STAR = [(r * math.sin(a), r * math.cos(a)) for a, r in zip(
+    (math.pi * part / 5 for part in range(11)), itertools.cycle((0.62, 0.27)), strict=False
+)]  # fmt: skip
+"""A star of five tips, in -1..1, y upwards."""
 
 
-@torch.no_grad()
-def looked_at() -> list[tuple[Tensor, Tensor, str, bool]]:
-    """Return drawings (3, H, W) in 0..1, where CLS looks in the last layer (H, W), what the model says, if right."""
-    model, info = load_trained("shapes-vit")
-    shapes = shapes10(train=10, test=200)
-    firsts = [shapes.test_labels.tolist().index(shapes.classes.index(kind)) for kind in KINDS]
-    images = shapes.test_images[firsts]
-    logits, attentions = model.eval()(normalize(images, info["mean"], info["std"]), return_attention=True)
-    maps = rearrange(
-        attentions[-1].mean(dim=1)[:, 0, 1:], "b (r c) -> b 1 r c", r=model.patch_embed.grid_size[0]
-    )
-    maps = torch.nn.functional.interpolate(maps, images.shape[-2:], mode="bilinear")[:, 0]
-    shares, answers = logits.softmax(dim=-1).max(dim=-1)
-    said = [f"{shapes.classes[a]}, {100 * s:.0f} %" for a, s in zip(answers, shares.tolist(), strict=True)]
-    right = (answers == shapes.test_labels[firsts]).tolist()
-    return list(
-        zip(images.float() / 255, maps / maps.amax(dim=(1, 2), keepdim=True), said, right, strict=True)
-    )
+def hero() -> None:
+    """Photograph "See it think" in Chromium, after somebody has drawn a star with the mouse: `docs/hero.png`."""
+    from playwright.sync_api import sync_playwright
+
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        write_play_alone(read_course(ROOT), Path(folder))
+        handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1160, "height": 720}, device_scale_factor=1.5)
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        page.wait_for_function("() => document.getElementById('play')?.play?.times.length")
+        page.add_style_tag(content="body { margin: 0; padding: 20px 24px; background: #fff; }")
+        draw(page, STAR)
+        page.get_by_text("It says star").wait_for()
+        page.wait_for_timeout(1000)  # the bars have moved
+        bottom = page.locator(".drawing, [role=tablist]").last.bounding_box()["y"]
+        picture = page.screenshot(clip={"x": 0, "y": 0, "width": 1160, "height": bottom - 12})
+        browser.close()
+        server.shutdown()
+    keep(Image.open(io.BytesIO(picture)), "hero.png")
 
 
-@plots.course_style()
-def hero():
-    """Draw a portrait in patches, and drawings with the places where a trained model looks."""
-    from matplotlib.pyplot import figure as new_figure
-
-    figure = new_figure(figsize=(12, 3.35), facecolor="#f6f8fa")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 2.75))
-    for part in (left, right):
-        part.set_facecolor("none")
-    axis = left.subplots()
-    axis.imshow(plots.to_picture(in_patches(plots.sample_photo((224, 224)), 28, 5)))
-    axis.set_axis_off()
-    left.suptitle("A picture becomes patches ...", fontsize=13)
-    axes = right.subplots(2, len(KINDS))
-    for (above, below), (image, weights, said, is_right) in zip(axes.T, looked_at(), strict=True):
-        above.imshow(plots.to_picture(image))
-        above.set_title(
-            f"{'✓' if is_right else '✗'} {said}", color="#007855" if is_right else "#b24400", fontsize=11
-        )
-        below.imshow(plots.to_picture((image * (0.15 + 0.85 * weights)).clamp(0, 1)), interpolation="nearest")
-    for axis in axes.flat:
-        axis.set_axis_off()
-    right.suptitle(
-        "... and the model that you build says what it sees, and shows where it looks", fontsize=13
-    )
-    return figure
+def draw(page, points: list[tuple[float, float]]) -> None:
+    """Draw a line with the mouse on the image of the page."""
+    box = page.locator(".picture .over").bounding_box()
+    for number, (x, y) in enumerate(points):
+        place = box["x"] + box["width"] * (1 + x) / 2, box["y"] + box["height"] * (1 - y) / 2
+        page.mouse.move(*place, steps=8 if number else 1)
+        if not number:
+            page.mouse.down()
+    page.mouse.up()
 
 
-def save(figure, name: str) -> None:
-    """Write a figure to `docs/` in 256 colours, small enough for a page that all read."""
+def keep(picture: Image.Image, name: str) -> None:
+    """Write a picture to `docs/` in 256 colours, small enough for a page that all read."""
     path = ROOT / "docs" / name
-    figure.savefig(path, dpi=100, facecolor=figure.get_facecolor())
-    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+    picture.convert("RGB").quantize(256).save(path, optimize=True)
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} kB")
 
 
+def overview() -> None:
+    """Draw the overview of lesson 00: `docs/overview.png`."""
+    figure, drawn = plots.vit_overview(), io.BytesIO()
+    enlarge_type(figure)
+    figure.savefig(drawn, dpi=100, facecolor=figure.get_facecolor())
+    keep(Image.open(drawn), "overview.png")
+
+
 if __name__ == "__main__":
-    save(hero(), "hero.png")
-    overview = plots.vit_overview()
-    enlarge_type(overview)
-    save(overview, "overview.png")
+    hero()
+    overview()

@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 01, written as students write them."""
 
+import math
 import sys
 
 import torch
@@ -7,11 +8,16 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_classroom.checks import lesson_part
-from vit_course.patches import PatchEmbed, as_pair, check_images, count_patches, grid_size, patchify
-
-checks = lesson_part("01_patches", "checks")
-embed, embed_with = checks.embed, checks.embed_with
+from vit_classroom.checks.edits import edited
+from vit_course.patches import (
+    PatchEmbed,
+    as_pair,
+    check_images,
+    count_patches,
+    grid_size,
+    patchify,
+    unpatchify,
+)
 
 
 def count_returns_error(img_size, patch_size):
@@ -97,6 +103,18 @@ def patchify_transposed_inside(images, patch_size):
     return rearrange(images, "b c (h p1) (w p2) -> b (h w) (p2 p1 c)", p1=p1, p2=p2)
 
 
+def unpatchify_reshape(patches, patch_size, grid_size):
+    p1, p2 = as_pair(patch_size)
+    return patches.reshape(len(patches), -1, grid_size[0] * p1, grid_size[1] * p2)
+
+
+def unpatchify_guess(patches, patch_size, grid_size):
+    """Fill the most square grid that holds all patches."""
+    count = patches.shape[1]
+    rows = max(n for n in range(1, math.isqrt(count) + 1) if count % n == 0)
+    return unpatchify(patches, patch_size, (rows, count // rows))
+
+
 def unpatchify_three_channels(patches, patch_size, grid_size):
     x = patches.reshape(patches.shape[0], *grid_size, *as_pair(patch_size), 3)
     return rearrange(x, "b h w p1 p2 c -> b c (h p1) (w p2)")
@@ -151,6 +169,7 @@ class PatchEmbedOfTemplate(Template):
         return rearrange(self.proj(images), "b d h w -> b (h w) d")
 
 
+STRIDE = "stride=self.patch_size)"
 DISSECTED = ("inside a patch the pixels are read column by column", patchify_transposed_inside)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
@@ -178,23 +197,37 @@ WRONG = {
     "PatchEmbed": [
         (
             "proj.weight starts with the same number everywhere",
-            embed_with(proj=lambda m: m.proj.apply(lambda conv: nn.init.constant_(conv.weight, 0.02))),
+            edited(PatchEmbed, f"{STRIDE} => {STRIDE}; nn.init.constant_(self.proj.weight, 0.02)"),
         ),
         (
             "no gradient reaches the weights proj.weight",
-            embed(lambda self, images: PatchEmbed.forward(self, images).detach().requires_grad_()),
+            edited(PatchEmbed, '(h w) d") => (h w) d").detach().requires_grad_()'),
         ),
-        ("the gradient of the weights proj.weight is not", embed(checks.half_detached)),
-        ("right, but not in float64", embed(lambda self, x: PatchEmbed.forward(self, x.float()))),
+        (
+            "the gradient of the weights proj.weight is not",
+            edited(
+                PatchEmbed,
+                'd") => d"); x = _; return 0.5 * x + 0.5 * x.detach() ;; return rearr => _ = rearr',
+            ),
+        ),
+        ("right, but not in float64", edited(PatchEmbed, "proj(images) => proj(images.float())")),
+        (
+            "axes 1 and 2 of your result should be one",
+            edited(PatchEmbed, "b (h w) d => b h w d"),
+        ),
         ("give the class itself", PatchEmbed()),
         ("no weights named proj.weight", EmbedOtherName),
         (
             "proj.weight should be (5, 1, 2, 2), yours is (5, 3, 2, 2): `in_chans`",
-            embed_with(proj=lambda m: nn.Conv2d(3, m.proj.out_channels, m.patch_size, m.patch_size)),
+            edited(PatchEmbed, "Conv2d(in_chans => Conv2d(3"),
         ),
         ("your module has no weights named proj.weight, proj.bias (it", EmbedNewEachTime),
     ],
-    "unpatchify": [("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels)],
+    "unpatchify": [
+        ("16 numbers do not fill the shape (1 (B), 2, 2, 2, 2, 3)", unpatchify_three_channels),
+        ("your numbers are those of `patches` in the same order", unpatchify_reshape),
+        ("your result does not change with `grid_size`, but it should", unpatchify_guess),
+    ],
 }
 RIGHT = {
     "count_patches": [count_by_area, count_by_range],
@@ -204,6 +237,6 @@ RIGHT = {
         PatchEmbedUnfold,
         PatchEmbedPatchify,
         PatchEmbedOfTemplate,
-        checks.convolves(lambda patch: {"kernel_size": patch, "stride": patch, "padding": "valid"}),
+        edited(PatchEmbed, f"{STRIDE} => {STRIDE[:-1]}, padding='valid')"),
     ],
 }

@@ -274,8 +274,8 @@ plots.show(
 # lesson 06 or 07, it is *yours* that you open.
 
 # %% fold tags=["nbval-ignore-output"]
+from vit_classroom.exhibits.play import play
 from vit_course.data.locate import locate
-from vit_classroom.exhibits.explorer import explore
 
 
 def pictures_for(about):
@@ -292,8 +292,7 @@ mine = load_my_model((3, 32, 32))
 opened, about = mine or (trained, info)
 seen, what = pictures_for(about)
 print("open:", "your own model" if mine else "the model trained on Shapes-10", f"on {what}")
-names = [f"picture {i}" for i in range(8)]
-explore(opened, seen[:8], names, torch.tensor(about["mean"]), torch.tensor(about["std"]))
+play(opened, about, seen[:8])
 
 # %% [markdown]
 # ## 6. Where does it come from, through all layers?

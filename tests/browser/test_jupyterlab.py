@@ -106,20 +106,35 @@ def test_a_slider_draws_at_both_of_its_ends(desk):
     expect(slider).not_to_contain_text("Error")
 
 
-def test_every_column_of_patches_in_the_explorer_can_be_clicked_on_a_small_screen(desk):
+@small_and_usual_screen
+def test_the_model_of_lesson_09_answers_what_is_clicked_hidden_and_drawn_and_keys_make_no_cells(desk):
     desk.open("notebooks/09_look_inside.ipynb")
     desk.run_all_before(desk.cell("Where does it come from, through all layers?"))  # its cell is folded
-    shown = desk.front.locator(".jp-OutputArea", has=desk.page.locator("button[title^='ask patch']"))
-    patches = shown.locator("button[title^='ask patch']")
-    patches.first.wait_for()
-    columns = {}
-    for patch in patches.all():
-        column = re.search(r"column (\d+)", patch.get_attribute("title"))[1]
-        columns.setdefault(int(column), patch)
-    assert sorted(columns) == list(range(8))
-    for column, patch in columns.items():
-        patch.click()
-        expect(shown).to_contain_text(f"column {column}) gives")
+    shown = desk.front.locator(".jp-OutputArea", has=desk.page.locator(".picture .over"))
+    expect(shown.locator(".says")).to_contain_text("It says")
+    looks, picture = (shown.locator(f".{card} .over") for card in ("looks", "picture"))
+    shown.locator("select").nth(1).select_option("mean")
+    box = looks.bounding_box()
+    for column in (1, 8):
+        looks.click(position={"x": box["width"] * (column - 0.5) / 8, "y": 0.56 * box["height"]})
+        expect(shown.get_by_text(f"The patch in row 5, column {column} looks most at")).to_be_visible()
+    shown.get_by_text("▨ Hide patches").click()
+    picture.click(position={"x": 5, "y": 5})
+    expect(shown.get_by_text("1 patch hidden")).to_be_visible()
+    cells = desk.front.locator(".jp-Cell").count()
+    picture.press("b")
+    assert desk.front.locator(".jp-Cell").count() == cells
+    shown.get_by_text("✎ Draw").click()
+    box = picture.bounding_box()
+    desk.page.mouse.move(box["x"] + 60, box["y"] + 60)
+    desk.page.mouse.down()
+    for x, y in ((160, 60), (160, 160), (60, 160), (60, 60)):
+        desk.page.mouse.move(box["x"] + x, box["y"] + y, steps=5)
+    desk.page.mouse.up()
+    expect(shown.locator(".says")).to_contain_text("It says square")
+    shown.get_by_role("tab", name="Step by step").click()
+    shown.get_by_role("button", name="step 4: Ask with q, k and v").click()
+    expect(shown.get_by_text("q · k, the sum of the products")).to_be_visible()
     assert desk.wider_than_their_place(shown) == []
 
 

@@ -166,8 +166,10 @@ def test_grey_and_colour_uint8_and_float_pictures_become_what_imshow_takes():
     assert plots.to_picture((255 * PICTURE).to(torch.uint8)).max() <= 1
 
 
-def test_sample_photo_needs_no_network_and_has_the_size_asked_for():
-    assert plots.sample_photo((20, 30)).shape == (3, 20, 30)
+@pytest.mark.parametrize("name", ["portrait", "cat"])
+def test_a_sample_photo_needs_no_network_and_has_the_size_asked_for(name):
+    photo = plots.sample_photo((20, 30), name)
+    assert photo.shape == (3, 20, 30) and len(photo.unique()) > 100
 
 
 def test_profile_comes_from_the_environment_and_picks_its_own_value(monkeypatch):

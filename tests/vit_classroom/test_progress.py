@@ -2,12 +2,15 @@
 
 import ast
 import csv
+import gzip
+import io
 import json
 import os
 import re
 import stat
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from functools import cache
@@ -20,7 +23,7 @@ from authoring.notebooks.notebooks import make_notebook
 from vit_classroom import race
 from vit_classroom.answer_folder import LOG, MIME, Mark, cell_hash, marks_in, read_mark
 from vit_classroom.checks import EXERCISES
-from vit_classroom.progress import classes, command, student
+from vit_classroom.progress import classes, command, handed_in, student
 from vit_classroom.progress.handed_in import LARGEST, MEMBERS
 from vit_classroom.progress.verdicts import Found, NoNotebook, Work, found_of
 from vit_classroom.tasks import read_lessons
@@ -397,7 +400,7 @@ def test_what_many_stumbled_over_is_talked_about_though_they_have_solved_it_sinc
 # --- the command
 
 
-def handed_in(tmp_path):
+def class_of_one(tmp_path):
     """A class of one, as a folder."""
     (tmp_path / "class" / "cy").mkdir(parents=True)
     (tmp_path / "class" / "cy" / LOG).write_text(log(line("count_patches", "wrong", CLS)), encoding="utf-8")
@@ -406,7 +409,7 @@ def handed_in(tmp_path):
 
 @pytest.mark.parametrize("place", ["missing/table.csv", "."])
 def test_a_table_that_cannot_be_written_is_shown_all_the_same(place, tmp_path, capsys):
-    folder = handed_in(tmp_path)
+    folder = class_of_one(tmp_path)
     assert command.main(["--class", str(folder), "--csv", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()
     assert "there are" in out and CLS in out
@@ -437,7 +440,7 @@ def test_a_class_that_is_not_there_is_an_error_in_words(tmp_path, capsys):
 
 
 def test_to_watch_a_class_shows_the_table_again_when_it_has_changed(tmp_path, monkeypatch, capsys):
-    folder = handed_in(tmp_path)
+    folder = class_of_one(tmp_path)
     (folder / "ada.ipynb").write_bytes(book())
     rounds = iter([lambda: None, lambda: (folder / "ada.ipynb").write_bytes(FORGED)])
 
@@ -501,3 +504,197 @@ def test_without_a_log_it_says_where_one_is_looked_for(tmp_path, monkeypatch, ca
     monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path / "none"))
     assert command.main([]) == 0
     assert str(tmp_path / "none") in capsys.readouterr().out
+
+
+# --- one number for the exercises
+
+
+def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_checks(answers, capsys):
+    tasks = sum(len(lesson.tasks) for lesson in LESSONS)
+    names = sum(len(lesson.names) for lesson in LESSONS)
+    assert command.main([]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"1 of {tasks} exercises are right. ") and f"so there are {names} checks." in out
+    text = classes.class_text([classes.Student("ada", {})], LESSONS)
+    assert re.search(rf"there are .* {tasks}$", text, re.MULTILINE) and f"there are {names} checks." in text
+
+
+def test_an_exercise_of_two_functions_is_right_when_both_are():
+    both = ("split_heads", "merge_heads")
+    lesson = next(lesson for lesson in LESSONS if "split_heads" in lesson.names)
+    for right, solved in ((both[:1], "0"), (both, "1")):
+        student = classes.Student("ada", {name: Found("right") for name in right})
+        assert classes.cell(student, lesson) == solved
+        assert next(csv.DictReader(classes.class_csv([student], LESSONS).splitlines()))["lesson 04"] == solved
+
+
+# --- what was run and stopped
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SyntaxError", "invalid syntax (1234.py, line 3)", "SyntaxError: invalid syntax"),
+        (
+            "SyntaxError",
+            "'(' was never closed (<ipython-input-3-1a>, line 7)",
+            "SyntaxError: '(' was never closed",
+        ),
+        ("IndentationError", "unexpected indent (9.py, line 2)", "IndentationError: unexpected indent"),
+        ("NameError", "name 'chek' is not defined", "NameError: name 'chek' is not defined"),
+    ],
+)
+def test_a_cell_that_was_run_and_stopped_is_wrong_and_not_called_never_run(name, value, said, tmp_path):
+    made = json.loads(book((f"{RIGHT}raise NotImplementedError", "count_patches"), (RIGHT, "patchify")))
+    error = {"output_type": "error", "ename": name, "evalue": value, "traceback": ["..."]}
+    made["cells"][0]["outputs"] = [error]
+    found = only(tmp_path, "ada.ipynb", json.dumps(made).encode())
+    assert found.found["count_patches"].mistakes == (f"the cell stops before its check: {said}",)
+    assert found.found["count_patches"].kind == "wrong" and not found.found["count_patches"].edited
+    assert found.notes == ["answers without a verdict, their outputs cleared or never run: patchify"]
+
+
+def test_a_cell_with_a_verdict_that_stops_later_keeps_its_verdict(tmp_path):
+    made = json.loads(book((RIGHT, "pool", line("pool", "right", source=RIGHT))))
+    made["cells"][0]["outputs"].append({"output_type": "error", "ename": "E", "evalue": "", "traceback": []})
+    assert only(tmp_path, "ada.ipynb", json.dumps(made).encode()).found["pool"].kind == "right"
+
+
+# --- how hand-ins are packed and named
+
+ONE = book((RIGHT, "pool", line("pool", "right", source=RIGHT)))
+
+
+def as_zip(files):
+    """The bytes of a zip."""
+    file = io.BytesIO()
+    zipped(file, files)
+    return file.getvalue()
+
+
+def as_tar(files, mode="w:gz"):
+    """The bytes of a tar."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+INNER = as_zip({"deep/01.ipynb": ONE})
+PACKED = {
+    "a zip": ("x.zip", as_zip({"01.ipynb": ONE})),
+    "upper case": ("x.ZIP", as_zip({"01.IPYNB": ONE})),
+    "a zip in a zip": ("x.zip", as_zip({"me.zip": INNER})),
+    "a zip in a zip in a zip": ("x.zip", as_zip({"a/b.zip": as_zip({"me.Zip": INNER})})),
+    "a tar.gz": ("x.tar.gz", as_tar({"01.ipynb": ONE})),
+    "a tgz": ("x.tgz", as_tar({"01.ipynb": ONE})),
+    "a tar": ("x.tar", as_tar({"01.ipynb": ONE}, "w")),
+    "a tar.bz2": ("x.tar.bz2", as_tar({"01.ipynb": ONE}, "w:bz2")),
+    "a tar.xz": ("x.tar.xz", as_tar({"01.ipynb": ONE}, "w:xz")),
+    "a zip in a tar": ("x.tar.gz", as_tar({"me.zip": INNER})),
+    "a tar in a zip": ("x.zip", as_zip({"me.tar.gz": as_tar({"01.ipynb": ONE})})),
+    "a notebook in gzip": ("x.ipynb.gz", gzip.compress(ONE)),
+    "a zip that is called tar.gz": ("x.tar.gz", INNER),
+    "a tar.gz that is called zip": ("x.zip", as_tar({"01.ipynb": ONE})),
+    "a second download of a zip": ("x (1).zip", INNER),
+    "a notebook": ("x.ipynb", ONE),
+    "a notebook in upper case": ("x.IPYNB", ONE),
+    "a notebook as text": ("x.ipynb.txt", ONE),
+    "a notebook as JSON": ("x.json", ONE),
+    "a notebook as a browser saves it": ("x.ipynb.json", ONE),
+    "a second download": ("x (1).ipynb", ONE),
+    "a notebook in UTF-16": ("x.ipynb", ONE.decode().encode("utf-16")),
+    "a notebook with a byte order mark": ("x.ipynb", b"\xef\xbb\xbf" + ONE),
+    "a notebook of an old editor": ("x.ipynb", ONE.replace(b"def", b"# f\xfcr\\ndef", 1)),
+    "a log": ("verdicts.jsonl", log(line("pool", "right")).encode()),
+    "a log as text": ("verdicts.jsonl.txt", log(line("pool", "right")).encode()),
+    "a log in UTF-16": ("verdicts.jsonl", log(line("pool", "right")).encode("utf-16")),
+    "a log in a zip": ("x.zip", as_zip({"answers/verdicts (1).jsonl": log(line("pool", "right")).encode()})),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), PACKED.values(), ids=PACKED)
+@pytest.mark.parametrize("folder", ["", "Cy Young_123_assignsubmission_file"])
+def test_a_hand_in_is_read_however_it_is_packed_and_named(name, content, folder, tmp_path):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / name).write_bytes(content)
+    (found,) = classes.read_class(tmp_path)
+    assert found.found["pool"].kind == "right" and found.notes == []
+    assert not folder or found.name == "Cy Young"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.rar", b"Rar!\x1a\x07", "refused: it is packed as rar: hand in a zip"),
+        ("x.7z", b"7z\xbc\xaf\x27\x1c", "refused: it is packed as 7z: hand in a zip"),
+        ("x.zip", b"Rar!\x1a\x07", "refused: it is packed as rar: hand in a zip"),
+        ("x.zip", b"", "refused: it is no archive that is read"),
+        ("x.docx", b"PK", "refused: it is no notebook, no folder and no zip of them"),
+        ("x.html", b"<html>", "refused: it is no notebook, no folder and no zip of them"),
+        ("x.py", b"print()", "refused: it is no notebook, no folder and no zip of them"),
+        ("x.txt", b"hello", "no notebook and no log of verdicts is in it"),
+        ("x.zip", as_zip({"a.rar": b"Rar!"}), "a.rar: it is packed as rar: hand in a zip"),
+    ],
+)
+def test_nothing_that_is_handed_in_vanishes_without_a_line(name, content, words, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "table.csv").write_text("the teacher's own")
+    assert [note[: len(words)] for note in only(tmp_path, name, content).notes] == [words]
+
+
+def test_of_several_archives_in_a_folder_one_that_is_torn_does_not_hide_the_others(tmp_path):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada/a.zip").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "ada/b.zip").write_bytes(INNER)
+    (found,) = classes.read_class(tmp_path)
+    assert found.found["pool"].kind == "right"
+    assert [note.partition(" (")[0] for note in found.notes] == ["a.zip: it cannot be read"]
+
+
+def test_archives_that_unpack_to_too_much_or_never_end_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(handed_in, "IN_ALL", 2**20)
+    deep = INNER
+    for _ in range(handed_in.DEEPEST):
+        deep = as_zip({"me.zip": deep})
+    large = bytes(2**21)
+    contents = {
+        "deep.zip": deep,
+        "gz.ipynb.gz": gzip.compress(large),
+        "tar.tar.gz": as_tar({"a.bin": large}),
+        "inner.zip": as_zip({"me.tar.xz": as_tar({"a.bin": large}, "w:xz")}),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    told = said(tmp_path)
+    assert "it is an archive in an archive" in told.pop("deep")
+    assert set(told.values()) == {"refused: it has more than 1 MB"}
+
+
+def test_links_in_a_tar_lead_nowhere(tmp_path):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo("a.ipynb")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    (tmp_path / "x.tar").write_bytes(file.getvalue())
+    assert said(tmp_path) == {"x": "refused: a.ipynb is a link, or no plain file"}
+
+
+def test_students_have_the_names_that_a_platform_gave_them(tmp_path):
+    for name in (
+        "Cy Young_123_assignsubmission_file",
+        "Bo Li_7_assignsubmission_file",
+        "Bo Li_8_assignsubmission_file",
+        "Dé Ö_9_assignsubmission_onlinetext",
+    ):
+        (tmp_path / name).mkdir()
+    for name in ("Eva M_11_assignsubmission_file_01.ipynb", "Eva M_11_assignsubmission_file_me.zip"):
+        (tmp_path / name).write_bytes(INNER if name.endswith("zip") else ONE)
+    (tmp_path / "youngcy_LATE_12_345_me.zip").write_bytes(INNER)
+    (tmp_path / "doej_13_346_me.zip").write_bytes(INNER)
+    names = [one.name for one in classes.read_class(tmp_path)]
+    assert names == ["Bo Li (7)", "Bo Li (8)", "Cy Young", "Dé Ö", "Eva M", "doej", "youngcy"]

@@ -12,13 +12,23 @@ from unittest.mock import Mock
 
 import nbformat
 import pytest
+import torch
 
 from vit_classroom import answer_folder
-from vit_classroom.checks import EXERCISES, check, my_answer, saved_answers, use_my_answers
+from vit_classroom.checks import (
+    EXERCISES,
+    check,
+    diagnose,
+    my_answer,
+    parts_in_use,
+    saved_answers,
+    use_my_answers,
+)
 from vit_classroom.checks.saved_answers import keep, keep_and_tell
 from vit_classroom.checks.source import CannotKeep, standing_alone
 from vit_classroom.exhibits import mini_vit
-from vit_course import attention, patches
+from vit_classroom.tasks import read_lessons
+from vit_course import attention, encoder, patches
 from vit_course.training import paths
 
 NUMBER = itertools.count()
@@ -39,7 +49,7 @@ def folder(tmp_path, monkeypatch):
     """A folder for answers, and the model's modules as they were when the test is over."""
     for name in saved_answers.PLACES:
         module = importlib.import_module(name)
-        for known in ("patchify", "split_heads", "PatchEmbed", "merge_heads"):
+        for known in filter(saved_answers.is_of_the_model, EXERCISES):
             if hasattr(module, known):
                 monkeypatch.setattr(module, known, getattr(module, known))
     monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path / "answers"))
@@ -59,8 +69,20 @@ def cell(tmp_path, source, name="patchify"):
 
 STUB = "def patchify(images, patch_size):\n    raise NotImplementedError\n"
 EMBED = """
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+import torch
+from vit_course.patches import as_pair, check_images, grid_size
+
+class PatchEmbed(torch.nn.Module):
+    def __init__(self, img_size=32, patch_size=4, in_chans=3, embed_dim=192):
+        super().__init__()
+        self.img_size, self.patch_size = as_pair(img_size), as_pair(patch_size)
+        self.grid_size = grid_size(img_size, patch_size)
+        self.num_patches = self.grid_size[0] * self.grid_size[1]
+        self.proj = torch.nn.Conv2d(in_chans, embed_dim, self.patch_size, self.patch_size)
+
+    def forward(self, images):
+        check_images(images, self.proj.in_channels, self.img_size)
+        return self.proj(images).flatten(2).mT
 """
 
 
@@ -159,22 +181,22 @@ def test_another_exercise_that_an_answer_uses_is_imported_and_not_copied():
     assert "from vit_course.patches import count_patches" in text and "NotImplementedError" not in text
 
 
-@pytest.mark.parametrize("base", ["patches.PatchEmbed", "PatchEmbed"])
-def test_a_subclass_of_the_same_name_is_kept(base, tmp_path, folder):
-    imports = "from vit_course import patches\nfrom vit_course.patches import PatchEmbed\n"
-    source = f"{imports}class PatchEmbed({base}):{EMBED}"
+def test_a_subclass_of_the_same_name_is_kept(tmp_path, folder):
+    source = f"{EMBED}\nclass PatchEmbed(PatchEmbed):\n    pass\n"
     assert keep("PatchEmbed", cell(tmp_path, source, "PatchEmbed"))
     assert use_my_answers() == use_my_answers() == ["PatchEmbed"]
-    assert patches.PatchEmbed.__mro__[2].__module__ == "torch.nn.modules.module"
+    assert [one.__module__ for one in patches.PatchEmbed.__mro__[:2]] == 2 * ["answers.PatchEmbed"]
 
 
 def test_models_are_made_of_kept_parts_and_a_model_of_them_is_kept_too(tmp_path, folder, capsys):
-    part = f"from vit_course.patches import PatchEmbed\nclass PatchEmbed(PatchEmbed):{EMBED}"
-    keep("PatchEmbed", cell(tmp_path, part, "PatchEmbed"))
+    keep("PatchEmbed", cell(tmp_path, EMBED, "PatchEmbed"))
     assert use_my_answers() == ["PatchEmbed"]
     assert type(mini_vit.MiniViT(patch_size=16).patch_embed).__module__ == "answers.PatchEmbed"
-    whole = Path(mini_vit.__file__).read_text(encoding="utf-8")
-    answer = cell(tmp_path, whole.partition("def train_one_epoch")[0], "MiniViT")
+    whole = (
+        "from torch import nn\nimport torch\nfrom vit_course.encoder import Encoder\n"
+        + dict(solved())["MiniViT"]
+    )
+    answer = cell(tmp_path, whole.partition("\nMiniViT = ")[0], "MiniViT")
     assert check(answer) is answer
     assert "Not kept" not in capsys.readouterr().out
     assert "from vit_course.patches import PatchEmbed" in (folder / "MiniViT.py").read_text()
@@ -183,6 +205,32 @@ def test_models_are_made_of_kept_parts_and_a_model_of_them_is_kept_too(tmp_path,
 
 SPLIT = "def split_heads(x, num_heads):\n    {}\n"
 REACHES = {
+    "through a partial": "import functools\nfrom vit_course import attention\n"
+    "f = functools.partial(attention.split_heads)\n" + SPLIT.format("return f(x, num_heads=num_heads)"),
+    "through getattr": "from vit_course import attention\n"
+    + SPLIT.format('return getattr(attention, "split_" + "heads")(x, num_heads)'),
+    "through importlib": SPLIT.format(
+        "import importlib; return importlib.import_module('vit_course.attention').split_heads(x, num_heads)"
+    ),
+    "through the exercises": "from vit_classroom.checks import EXERCISES\n"
+    + SPLIT.format('return EXERCISES["split_heads"].reference(x, num_heads)'),
+    "through a class": "from vit_course import attention\nclass Helper:\n    f = staticmethod(attention.split_heads)\n"
+    + SPLIT.format("return Helper.f(x, num_heads)"),
+    "through a method": "from vit_course import attention\nclass Helper:\n    def f(self, x, h):\n"
+    "        return attention.split_heads(x, h)\n" + SPLIT.format("return Helper().f(x, num_heads)"),
+    "through a default": "from vit_course.attention import split_heads as done\n"
+    "def split_heads(x, num_heads, f=done):\n    return f(x, num_heads)\n",
+    "through a list": "from vit_course import attention\nFUNCTIONS = [attention.split_heads]\n"
+    + SPLIT.format("return FUNCTIONS[0](x, num_heads)"),
+    "through a decorator": "import functools\nfrom vit_course.attention import split_heads as done\n"
+    "@functools.cache\ndef f():\n    return done\n" + SPLIT.format("return f()(x, num_heads)"),
+    "bound to another name": "from vit_course import attention\nattention.ready = attention.split_heads\n"
+    + SPLIT.format("return attention.ready(x, num_heads)"),
+    "with its code copied": "import types\nfrom vit_course import attention\n"
+    "f = types.FunctionType(attention.split_heads.__code__.replace(co_name='f'), vars(attention))\n"
+    + SPLIT.format("return f(x, num_heads)"),
+    "in some cases": "from vit_course import attention\n"
+    + SPLIT.format("if num_heads == 1: return x[:, None]\n    return attention.split_heads(x, num_heads)"),
     "through the module": "from vit_course import attention\n"
     + SPLIT.format("return attention.split_heads(x, num_heads)"),
     "through the package": "import vit_course.attention\n"
@@ -198,28 +246,115 @@ REACHES = {
 
 
 @pytest.mark.parametrize("source", REACHES.values(), ids=REACHES)
-def test_an_answer_that_would_call_itself_in_its_place_is_right_but_not_kept(
-    source, tmp_path, folder, capsys
+def test_an_answer_that_calls_the_finished_version_is_not_written_yet_however_it_comes_to_it(
+    source, tmp_path, folder, capsys, monkeypatch
 ):
-    answer = cell(tmp_path, source, "split_heads")
-    assert check(answer) is answer
-    assert "finished version" in capsys.readouterr().out
+    monkeypatch.setattr(attention, "ready", None, raising=False)
+    assert check(cell(tmp_path, source, "split_heads")) is attention.split_heads
+    assert "[not written yet] split_heads: this is the course's finished" in capsys.readouterr().out
+    assert [made.verdict for made in answer_folder.marks_in(answer_folder.read_log())] == ["unfinished"]
     assert not list(folder.glob("*.py"))
 
 
-def test_the_finished_version_is_right_and_the_exercise_is_not_written_yet(folder, capsys):
+CLASSES = {
+    "a subclass that adds nothing": "class PatchEmbed(patches.PatchEmbed):\n    pass\n",
+    "a subclass with its own __init__": "class PatchEmbed(patches.PatchEmbed):\n"
+    "    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n",
+    "a subclass whose forward calls the other": "class PatchEmbed(patches.PatchEmbed):\n"
+    "    def forward(self, images):\n        return super().forward(images)\n",
+    "its forward, called by its class": EMBED.partition("        check_images(")[0]
+    + "        from vit_course.patches import PatchEmbed\n        return PatchEmbed.forward(self, images)\n",
+    "a function that makes one": "def PatchEmbed(*args, **kwargs):\n    return patches.PatchEmbed(*args, **kwargs)\n",
+}
+
+
+@pytest.mark.parametrize("source", CLASSES.values(), ids=CLASSES)
+def test_a_class_that_runs_the_finished_code_is_not_written_yet(source, tmp_path):
+    answer = cell(tmp_path, f"from vit_course import patches\n{source}", "PatchEmbed")
+    assert diagnose(answer, "PatchEmbed").kind == "unfinished"
+
+
+def test_the_finished_version_is_not_written_yet_and_the_lesson_goes_on_with_it(folder, capsys):
     assert check(attention.split_heads) is attention.split_heads
-    assert "[right] split_heads: right, for it is the course's" in capsys.readouterr().out
+    assert "[not written yet] split_heads: this is the course's finished" in capsys.readouterr().out
     assert [made.verdict for made in answer_folder.marks_in(answer_folder.read_log())] == ["unfinished"]
 
 
-def test_an_answer_that_reaches_itself_in_a_way_that_nobody_reads_off_is_not_kept(tmp_path, folder):
+def test_an_answer_that_calls_another_exercise_is_an_answer_of_ones_own(tmp_path, folder):
     source = "from vit_course import attention\n" + SPLIT.format(
-        'return getattr(attention, "split_" + "heads")(x, num_heads)'
-    )
-    with pytest.raises(CannotKeep, match="it calls the finished version itself"):
-        keep("split_heads", cell(tmp_path, source, "split_heads"))
-    assert attention.split_heads.__module__ == "vit_course.attention"
+        "return attention.merge_heads(x[:, None]).unflatten(2, (num_heads, -1)).transpose(1, 2)"
+    ).replace("    return", "    attention.check_heads(x.shape[-1], num_heads)\n    return")
+    assert diagnose(cell(tmp_path, source, "split_heads")).kind == "right"
+
+
+def solved():
+    """The cells of somebody who solved lessons 01 to 06, in order: (names of its exercises, text)."""
+    text = Path(__file__).with_name("solved_exercises.py").read_text(encoding="utf-8")
+    return [(head.strip(), cell) for head, _, cell in (one.partition("\n") for one in text.split("# %%")[1:])]
+
+
+def test_with_all_exercises_solved_by_somebody_else_every_module_of_the_model_is_the_students(folder, capsys):
+    folder.mkdir()
+    cells = solved()
+    for number, (names, _) in enumerate(cells):
+        for name in filter(None, names.split(", ")):
+            text = standing_alone(name, [cell for _, cell in cells[: number + 1]])
+            (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    lessons = [lesson for lesson in read_lessons() if "01" <= lesson.number <= "06"]
+    names = {name for lesson in lessons for name in lesson.names}
+    assert {path.stem for path in folder.glob("*.py")} == names
+    assert set(use_my_answers()) == set(filter(saved_answers.is_of_the_model, names))
+    out = capsys.readouterr().out
+    assert "The course's" not in out and "Left out" not in out
+    model = my_answer("MiniViT")(patch_size=16, embed_dim=12, depth=2)
+    made = {type(part) for part in model.modules() if not type(part).__module__.startswith("torch.")}
+    assert {one.__name__: one.__module__ for one in made} == {
+        **{
+            name: f"answers.{name}"
+            for name in ("MiniViT", "PatchEmbed", "Block", "MultiHeadAttention", "Mlp")
+        },
+        "Encoder": "vit_course.encoder",  # no exercise: a list of blocks
+    }
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = my_answer("train_one_epoch")
+    rows = parts_in_use(lambda: step(model, torch.rand(2, 3, 32, 32), torch.tensor([0, 1]), optimizer))
+    assert {name for name, _, _ in rows} >= {"drop_path", "split_heads", "pool", "prepend_cls_token"}
+    assert {owner for _, owner, _ in rows} == {"yours"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from vit_course.encoder import Mlp as Used",
+        "from vit_course import encoder\nUsed = encoder.Mlp",
+        "import vit_course.encoder\nUsed = vit_course.encoder.Mlp",
+        "from vit_course.encoder import *\nUsed = Mlp",
+    ],
+)
+def test_an_answer_is_loaded_after_those_that_it_names(line, folder):
+    folder.mkdir()
+    cells = dict(solved())
+    head = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+    block = f"{head}{line}\n{cells['Block'].replace('= Mlp(', '= Used(')}"
+    for name, text in (("Block", block), ("Mlp", head + cells["Mlp"])):
+        (folder / f"{name}.py").write_text(text.partition(f"\n{name} = check")[0], encoding="utf-8")
+    assert use_my_answers() == ["Mlp", "Block"]
+    assert type(encoder.Block(4, 2).mlp).__module__ == "answers.Mlp"
+
+
+def test_two_answers_that_name_each_other_are_both_loaded(folder):
+    folder.mkdir()
+    right = {
+        "patchify": USED + RIGHT,
+        "merge_heads": "def merge_heads(x):\n    split_heads = x\n    return split_heads.transpose(1, 2).flatten(2)\n",
+        "split_heads": "from vit_course.attention import check_heads, merge_heads\n"
+        + SPLIT.format(
+            "check_heads(x.shape[-1], num_heads)\n    return x.unflatten(2, (num_heads, -1)).transpose(1, 2)"
+        ),
+    }
+    for name, text in right.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    assert sorted(use_my_answers()) == sorted(right)
 
 
 def test_a_kept_file_that_would_call_itself_for_ever_is_left_out_and_named(folder, capsys):

@@ -2,7 +2,9 @@
 
 import _thread
 import builtins
+import contextlib
 import functools
+import json
 import math
 import os
 import random
@@ -19,8 +21,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from vit_classroom import answer_folder
 from vit_classroom.answer_folder import LOG, marks_in, read_log
-from vit_classroom.checks import EXERCISES, check, diagnose
+from vit_classroom.checks import EXERCISES, check, diagnose, diagnosis, lesson_part
 from vit_classroom.checks.guard import OutOfTime, Printed, TimeLimit, untouched
 from vit_classroom.checks.verdict_html import box_html, verdict_html
 from vit_classroom.checks.words import difference, error_text
@@ -202,7 +205,7 @@ def test_checks_work_outside_the_main_thread():
     thread = threading.Thread(target=lambda: kinds.append(diagnose(patches.patchify).kind))
     thread.start()
     thread.join()
-    assert kinds == ["right"]
+    assert kinds == ["unfinished"]
 
 
 class Stop(BaseException):
@@ -259,8 +262,9 @@ def test_a_name_that_is_almost_an_exercise_gets_a_proposal(typed, meant, capsys)
 def test_a_default_device_does_not_make_right_answers_wrong():
     def patchify(images, patch_size):
         assert torch.zeros(1).device.type == "cpu"
-        return patches.patchify(images, patch_size)
+        return patchify_loops(images, patch_size)
 
+    patchify_loops = lesson_part("01", "answers").patchify_loops
     torch.set_default_device("meta")
     try:
         assert diagnose(patchify).kind == "right"
@@ -435,11 +439,96 @@ def calls_the_finished_one(images, patch_size):
     [
         (patches.patchify, None),
         (functools.partial(patches.patchify), "patchify"),
+        (functools.partial(functools.partial(patches.patchify)), "patchify"),
+        (torch.no_grad()(patches.patchify), "patchify"),
+        (functools.cache(patches.patchify), "patchify"),
         (calls_the_finished_one, "patchify"),
         (type("PatchEmbed", (patches.PatchEmbed,), {}), None),
         (types.FunctionType(patches.patchify.__code__, vars(patches)), "patchify"),
     ],
 )
-def test_the_finished_version_is_not_called_an_answer_of_ones_own(answer, exercise):
+def test_the_finished_version_is_no_answer_of_ones_own(answer, exercise):
     verdict = diagnose(answer, exercise)
-    assert verdict.kind == "right" and "the course's finished version" in verdict.message
+    assert verdict.kind == "unfinished" and "the course's finished version" in verdict.message
+
+
+def error_of(source):
+    """An answer to `patchify` that stops where a line stops."""
+    space = {"torch": torch, "einops": einops}
+    exec(f"def patchify(images, patch_size):\n    {source}", space)
+    return space["patchify"]
+
+
+SYMPTOMS = {
+    "nothing is called `patchs`": "return patchs",
+    "there is no axis 9": "return images.sum(9)",
+    "what is unpacked does not hold 2 values": "a, b = images.shape",
+    "a `Tensor` has no `reshap`": "return images.reshap(1)",
+    "they should be equal": "return images + torch.ones(7)",
+}
+NAMED = {
+    "`/` makes fractions": "return images.reshape(1, images.shape[-1] / patch_size)",
+    "`reshape` copies": "return images.transpose(2, 3).view(len(images), -1)",
+    "what is joined stands in one list": "return torch.cat(images, images, 1)",
+}
+
+
+@pytest.mark.parametrize(("words", "source"), SYMPTOMS.items())
+def test_a_translated_error_is_a_symptom_and_no_cause(words, source):
+    verdict = diagnose(error_of(source), "patchify")
+    assert words in verdict.message
+    assert not verdict.named and verdict.mistake == ""
+
+
+@pytest.mark.parametrize(("words", "source"), NAMED.items())
+def test_an_error_with_one_usual_cause_is_told_that_cause(words, source):
+    verdict = diagnose(error_of(source), "patchify")
+    assert words in verdict.message and verdict.named
+
+
+def test_what_a_killed_write_left_does_not_swallow_the_next_verdict(tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_COURSE_ANSWERS", str(tmp_path))
+    monkeypatch.delenv("VIT_COURSE_STRICT", raising=False)
+    right = lesson_part("01", "answers").patchify_loops
+    for torn in (b'{"what": "check", "exer', b'{"what": "check"}\n\0\0\0', b"\xef\xbb\xbf", b"\n\n"):
+        (tmp_path / LOG).write_bytes(torn)
+        check(right, "patchify")
+        assert [made.verdict for made in marks_in(read_log())] == ["right"]
+        assert json.loads((tmp_path / LOG).read_bytes().splitlines()[-1])["verdict"] == "right"
+
+
+def test_a_torn_log_in_one_folder_does_not_swallow_the_first_line_of_another(tmp_path, monkeypatch):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    monkeypatch.setattr(answer_folder, "answer_folders", lambda: folders)
+    line = json.dumps(answer_folder.mark("patchify", "right", "", "").data)
+    for folder, text in zip(folders, (line[:40], line + "\n"), strict=True):
+        folder.mkdir()
+        (folder / LOG).write_text(text)
+    assert [made.exercise for made in marks_in(read_log())] == ["patchify"]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"]
+)
+def test_a_log_is_read_in_every_encoding_that_an_editor_writes(encoding):
+    line = json.dumps(answer_folder.mark("patchify", "wrong", "höher", "").data)
+    text = answer_folder.log_text(f"{line}\r\n{line}\r\n".encode(encoding))
+    assert [made.mistake for made in marks_in(text)] == ["höher", "höher"]
+
+
+@pytest.mark.parametrize(("notebook", "looks"), [(True, True), (True, False), (False, True)])
+def test_the_first_check_says_why_it_takes_seconds_to_whoever_looks_at_a_notebook(
+    notebook, looks, monkeypatch
+):
+    shown, loaded = [], []
+    monkeypatch.delitem(sys.modules, diagnosis.SLOW_PART, raising=False)
+    monkeypatch.setattr(diagnosis, "import_module", loaded.append)
+    monkeypatch.setattr(diagnosis, "in_notebook", lambda: notebook)
+    monkeypatch.setattr(diagnosis, "somebody_looks", lambda: looks)
+    monkeypatch.setattr(
+        diagnosis, "progress_bar", lambda **options: shown.append(options) or contextlib.nullcontext()
+    )
+    diagnosis.load_first()
+    assert loaded == ["torch._dynamo"]
+    assert [one["disable"] for one in shown] == [not (notebook and looks)]
+    assert "takes a few seconds, once" in shown[0]["desc"]

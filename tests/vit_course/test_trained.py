@@ -145,7 +145,8 @@ def test_pictures_for_trained_weights_are_normalised_by_the_statistics_of_the_we
     assert [value.tolist() for value in other.channel_stats()] == [
         pytest.approx(v) for v in ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
     ]
-    grey = normalised_as(replace(dataset, train_images=dataset.train_images[:, :1]), *[(0.5,) * 3] * 2)
+    one = {half: getattr(dataset, half)[:, :1] for half in ("train_images", "test_images")}
+    grey = normalised_as(replace(dataset, **one), (0.5,) * 3, (0.5,) * 3)
     assert grey.train_images.shape[1] == 3 and torch.equal(
         grey.train_images[:, 0], dataset.train_images[:, 0]
     )

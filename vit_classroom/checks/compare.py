@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vit_classroom.checks.explain import explain
 from vit_classroom.checks.explain.errors import stopped
 from vit_classroom.checks.explain.probes import options_without_effect, varies
+from vit_classroom.checks.explain.repair import REPAIRING
 from vit_classroom.checks.explain.trial import Trial
 from vit_classroom.checks.explain.values import agree
 from vit_classroom.checks.guard import OutOfTime, printed
@@ -76,6 +77,10 @@ def compare(
         Unfinished: if the answer is still the stub.
     """
     run = run or (lambda function, *case: function(*case))
+    if REPAIRING.get():
+        for case in cases:
+            if difference(outcome(run, answer, case), run(reference, *copy(case))):
+                raise Mistake("this change does not make it right", named=False)
     got, shown = outcomes(answer, reference, cases, run)
     want = [run(reference, *copy(case)) for case in cases]
     wrong = [i for i in range(len(cases)) if difference(got[i], want[i])]

@@ -1,12 +1,13 @@
 """The diagnosis of an answer: what its check finds, in words, whatever the answer does."""
 
 import difflib
-import dis
 import inspect
-import itertools
 import re
+import sys
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -14,19 +15,28 @@ from torch import nn
 
 from vit_classroom.checks.explain.defaults import demand_defaults
 from vit_classroom.checks.explain.errors import stopped
+from vit_classroom.checks.explain.repair import SECONDS, repair
 from vit_classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_classroom.checks.outcome import GRADIENTS_OFF, Mistake, Unfinished
 from vit_classroom.checks.registry import EXERCISES
 from vit_classroom.checks.task import Exercise
-from vit_classroom.checks.words import error_text, students_line
+from vit_classroom.checks.words import error_text, is_students, students_line
+from vit_classroom.notebook import in_notebook
+from vit_course.training.console import progress_bar
+from vit_course.training.kernel import somebody_looks
 
 LONGEST = 4000
 """A message has at most about so many characters."""
-FINISHED = "right, for it is the course's finished version or calls it: your own one takes its place when you write it"
+FINISHED = (
+    "this is the course's finished version, or calls it: the lesson goes on with it until you write your own"
+)
 SEEDED = (
     "right, but your code sets the seed of all random numbers, so whatever is drawn after it, here and in other cells, "
     "is the same each time: a seed is set once, by whoever runs the whole"
 )
+READY_MADE = {"MultiheadAttention", "TransformerEncoderLayer", "TransformerEncoder"}
+SLOW_PART = "torch._dynamo"
+FIRST = "The first check of a notebook loads a part of PyTorch: this takes a few seconds, once."
 TOO_SLOW = {"computes": "a loop that never ends", "waits": "`sleep`, `input` or another call that waits"}
 NOT_FINISHED = (
     "not finished: the check was not over after {:g} seconds, because the computer was busy with something else. That "
@@ -70,8 +80,7 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
     task = EXERCISES[name]
     if words := no_answer(answer, task):
         return Verdict("wrong", words, task)
-    # Optimisers and the device "meta" load it, in seconds that are no time of the student's.
-    import_module("torch._dynamo")
+    load_first()
     limit = TimeLimit()
     try:
         with untouched(limit.printed), limit:
@@ -93,6 +102,8 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
             return Verdict("stopped", NOT_FINISHED.format(limit.seconds), task)
         named = getattr(error, "named", not isinstance(error, Exception))
         message = shortened(found(error, limit.seconds))
+        if words := ready_made(answer, task) or change_that_helps(answer, task, quick=named):
+            message, named = f"{words}\n{message}", True
         mistake = (
             TOO_SLOW[error.reason]
             if isinstance(error, OutOfTime)
@@ -101,8 +112,45 @@ def diagnose(answer: Any, exercise: str | None = None) -> Verdict:
             else ""
         )
         return Verdict("wrong", message, task, named, mistake, getattr(error, "printed", limit.printed.end()))
-    own = "your own version is used from here on"
-    return Verdict("right", FINISHED if uses_finished(answer, task.reference) else own, task)
+    if is_finished(answer, task.reference) or calls_finished(answer, task):
+        return Verdict("unfinished", FINISHED, task)
+    return Verdict("right", "your own version is used from here on", task)
+
+
+def ready_made(answer: Any, task: Exercise) -> str:
+    """Name the layer of PyTorch that a wrong answer has in the place of what is to be written; "" if it has none."""
+    used = {name for code in codes_of(answer) for name in code.co_names} if inspect.isclass(answer) else set()
+    if found := sorted(used & READY_MADE):
+        return (
+            f"`nn.{found[0]}` makes weights of its own, by other names: build `{task.name}` from your own functions, "
+            "with the weights that the docstring names"
+        )
+    return ""
+
+
+def change_that_helps(answer: Any, task: Exercise, quick: bool) -> str:
+    """Say which one change of an answer's text the check would accept; "" if none is found soon."""
+    limit = TimeLimit(4 * SECONDS)
+    try:
+        with untouched(limit.printed), limit:
+            return repair(answer, task.verify, quick)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
+            raise
+        return ""
+
+
+def load_first() -> None:
+    """Load what optimisers and the device "meta" load: it takes seconds, which are no time of the student's.
+
+    In a notebook a line says so until it is done.
+    """
+    if SLOW_PART in sys.modules:
+        return
+    with progress_bar(
+        desc=FIRST, total=1, bar_format="{desc}", disable=not (in_notebook() and somebody_looks())
+    ):
+        import_module(SLOW_PART)
 
 
 def unknown(answer: Any, name: str) -> str:
@@ -140,24 +188,55 @@ def no_answer(answer: Any, task: Exercise) -> str:
     return ""
 
 
-def uses_finished(answer: Any, finished: Any) -> bool:
-    """Tell whether an answer is the finished version, a subclass that adds nothing, a copy, or calls it by name."""
-    answer = inspect.unwrap(getattr(answer, "func", answer))
-    functions = [answer]
-    if inspect.isclass(answer):
-        functions = [value for value in vars(answer).values() if inspect.isfunction(value)]
-        if answer is finished or (issubclass(answer, finished) and not functions):
-            return True
-    for function in filter(inspect.isfunction, functions):
-        if function.__code__ == getattr(finished, "__code__", None):
-            return True
-        steps = [(step.opname, step.argval) for step in dis.get_instructions(function)]
-        scope = function.__globals__
-        for (loads, name), (_, attribute) in itertools.pairwise(steps):
-            value = scope.get(name) if loads == "LOAD_GLOBAL" else None
-            if value is finished or (inspect.ismodule(value) and vars(value).get(attribute) is finished):
-                return True
-    return False
+def is_finished(answer: Any, finished: Any) -> bool:
+    """Tell whether an answer is the finished version itself: wrapped, copied, or a subclass that adds nothing."""
+    while hasattr(answer, "func"):  # partial, however often
+        answer = answer.func
+    answer = inspect.unwrap(answer)
+    if inspect.isclass(answer) and issubclass(answer, finished if inspect.isclass(finished) else ()):
+        return not any(map(inspect.isfunction, vars(answer).values()))
+    return getattr(answer, "__code__", answer) is getattr(inspect.unwrap(finished), "__code__", finished)
+
+
+def calls_finished(answer: Any, task: Exercise) -> bool:
+    """Tell whether an answer that is right runs code of the finished version, by whatever name it comes to it.
+
+    The check is run once more, and every call is looked at: one of the finished code counts that a student's code
+    has made, itself or through others. The checks call the finished version, too.
+    """
+    here, seen = sys._getframe(), []
+    places = {(code.co_filename, code.co_firstlineno) for code in codes_of(task.reference)}
+    limit = TimeLimit()
+
+    def notice(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event != "call" or (code.co_filename, code.co_firstlineno) not in places or seen:
+            return
+        caller = frame.f_back
+        while caller not in (None, here):
+            if is_students(Path(caller.f_code.co_filename)):
+                seen.append(frame)
+                return
+            caller = caller.f_back
+
+    before = sys.getprofile()
+    try:
+        with untouched(limit.printed), limit:
+            sys.setprofile(notice)
+            task.verify(answer)
+    except BaseException as error:  # it was right a moment ago
+        if isinstance(error, KeyboardInterrupt) and limit.stopped_by_user:
+            raise
+    finally:
+        sys.setprofile(before)
+    return bool(seen)
+
+
+def codes_of(finished: Any) -> list[CodeType]:
+    """Return the code of a function, or of all methods of a class."""
+    made = vars(finished).values() if inspect.isclass(finished) else [finished]
+    functions = [inspect.unwrap(getattr(one, "__func__", one)) for one in made if callable(one)]
+    return [one.__code__ for one in functions if inspect.isfunction(one)]
 
 
 def found(error: BaseException, seconds: float) -> str:

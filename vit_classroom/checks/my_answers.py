@@ -3,17 +3,19 @@
 `parts_in_use` watches a model at work, and tells which parts it calls and who wrote them.
 """
 
+import ast
 import linecache
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from vit_classroom import PACKAGES
 from vit_classroom.answer_folder import kept_files
-from vit_classroom.checks.registry import EXERCISES, home
+from vit_classroom.checks.registry import EXERCISES
 from vit_classroom.checks.saved_answers import MODEL_MODULES, is_of_the_model, put_in_place, tried
 from vit_classroom.checks.source import CannotKeep
 
@@ -33,7 +35,7 @@ def use_my_answers() -> list[str]:
     files, foreign = kept_files()
     left_out = {path.stem: "the file belongs to another user" for path in foreign if path.stem not in files}
     left_out |= {name: unknown(name) for name in files if name not in EXERCISES}
-    parts = sorted(filter(is_of_the_model, files), key=build_order)
+    parts = build_order({name: path for name, path in files.items() if is_of_the_model(name)})
     for name in parts:  # of an earlier call
         put_in_place(name, EXERCISES[name].reference)
     used = []
@@ -47,7 +49,7 @@ def use_my_answers() -> list[str]:
     found = "right by itself" if left_out else "found"
     finished = f"no kept answer was {found}, so every part is the finished version"
     print(f"Your own parts: {', '.join(used) or finished}.")
-    others = sorted(filter(is_of_the_model, EXERCISES.keys() - set(used)), key=build_order)
+    others = [name for name in EXERCISES if is_of_the_model(name) and name not in used]
     if used and others:
         print(f"The course's: {', '.join(others)}.")
     for name, why in left_out.items():
@@ -80,9 +82,35 @@ def unknown(name: str) -> str:
     return "there is no exercise of this name" + (f"; did you mean {near}.py?" if near else "")
 
 
-def build_order(name: str) -> tuple[int, bool, str]:
-    """Sort parts before what is made of them: by module, functions before classes."""
-    return MODEL_MODULES.index(home(name)), name[:1].isupper(), name
+def build_order(files: Mapping[str, Path]) -> list[str]:
+    """Sort kept answers so that each comes after those it names: what it imports is then the student's own.
+
+    The order of the lessons alone does not do: a block uses drop path, and is written before it. Where two answers
+    name each other, the earlier lesson comes first.
+    """
+    order: list[str] = []
+    begun: set[str] = set()
+
+    def put(name: str) -> None:
+        if name not in begun:
+            begun.add(name)
+            for used in sorted(names_in(files[name]) & files.keys(), key=list(EXERCISES).index):
+                put(used)
+            order.append(name)
+
+    for name in sorted(files, key=list(EXERCISES).index):
+        put(name)
+    return order
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names that a file of Python reads or imports; none if it is no Python, which is told elsewhere."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError, OSError):
+        return set()
+    fields = (("id", ast.Name), ("attr", ast.Attribute), ("name", ast.alias))
+    return {getattr(node, field) for node in nodes for field, kind in fields if isinstance(node, kind)}
 
 
 def parts_in_use(run: Callable[[], Any], *others: Callable) -> list[list]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vit_classroom.checks.error_patterns import cause
+from vit_classroom.checks.error_patterns import Symptom, cause
 from vit_classroom.checks.guard import begin_call, printed
 from vit_classroom.checks.words import explain_error, named_options
 
@@ -109,7 +109,9 @@ def stopped_with(what: str, error: Exception, reason: str = "") -> Mistake:
     """Say what stopped with an error, the student's line, and the cause: a given one, or that of such errors."""
     reason = reason or cause(error)
     words = f"{what} stopped with {explain_error(error)}"
-    return Mistake(words + f"\n{reason}" * bool(reason), named=bool(reason))
+    return Mistake(
+        words + f"\n{reason}" * bool(reason), named=bool(reason) and not isinstance(reason, Symptom)
+    )
 
 
 def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:

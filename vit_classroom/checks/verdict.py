@@ -36,7 +36,7 @@ def check(answer: Any, exercise: str | None = None) -> Any:
     """
     verdict = diagnose(answer, exercise)
     strict = os.environ.get("VIT_COURSE_STRICT") == "1"
-    if strict and verdict.kind != "right":
+    if strict and verdict.kind != "right" and verdict.message != FINISHED:
         raise CheckFailed(verdict.message)
     if TimeLimit.running:  # an answer that is being checked calls the check
         return answer
@@ -48,15 +48,11 @@ def check(answer: Any, exercise: str | None = None) -> Any:
 
 
 def note(verdict: Verdict) -> Mark | None:
-    """Write a verdict into the log, and return it as data; None if it says nothing about the answer.
-
-    The finished version is right, but the exercise is not written yet.
-    """
+    """Write a verdict into the log, and return it as data; None if it says nothing about the answer."""
     if verdict.kind not in KINDS:
         return None
-    kind = "unfinished" if verdict.message == FINISHED else verdict.kind
     said = verdict.mistake or verdict.message.partition("\n")[0] if verdict.kind == "wrong" else ""
-    made = mark(verdict.exercise.name, kind, said, cell_that_runs())
+    made = mark(verdict.exercise.name, verdict.kind, said, cell_that_runs())
     if in_notebook() or os.environ.get("VIT_COURSE_ANSWERS"):
         write_log(made.data)
     return made
@@ -66,7 +62,7 @@ def done_in_lesson(name: str) -> str:
     """Say how many exercises of this one's lesson have been right so far, by the log and in this process."""
     lesson = next(lesson for lesson in read_lessons() if name in lesson.names)
     right = RIGHT | {made.exercise for made in marks_in(read_log()) if made.verdict == "right"}
-    return f"{len(right.intersection(lesson.names))} of {len(lesson.names)} done in this lesson"
+    return f"{lesson.solved(right)} of {len(lesson.tasks)} done in this lesson"
 
 
 def say(verdict: Verdict, made: Mark | None) -> None:

@@ -16,6 +16,7 @@ from vit_course.extensions.trained import build_trained, read_weights, write_wei
 from vit_course.train import evaluate
 from vit_course.training.device import get_device
 from vit_course.training.paths import CHECKPOINTS, DATA
+from vit_course.vit import create_vit
 
 QUEUE = DATA / "queue"
 """Checkpoints of runs that are not at their end, and the weights of those that keep some; not in git."""
@@ -42,6 +43,8 @@ def release(experiment: Experiment, dataset: Dataset) -> list[Path]:
     mean, std = (values.tolist() for values in used.channel_stats())
     info = read_record(record) | {"img_size": list(used.train_images.shape[-2:]), "mean": mean, "std": std}
     info |= {"classes": list(used.classes)}
+    # The browser reads this file without the code that knows the sizes by name.
+    info["num_heads"] = create_vit(info["model"], **info["options"]).blocks[0].attn.num_heads
     files = []
     for path in sorted(kept.glob("*.safetensors")):
         (weights, about), end = read_weights(path), path.stem == "trained"
@@ -56,8 +59,19 @@ def as_after(epoch: int, model: nn.Module, dataset: Dataset, info: dict[str, Any
     pictures = dataset.test_images, dataset.test_labels, dataset.channel_stats()
     accuracy, loss = evaluate(model.to(get_device()), *pictures)
     curves = {key: info[key][:epoch] for key in ("train_loss", "train_accuracy", "val_accuracy")}
-    known = ("name", "model", "options", "img_size", "mean", "std", "classes", "parameters", "data", "config")
-    told = {key: info[key] for key in (*known, "machine", "versions", "code")}
+    known = (
+        "name",
+        "model",
+        "options",
+        "img_size",
+        "mean",
+        "std",
+        "classes",
+        "num_heads",
+        "parameters",
+        "data",
+    )
+    told = {key: info[key] for key in (*known, "config", "machine", "versions", "code")}
     return told | curves | {"epoch": epoch, "test_accuracy": accuracy, "test_loss": loss}
 
 

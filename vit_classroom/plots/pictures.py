@@ -9,6 +9,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vit_classroom.plots.style import course_style, subplots
+from vit_course.training.paths import PHOTOS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,17 +26,20 @@ def to_picture(image: Tensor) -> np.ndarray:
     return picture[..., 0] if picture.shape[-1] == 1 else picture
 
 
-def sample_photo(size: tuple[int, int] | None = None) -> Tensor:
-    """Load the photo that comes with matplotlib (a portrait of Grace Hopper), (3, H, W) uint8.
+def sample_photo(size: tuple[int, int] | None = None, name: str = "portrait") -> Tensor:
+    """Load a photo that comes with the course, (3, H, W) uint8; `data/README.md` has sources and licences.
 
     Args:
-        size: (height, width) to resize to; by default a centre square of 224x224.
+        size: (height, width) to resize to; by default 224x224.
+        name: "portrait" is Grace Hopper's, which matplotlib brings, "cat" the face of a cat, one of CIFAR-10's classes.
     """
     from matplotlib import cbook
     from PIL import Image
 
-    with Image.open(cbook.get_sample_data("grace_hopper.jpg")) as photo:
-        photo = photo.convert("RGB").crop((0, 0, 512, 512))
+    source = cbook.get_sample_data("grace_hopper.jpg") if name == "portrait" else PHOTOS / f"{name}.jpg"
+    with Image.open(source) as photo:
+        side = min(photo.size)
+        photo = photo.convert("RGB").crop((0, 0, side, side))
         photo = photo.resize((size or (224, 224))[::-1], Image.Resampling.BICUBIC)
     return rearrange(torch.from_numpy(np.array(photo)), "h w c -> c h w")
 

@@ -13,13 +13,13 @@ from vit_classroom.progress.handed_in import UNREADABLE, Refused, files_of, stud
 from vit_classroom.progress.verdicts import Found, NoNotebook, Work
 from vit_classroom.race import Entry, boards
 from vit_classroom.tables import plain, table
-from vit_classroom.tasks import Lesson
+from vit_classroom.tasks import Lesson, number_of_checks
 
 WIDTH = 100
 NAME = 18
 TALKS, MISTAKES = 10, 4
 """So many exercises are shown, and so many mistakes of each."""
-LEGEND = """Numbers are right answers; * others there are wrong; · nothing is written yet;
+LEGEND = """Numbers are exercises that are right; * something there is wrong; · nothing is written yet;
 ? answers without a verdict; ~ cells that were changed after their check."""
 
 
@@ -31,6 +31,10 @@ class Student:
     found: dict[str, Found]
     notes: list[str] = field(default_factory=list)
     runs: list[Entry] = field(default_factory=list)
+
+    def solved(self, lesson: Lesson) -> int:
+        """Count the exercises of a lesson of which everything is right."""
+        return lesson.solved([name for name, one in self.found.items() if one.kind == "right"])
 
     def count(self, names: Iterable[str], *kinds: str) -> int:
         """Count the exercises of which one of these was found."""
@@ -60,29 +64,36 @@ def read_class(folder: Path) -> list[Student]:
     Raises:
         NotADirectoryError: if there is no such folder.
     """
-    return [read_student(name, path) for name, path in students_of(folder)]
+    return [read_student(name, paths) for name, paths in students_of(folder)]
 
 
-def read_student(name: str, path: Path) -> Student:
+def read_student(name: str, paths: Sequence[Path]) -> Student:
     """Read what one student handed in."""
     work, notes, files = Work(), [], 0
-    try:
-        for file, data in files_of(path):
-            files += 1
-            try:
-                work.add_file(file, data)
-            except NoNotebook as why:
-                notes.append(f"{file}: {why}")
-    except Refused as why:
-        notes.append(f"refused: {why}")
-    except UNREADABLE as error:
-        notes.append(f"refused: it cannot be read ({type(error).__name__}: {error})")
+    for path in paths:
+        try:
+            for file, data in files_of(path):
+                files += 1
+                try:
+                    if isinstance(data, Exception):
+                        raise data
+                    work.add_file(file, data)
+                except UNREADABLE as why:
+                    notes.append(f"{file}: {reason(why)}")
+        except UNREADABLE as why:
+            notes.append(f"refused: {reason(why)}")
     found = work.found()
     if unchecked := [exercise for exercise, one in found.items() if one.kind == "unchecked"]:
         notes.append(f"answers without a verdict, their outputs cleared or never run: {', '.join(unchecked)}")
     if not files and not notes:
         notes.append("no notebook and no log of verdicts is in it")
     return Student(name, found, notes, work.runs)
+
+
+def reason(error: Exception) -> str:
+    """Say why something is not read."""
+    known = isinstance(error, NoNotebook | Refused)
+    return str(error) if known else f"it cannot be read ({type(error).__name__}: {error})"
 
 
 def talk_about(students: Sequence[Student], lessons: Sequence[Lesson]) -> list[TalkAbout]:
@@ -108,7 +119,7 @@ def talk_about(students: Sequence[Student], lessons: Sequence[Lesson]) -> list[T
 
 def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     """Return the table, what went wrong while it was made, what to talk about, and the boards of the race."""
-    parts = [class_table(students, lessons), LEGEND]
+    parts = [class_table(students, lessons), "\n".join(filter(None, [LEGEND, number_of_checks(lessons)]))]
     notes = [f"{student.name}: {note}" for student in students for note in student.notes]
     lines = ["Not everything could be read:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
     parts.append("\n".join(lines) if notes else "")
@@ -126,11 +137,11 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
 def class_table(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     """Return the table of students and lessons as text."""
     columns = ["student", *(lesson.number for lesson in lessons), "all"]
-    counts = [str(len(lesson.names)) for lesson in lessons]
-    rows = [["there are", *counts, str(sum(len(lesson.names) for lesson in lessons))]]
+    counts = [len(lesson.tasks) for lesson in lessons]
+    rows = [["there are", *map(str, counts), str(sum(counts))]]
     for student, name in zip(students, told_apart([student.name for student in students]), strict=True):
         cells = [cell(student, lesson) for lesson in lessons]
-        rows.append([name, *cells, str(student.count(student.found, "right"))])
+        rows.append([name, *cells, str(sum(map(student.solved, lessons)))])
     return str(table(rows, columns))
 
 
@@ -154,9 +165,11 @@ def told_apart(names: Sequence[str], width: int = NAME) -> list[str]:
 
 def cell(student: Student, lesson: Lesson) -> str:
     """Return what the table shows of a student in a lesson."""
-    right, wrong, unchecked = (student.count(lesson.names, kind) for kind in ("right", "wrong", "unchecked"))
+    right = student.solved(lesson)
+    wrong, unchecked = (student.count(lesson.names, kind) for kind in ("wrong", "unchecked"))
     signs = "*" * bool(wrong) + "?" * bool(unchecked) + "~" * bool(student.edited(lesson.names))
-    return f"{right}{signs}" if right or signs else "·"
+    begun = right or signs or student.count(lesson.names, "right")
+    return f"{right}{signs}" if begun else "·"
 
 
 def talk_lines(one: TalkAbout) -> list[str]:
@@ -183,7 +196,7 @@ def class_csv(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     names = [name for lesson in lessons for name in lesson.names]
     writer.writerow(["student", *(f"lesson {lesson.number}" for lesson in lessons), *names, "notes"])
     for student in students:
-        counts = [student.count(lesson.names, "right") for lesson in lessons]
+        counts = [student.solved(lesson) for lesson in lessons]
         found = [student.found.get(name, Found("")) for name in names]
         kinds = [one.kind + ", edited since" * one.edited for one in found]
         writer.writerow([unread(student.name), *counts, *kinds, unread("; ".join(student.notes))])

@@ -12,7 +12,7 @@ from vit_classroom.answer_folder import LOG, kept_files, marks_in, read_log
 from vit_classroom.numbers import minutes
 from vit_classroom.progress.verdicts import Found, Work, exercises
 from vit_classroom.tables import table
-from vit_classroom.tasks import Lesson, Task
+from vit_classroom.tasks import Lesson, Task, number_of_checks
 
 WIDTH = 100
 
@@ -42,6 +42,8 @@ def summary(found: Mapping[str, Found], lessons: Sequence[Lesson]) -> dict[str, 
                 "title": lesson.title,
                 "right": right,
                 "left": [name for name in lesson.names if name not in right],
+                "exercises": len(lesson.tasks),
+                "solved": lesson.solved(right),
                 "minutes_left": sum(task.minutes for task in left),
             }
         )
@@ -49,20 +51,26 @@ def summary(found: Mapping[str, Found], lessons: Sequence[Lesson]) -> dict[str, 
             names = [name for name in left[0].names if name not in right]
             following = {"lesson": lesson.slug, "exercises": names, "minutes": left[0].minutes}
     wrong = {name: one.mistakes[-1] for name, one in found.items() if one.kind == "wrong"}
-    return {"lessons": rows, "next": following, "not_right": wrong}
+    return {
+        "lessons": rows,
+        "next": following,
+        "not_right": wrong,
+        "checks": number_of_checks(lessons),
+    }
 
 
 def student_text(progress: Mapping[str, Any]) -> str:
     """Return the progress as text."""
     rows = progress["lessons"]
-    right, left = (sum(len(row[key]) for row in rows) for key in ("right", "left"))
+    solved, all_of_them = (sum(row[key] for row in rows) for key in ("solved", "exercises"))
     lines = []
     for row in rows:
-        count = f"{len(row['right'])} of {len(row['right']) + len(row['left'])}"
+        count = f"{row['solved']} of {row['exercises']}"
         todo = textwrap.shorten(", ".join(row["left"]), WIDTH - 52, placeholder=" ...")
         title = textwrap.shorten(row["title"].partition(":")[0], 22, placeholder=" ...")
         lines.append([row["lesson"][:2], title, count, row["minutes_left"] or "–", todo or "all right"])
-    text = [f"{right} of {right + left} exercises are right.", ""]
+    head = f"{solved} of {all_of_them} exercises are right."
+    text = [" ".join(filter(None, [head, progress["checks"]])), ""]
     text += [str(table(lines, ["", "lesson", "right", "minutes left", "to do"])), ""]
     for name, said in progress["not_right"].items():
         text += textwrap.wrap(f"{name} is not right yet: {said}", WIDTH, subsequent_indent="  ")

@@ -1,6 +1,7 @@
 """What a student's notebooks and logs say of each exercise: read as JSON, and never run."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +9,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from vit_classroom.answer_folder import MIME, Mark, cell_hash, marks_in, read_mark
+from vit_classroom.answer_folder import LONGEST, MIME, Mark, cell_hash, log_text, marks_in, read_mark
+from vit_classroom.progress.handed_in import NOTEBOOK
 from vit_classroom.race import Entry, entries
 from vit_classroom.tasks import Lesson, exercise_names, read_lessons
 from vit_course.training.paths import ROOT
@@ -64,14 +66,14 @@ class Work:
         """
         if data.count(b"{") + data.count(b"[") > PARTS or data.count(b",") > VALUES:
             raise NoNotebook("it has more parts than a notebook of this course")
-        if not name.endswith(".ipynb"):
-            text = data.decode(errors="replace")
+        if not NOTEBOOK.search(name) and b'"nbformat"' not in data.replace(b"\0", b""):
+            text = log_text(data)
             for mark in marks_in(text):
                 self.add(mark)
             self.runs += islice(entries(text.splitlines()), MOST)
             return
         try:
-            for cell in json.loads(data)["cells"]:
+            for cell in parsed(data)["cells"]:
                 if cell["cell_type"] == "code":
                     self.add_cell(cell)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -81,18 +83,44 @@ class Work:
         """Note the verdicts in a cell's outputs and, of an exercise's cell, the answer that is written."""
         found = [read_mark(output.get("data", {}).get(MIME)) for output in cell.get("outputs", ())]
         marks = [mark for mark in found if mark]
+        source = "".join(cell["source"])
+        asked = exercise_names(cell.get("metadata", {}).get("exercise", ""))
+        checked = {mark.exercise for mark in marks}
+        if cell_hash(source) not in given_out():
+            stops = next(filter(None, map(error_in, cell.get("outputs", ()))), "")
+            marks += [
+                Mark(name, "wrong", stops, cell=cell_hash(source))
+                for name in asked
+                if stops and name not in checked
+            ]
+            if "raise NotImplementedError" not in source:
+                for name in exercises().keys() & {*asked, *checked}:
+                    self.cells[name].add(cell_hash(source))
         for mark in marks:
             self.add(mark)
-        source = "".join(cell["source"])
-        if "raise NotImplementedError" not in source and cell_hash(source) not in given_out():
-            asked = exercise_names(cell.get("metadata", {}).get("exercise", ""))
-            for name in exercises().keys() & {*asked, *(mark.exercise for mark in marks)}:
-                self.cells[name].add(cell_hash(source))
 
     def found(self) -> dict[str, Found]:
         """Return what was found, by exercise, in the order of the course."""
         names = [name for name in exercises() if name in self.marks or name in self.cells]
         return {name: found_of(self.marks.get(name, ()), self.cells.get(name, set())) for name in names}
+
+
+def parsed(data: bytes) -> Any:
+    """Read JSON in UTF-8, UTF-16 or UTF-32, or as an old editor of Windows saves it."""
+    try:
+        return json.loads(data)
+    except UnicodeDecodeError:
+        return json.loads(data.decode("cp1252", errors="replace"))
+
+
+def error_in(output: Mapping[str, Any]) -> str:
+    """Return the error with which a cell stopped before its check, the same words for all who have it; or ""."""
+    if output.get("output_type") != "error":
+        return ""
+    reason = re.sub(r" \([^()]*line \d+\)$", "", str(output.get("evalue", "")).partition("\n")[0])
+    return f"the cell stops before its check: {output.get('ename', 'an error')}: {reason}".rstrip(": ")[
+        :LONGEST
+    ]
 
 
 def found_of(marks: Iterable[Mark], cells: set[str]) -> Found:

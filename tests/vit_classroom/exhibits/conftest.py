@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_classroom.exhibits import attention_table, explorer
+from vit_classroom.exhibits import attention_table
 
 
 @pytest.fixture
@@ -10,7 +10,6 @@ def shown(monkeypatch):
     """Pretend that a notebook is there, and collect what it would display."""
     displayed = []
     monkeypatch.setattr("IPython.display.display", lambda *what, **_: displayed.extend(what))
-    for exhibit in (attention_table, explorer):
-        monkeypatch.setattr(exhibit, "in_notebook", lambda: True)
+    monkeypatch.setattr(attention_table, "in_notebook", lambda: True)
     monkeypatch.delenv("VIT_COURSE_WIDGETS", raising=False)
     return displayed

@@ -9,6 +9,9 @@ from functools import partial
 from numbers import Real
 from time import thread_time
 
+from torch import Tensor
+
+from vit_classroom.checks.error_patterns import Symptom
 from vit_classroom.checks.explain.errors import (
     cause_of_error,
     refused_by_the_course,
@@ -47,6 +50,7 @@ def explain(trial: Trial) -> tuple[str, bool]:
         cause_of_error,
         one_kind_of_input,
         refused_by_the_course,
+        axes_not_joined,
         partial(in_results, looks=(shape_alone, part, left_as_they_were)),
         partial(in_results, looks=VAGUE),
     )
@@ -60,7 +64,7 @@ def explain(trial: Trial) -> tuple[str, bool]:
         trial.start(max(LEAST, min(PATIENCE, end - thread_time())))
         try:
             if words := look(trial):
-                return words, look is not looks[-1]
+                return words, look is not looks[-1] and not isinstance(words, Symptom)
         except Exception:  # an odd result is no reason to fail: the numbers are shown
             continue
     return "", False
@@ -75,6 +79,22 @@ def entries_reordered(trial: Trial) -> str:
     if not all(sorted(got) == sorted(want) for got, want in named):
         return ""
     return "the entries are right, but they stand in another order"
+
+
+def axes_not_joined(trial: Trial) -> str:
+    """Notice the right numbers in the right order, whose axes are not joined yet."""
+    pairs = [(trial.got[i], trial.want[i]) for i in trial.wrong]
+    if not all(isinstance(value, Tensor) for pair in pairs for value in pair):
+        return ""
+    if not all(got.ndim > want.ndim and got.numel() == want.numel() for got, want in pairs):
+        return ""
+    if not all(agree(got.reshape(want.shape), want) for got, want in pairs):
+        return ""
+    got, want = pairs[0]
+    return (
+        f"your numbers are right and in the right order, but {got.ndim} axes are left where {want.ndim} are wanted: "
+        "some of them still have to be joined into one"
+    )
 
 
 def number_for_none(trial: Trial) -> str:

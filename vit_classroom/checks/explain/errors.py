@@ -4,7 +4,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from vit_classroom.checks.error_patterns import cause
+from vit_classroom.checks.error_patterns import Symptom, cause
 from vit_classroom.checks.explain.terms import named_arguments, signature, sizes_in
 from vit_classroom.checks.explain.trial import Trial
 from vit_classroom.checks.outcome import Mistake, stopped_with
@@ -33,9 +33,7 @@ def refused_by_the_course(trial: Trial) -> str:
     last, file = frames[-1], Path(frames[-1].filename)
     if not is_ours(file) or file.name == "checks.py":
         return ""
-    return (
-        f"this input is allowed, but `{last.name}` refuses what your code hands to it: is it the right thing?"
-    )
+    return Symptom(f"`{last.name}` refuses what your code hands to it: look at what came before")
 
 
 def stopped(error: Exception, where: str = "", hint: str = "") -> Mistake:

@@ -1,0 +1,75 @@
+"""What lesson 00 shows before anything is built: trained models at work, and drawings whose shape is in the middle."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from vit_classroom.evidence.released import load_trained
+from vit_course.data import Dataset, normalize
+from vit_course.data.shapes import SHAPES
+
+SIDE = 32
+"""Height and width of the drawings in pixels."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a trained model says about B images.
+
+    `probabilities` (B, K) has one number for each of the K `classes`; `looks` (B, rows, columns) says how much the
+    CLS token of the last layer takes from each patch; `test_accuracy` is the model's share of right answers on new
+    images, from its record.
+    """
+
+    probabilities: Tensor
+    looks: Tensor
+    classes: tuple[str, ...]
+    test_accuracy: float
+
+    @property
+    def best(self) -> Tensor:
+        """The number of the most probable class of each image, (B,) int64."""
+        return self.probabilities.argmax(dim=1)
+
+
+trained = lru_cache(load_trained)
+
+
+@torch.no_grad()
+def ask(name: str, images: Tensor) -> Answers:
+    """Ask a trained model that comes with the course.
+
+    Args:
+        name: "shapes-vit" knows ten shapes, "cifar-vit" the ten classes of CIFAR-10.
+        images: uint8 (B, 3, 32, 32).
+    """
+    model, record = trained(name)
+    scores, attentions = model(normalize(images, record["mean"], record["std"]), return_attention=True)
+    looks = attentions[-1].mean(dim=1)[:, 0, 1:].unflatten(1, model.patch_embed.grid_size)
+    return Answers(scores.softmax(dim=1), looks, tuple(record["classes"]), record["test_accuracy"])
+
+
+def shapes_in_the_middle(train: int = 2000, test: int = 200) -> Dataset:
+    """Draw the ten shapes, 16 pixels high and in the middle of a plain image, lighter than it; colours are random."""
+    images, labels = zip(draw_in_the_middle(train, seed=1), draw_in_the_middle(test, seed=2), strict=True)
+    counts = f"{train:,} train / {test:,} test images"
+    return Dataset(
+        images[0], labels[0], images[1], labels[1], tuple(SHAPES), f"shapes in the middle, {counts}"
+    )
+
+
+def draw_in_the_middle(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Draw shapes that take turns; return images, uint8 (count, 3, 32, 32), and labels (count,)."""
+    random, labels = torch.Generator().manual_seed(seed), torch.arange(count) % len(SHAPES)
+    steps = (
+        torch.arange(1 - SIDE, SIDE, 2) / 16
+    )  # from -1.94 to 1.94: a shape of radius 1 fills half of the side
+    down, across = torch.meshgrid(-steps, steps, indexing="ij")
+    covers = torch.stack([(0.5 - 8 * distance(across, down)).clamp(0, 1) for distance in SHAPES.values()])
+    ground, lighter = torch.rand(2, count, 3, 1, 1, generator=random)
+    lighter = 0.35 + 0.4 * lighter
+    noise = 0.1 * torch.rand(count, 3, SIDE, SIDE, generator=random) - 0.05
+    drawings = ground * (1 - lighter) + lighter * covers[labels][:, None] + noise
+    return (255 * drawings.clamp(0, 1)).round().to(torch.uint8), labels

@@ -1,8 +1,10 @@
 """The map of the model at the head of each lesson: where are we, between pixels and logits?
 
 Front matter says which parts a lesson owns, or looks into: `map: [patches, embed]`. They are in colour, parts of
-older lessons get a tick. With `no shapes` in the list, the shapes on the arrows are left out. The picture is a file, because GitHub shows no drawing (SVG) in a notebook; it holds what it
-was drawn from, so `build` knows when it is stale, whichever matplotlib drew it.
+older lessons get a tick. With `no shapes` in the list, the shapes on the arrows are left out.
+
+The picture is a file, because GitHub shows no drawing (SVG) in a notebook; it holds what it was drawn from, so `build`
+knows when it is stale, whichever matplotlib drew it.
 """
 
 import hashlib
@@ -67,7 +69,11 @@ def map_text(course: Course, lesson: Lesson) -> str:
     alt = "Map of the model, from images through patches, tokens and L blocks to logits."
     alt += f" In colour, this lesson: {', '.join(here)}." if here else ""
     alt += f" With a tick, built before: {', '.join(finished)}." if finished else ""
-    card = "\n\nEvery shape and size is on the [shape card](../docs/shape_card.md)." if shows_shapes(lesson) else ""
+    card = (
+        "\n\nEvery shape and size is on the [shape card](../docs/shape_card.md)."
+        if shows_shapes(lesson)
+        else ""
+    )
     return f"![{alt}](../{map_file(lesson).as_posix()}){card}"
 
 

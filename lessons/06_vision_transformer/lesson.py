@@ -34,10 +34,11 @@ from torch import nn
 
 from vit_classroom import plots, table
 from vit_classroom.checks import check, parts_in_use, use_my_answers
+from vit_classroom.drawings import draw_in_the_middle
 from vit_classroom.evidence.recorded_mini_vit import recorded_run
 from vit_classroom.exhibits.mini_vit import accuracy
 from vit_classroom.exhibits.play import play
-from vit_classroom.exhibits.whole_model import model_with_shapes, shapes_in_the_middle
+from vit_classroom.exhibits.whole_model import model_with_shapes
 from vit_classroom.notebook import show_source
 from vit_classroom.numbers import minutes, number, percent
 from vit_classroom.student_model import fitted, keep_model, train_by_recipe
@@ -285,7 +286,7 @@ table(
 order = torch.randperm(len(part.test_labels), generator=torch.Generator().manual_seed(0))
 still, still_labels = part.test_images[order[:500]], part.test_labels[order[:500]]
 if drawn:
-    still, still_labels = shapes_in_the_middle(500, seed=2)
+    still, still_labels = draw_in_the_middle(500, seed=2)
 shifts, moved = list(range(9)), {"your MiniViT": [], "linear classifier": []}
 for shift in shifts:
     inputs = normalize(still.roll((shift, shift), dims=(-2, -1)), *stats).to(device)
@@ -429,7 +430,7 @@ print(
 
 # %% tags=["nbval-ignore-output"]
 order_here = order[-8:]
-play(vit, part, shapes_in_the_middle(8, seed=3)[0] if drawn else part.test_images[order_here])
+play(vit, part, draw_in_the_middle(8, seed=3)[0] if drawn else part.test_images[order_here])
 
 # %% [markdown] claim="set(answers.tolist()) <= set(range(classes)) and abs(probabilities.sum(dim=1) - 1).max() < 1e-4" always
 # Then draw something that is none of the ten, such as a face. The probabilities still sum to 1, so the model answers with one

@@ -1,20 +1,16 @@
-"""What lesson 06 shows of the whole model: the shapes on its way, and drawings to move."""
+"""What lesson 06 shows of the whole model: the shape that leaves each of its parts."""
 
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from vit_classroom.plots.diagrams import Diagram
 from vit_classroom.plots.style import PALETTE, course_style
-from vit_course.data.shapes import SHAPES
 from vit_course.patches import count_patches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIDE = 32
-"""Height and width of the drawings in pixels."""
+"""Height and width of an image in pixels."""
 
 
 @course_style()
@@ -51,21 +47,3 @@ def model_with_shapes(
     diagram.line([14.65, 14.95, 14.95, -0.15, -0.15], [4.15, 4.15, 2.65, 2.65, 1.45])
     diagram.arrow(-0.15, 1.45, 0.0, 1.45)
     return diagram.figure
-
-
-def shapes_in_the_middle(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Draw the ten shapes in turn, each in the middle of a plain image and 16 pixels high; colours are random.
-
-    Returns:
-        images: (count, 3, 32, 32), uint8.
-        labels: (count,), int64.
-    """
-    random, labels = torch.Generator().manual_seed(seed), torch.arange(count) % len(SHAPES)
-    steps = torch.arange(1 - SIDE, SIDE, 2) / 16  # a shape of radius 1 fills half of the side
-    down, across = torch.meshgrid(-steps, steps, indexing="ij")
-    covers = torch.stack([(0.5 - 8 * distance(across, down)).clamp(0, 1) for distance in SHAPES.values()])
-    ground, lighter = torch.rand(2, count, 3, 1, 1, generator=random)
-    lighter = 0.35 + 0.4 * lighter
-    noise = 0.1 * torch.rand(count, 3, SIDE, SIDE, generator=random) - 0.05
-    drawings = ground * (1 - lighter) + lighter * covers[labels][:, None] + noise
-    return (255 * drawings.clamp(0, 1)).round().to(torch.uint8), labels

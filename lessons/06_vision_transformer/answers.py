@@ -205,7 +205,7 @@ WRONG = {
         ),
         ("your code stopped with RuntimeError", scored_by(best_image_of_a_class)),
         (
-            "a model takes pictures",
+            "a model takes images",
             lambda m, *rest: accuracy_of_loader(nn.Sequential(nn.Flatten(), m), *rest),
         ),
     ],

@@ -477,7 +477,9 @@ OTHER_MEANS = {
         total(losses, [*sizes[:-1], sum(sizes) % sizes[0]]) / sum(sizes)
     ),
 }
-AFTERWARDS = "you measure the loss after the epoch. The loss of each batch before its step is wanted, which costs nothing"
+AFTERWARDS = (
+    "you measure the loss after the epoch. Each batch's loss before its step is wanted, and costs nothing"
+)
 
 
 @demand(known("train_one_epoch loss"))

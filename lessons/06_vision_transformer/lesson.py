@@ -372,8 +372,8 @@ plots.show(
 )
 
 # %% [markdown] claim=["before.std() < 0.2 * before.mean()", "looks[four].std() > 2 * before.std()"]
-# Before training, CLS looks everywhere equally. After training, it looks at a few patches, mostly of the shape. Nobody told the
-# model where the shape is. It only got labels.
+# Each row of maps has its own scale. Before training, every patch gets about the same share. After training, CLS looks at a few
+# patches, mostly of the shape. Nobody told the model where the shape is. It only got labels.
 #
 # And when it is wrong? The next figure shows six test images that your model classifies correctly, and six that it gets wrong.
 

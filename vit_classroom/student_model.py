@@ -164,6 +164,35 @@ def fewer_tokens(model: nn.Module, share: float) -> Iterator[None]:
         handle.remove()
 
 
+def train_by_adamw(
+    model: nn.Module,
+    train_one_epoch: Callable[..., float],
+    accuracy: Callable[..., float],
+    dataset: Dataset,
+    epochs: int,
+    lr: float,
+) -> float:
+    """Train a model with a student's loop and AdamW at one learning rate; print a line for every epoch.
+
+    The arguments are those of `train_by_recipe`. Nothing is saved.
+
+    Returns:
+        The share of test images that are right at the end.
+    """
+    device, stats = get_device(), dataset.channel_stats()
+    images, test_images = (
+        normalize(part.to(device), *stats) for part in (dataset.train_images, dataset.test_images)
+    )
+    labels, test_labels = dataset.train_labels.to(device), dataset.test_labels.to(device)
+    optimizer = torch.optim.AdamW(model.to(device).parameters(), lr=lr)
+    for epoch in range(1, epochs + 1):
+        start = time.perf_counter()
+        loss = train_one_epoch(model, images, labels, optimizer)
+        score, spent = accuracy(model, test_images, test_labels), minutes(time.perf_counter() - start)
+        print(f"epoch {epoch} of {epochs}: loss {loss:.3f}, test {percent(score)}, {spent}")
+    return score
+
+
 def train_by_recipe(
     model: nn.Module,
     train_one_epoch: Callable[..., float],

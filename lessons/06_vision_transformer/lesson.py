@@ -67,7 +67,7 @@ my_parts = use_my_answers()
 #
 # $$z_0 = [\,x_{class};\; x_p^1 E;\; \cdots;\; x_p^N E\,] + E_{pos} \qquad (1)$$
 #
-# This is the input of the encoder. $x_{class}$ is the CLS token, $x_p^i E$ is the token of patch i, and $E_{pos}$ has one
+# $x_{class}$ is the CLS token, $x_p^i E$ is the token of patch i, and $E_{pos}$ has one
 # row for each of the N + 1 tokens.
 #
 # $$z'_l = \mathrm{MSA}(\mathrm{LN}(z_{l-1})) + z_{l-1} \quad (2) \qquad z_l = \mathrm{MLP}(\mathrm{LN}(z'_l)) + z'_l \quad (3)$$
@@ -76,8 +76,8 @@ my_parts = use_my_answers()
 #
 # $$y = \mathrm{LN}(z_L^0) \qquad (4)$$
 #
-# $z_L^0$ is row 0 of the last block's output, the CLS token. So y holds the whole image in D numbers. A linear layer, the
-# **head**, turns y into K scores, one for each class. These scores are the **logits**.
+# $z_L^0$ is row 0 of the last block's output, the CLS token. A linear layer, the **head**, turns y into K scores, one for each
+# class. These are the **logits**.
 #
 # > **Trap.** The LN of equation 4 is a layer norm of its own, the *final* norm. It is easy to forget.
 #
@@ -107,8 +107,7 @@ for num_classes in (2, 10, 1000):
 # All logits are 0, so every class gets the same probability, 1/K. The loss is the **cross-entropy**, minus the logarithm of
 # the probability of the true class. Here it is $-\ln \tfrac{1}{K} = \ln K$, the right loss for a model that knows nothing.
 #
-# > **Key idea.** The first loss of a classifier is ln K. If it is far larger, the model is confidently wrong. This is the
-# > cheapest test of a new model.
+# > **Key idea.** The first loss of a classifier is ln K. If it is far larger, the model is confidently wrong.
 #
 # Why zeros? The gradient reaches the rest of the model, its **body**, *through* the weight of the head. While this weight is
 # zero, a head that knows nothing cannot disturb the body. From the second step on both learn.
@@ -173,7 +172,7 @@ table(rows, ["part", "whose", "calls in one forward pass"])
 # > **Trap.** Four mistakes raise no error. Labels are shuffled apart from their images, gradients are never cleared, the step
 # > comes before the backward pass, or the logits go through a softmax although the loss has its own. The loss may even fall.
 #
-# **Your task.** Write `train_one_epoch`. The check gives you a model and an optimiser that record what you do with them.
+# **Your task.** Write `train_one_epoch`.
 
 # %% exercise="vit_classroom.exhibits.mini_vit:train_one_epoch" difficulty=2 minutes=12 hint="First make a random order of all N rows, and cut it into batches. Images and labels of a batch must come from the same rows. `torch.randperm(N).split(batch_size)` gives the rows of all batches, the last one smaller." hint2="What must happen once, before the loop, and what in every batch? In the batch, follow the list of four above. `loss` is a mean over the images of its batch, so how much must a smaller last batch count in the mean over all N?"
 from vit_classroom.exhibits.mini_vit import train_one_epoch
@@ -209,8 +208,7 @@ print("guessing:              ", percent(1 / 10))
 #
 # ## 5. Can it answer what the linear classifier could not?
 #
-# In lesson 00 a linear classifier had one template for each class, at one place, and failed as soon as a shape moved. Now your
-# model faces the same question.
+# In lesson 00 a linear classifier had one template for each class, at one place, and failed as soon as a shape moved.
 #
 # `load_dataset("auto")` uses your real images (lesson 00), or else Shapes-10, with shapes at any place. On Shapes-10 your loop
 # runs with AdamW for about a minute. Real images need the recipe `quick` of lesson 16, and two minutes or a little more.
@@ -279,13 +277,13 @@ plots.show(
 )
 
 # %% [markdown] claim=["0.73 < record[-1]['test_accuracy'] < 0.76 and 600 < sum(row['cpu_seconds'] for row in record) < 1200", "min(moved['your MiniViT']) > 75 and min(moved['your MiniViT']) > max(moved['linear classifier']) + 20", "sum(moved['linear classifier']) / 9 < 40"]
-# Your model answers what the linear classifier of lesson 00 could not. It recognises the shapes wherever they are.
+# **Your model answers what the linear classifier of lesson 00 could not.** It recognises the shapes wherever they are.
 #
 # The linear classifier has seen shapes at all places this time. It is still poor at most of them, because one template cannot fit
 # all places. Your code compares patches with each other, wherever they are.
 #
 # What about photographs? We trained the same model and loop on CIFAR-10 for a quarter of an hour, and it was right on about
-# three in four new photographs. To see yours learn photographs, download CIFAR-10 (lesson 00) and run this lesson again.
+# three in four new ones. Download CIFAR-10 (lesson 00) and run this lesson again, and yours learns them too.
 #
 # ## 6. Where does it look?
 #
@@ -332,7 +330,7 @@ plots.show(
 # Each row of maps has its own scale. Before training, every patch gets about the same share. After training, CLS looks at a few
 # patches, mostly of the shape. Nobody told the model where the shape is. It only got labels.
 #
-# And when it is wrong? The next figure shows six test images that your model classifies correctly, and six that it gets wrong.
+# And when it is wrong? Here are six test images that it classifies correctly, and six that it gets wrong.
 
 # %% fold tags=["nbval-ignore-output"]
 shown = torch.cat([order[right[order]][:6], order[~right[order]][:6]])

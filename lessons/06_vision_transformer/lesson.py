@@ -90,7 +90,7 @@ from vit_classroom.exhibits.mini_vit import MiniViT
 MiniViT = check(MiniViT)
 
 # %% [markdown]
-# > **Predict.** The model is new. What are its ten logits for an image, and what is the loss? Write two numbers down.
+# > **Predict.** The model is new. What are its ten logits for an image, and what is the loss?
 
 # %%
 torch.manual_seed(0)
@@ -287,8 +287,8 @@ plots.show(
 #
 # ## 6. Where does it look?
 #
-# From now on the course uses `VisionTransformer`. This is your `MiniViT` with some options, and your trained weights fit into
-# it. With `return_attention=True` it also returns the attention weights. We look at the CLS token in the last layer.
+# The course's `VisionTransformer` is your `MiniViT` with some options, and your trained weights fit into it. With
+# `return_attention=True` it also returns the attention weights. We look at the CLS token in the last layer.
 #
 # > **Predict.** Before training, where does CLS look in an image? And after training?
 
@@ -587,7 +587,7 @@ show_source(mini_vit.MiniViT)
 
 # %% [markdown]
 # - The head starts at zero, so the first loss is ln K.
-# - A step is forward, zero_grad, backward, step. Train in training mode, and measure in evaluation mode.
+# - A step is forward, zero_grad, backward, step.
 # - Equal logits on copied weights show that `forward` is right. A falling loss does not.
 # - A linear classifier has one template at one place. Your model recognises a shape wherever it is.
 # - A classifier can answer only with its classes, and it can be confidently wrong.

@@ -37,8 +37,6 @@ from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit
 
 FILE = "my_vit.pt"
 UNFINISHED = "my_vit_in_training.pt"
-EPOCHS = 8
-"""Epochs of the training on real pictures: minutes that a class has."""
 
 
 def keep_model(model: nn.Module, dataset: Dataset, test_accuracy: float, pictures_seen: int) -> str:
@@ -166,14 +164,44 @@ def fewer_tokens(model: nn.Module, share: float) -> Iterator[None]:
         handle.remove()
 
 
+def train_by_adamw(
+    model: nn.Module,
+    train_one_epoch: Callable[..., float],
+    accuracy: Callable[..., float],
+    dataset: Dataset,
+    epochs: int,
+    lr: float,
+) -> float:
+    """Train a model with a student's loop and AdamW at one learning rate; print a line for every epoch.
+
+    The arguments are those of `train_by_recipe`. Nothing is saved.
+
+    Returns:
+        The share of test images that are right at the end.
+    """
+    device, stats = get_device(), dataset.channel_stats()
+    images, test_images = (
+        normalize(part.to(device), *stats) for part in (dataset.train_images, dataset.test_images)
+    )
+    labels, test_labels = dataset.train_labels.to(device), dataset.test_labels.to(device)
+    optimizer = torch.optim.AdamW(model.to(device).parameters(), lr=lr)
+    for epoch in range(1, epochs + 1):
+        start = time.perf_counter()
+        loss = train_one_epoch(model, images, labels, optimizer)
+        score, spent = accuracy(model, test_images, test_labels), minutes(time.perf_counter() - start)
+        print(f"epoch {epoch} of {epochs}: loss {loss:.3f}, test {percent(score)}, {spent}")
+    return score
+
+
 def train_by_recipe(
     model: nn.Module,
     train_one_epoch: Callable[..., float],
     accuracy: Callable[..., float],
     dataset: Dataset,
-    epochs: int = EPOCHS,
+    epochs: int | None = None,
+    recipe: str = "quick",
 ) -> list[dict[str, float]]:
-    """Train a model with a student's loop and the recipe "minutes", and save it after every epoch.
+    """Train a model with a student's loop and a recipe of the course, and save it after every epoch.
 
     Of the recipe come Muon and AdamW with their rates, the batches, the pictures that are shifted and mirrored anew
     before each epoch, and the first epochs with half of the patch tokens. The loss is that of the loop. Stop it
@@ -185,22 +213,25 @@ def train_by_recipe(
         train_one_epoch: called with model, images, labels, optimizer and batch size; returns the mean loss.
         accuracy: called with model, images and labels; returns a share.
         dataset: what it is trained on.
-        epochs: passes over the pictures, those before a stop included.
+        epochs: passes over the pictures, those before a stop included; by default as many as the recipe says.
+        recipe: name of the recipe in `RECIPES`.
 
     Returns:
         One row for each epoch so far: "epoch", "loss", "test_accuracy", "seconds" and "cpu_seconds".
 
     Raises:
-        ValueError: if the file to go on from is damaged, or is of another model, data set or number of epochs.
+        ValueError: if the file to go on from is damaged, or is of another model, data set, recipe or number of epochs.
         KeyboardInterrupt: if it was stopped.
     """
     device, stats = get_device(), dataset.channel_stats()
-    config = replace(RECIPES["minutes"], epochs=epochs)
+    epochs = int(RECIPES[recipe].epochs) if epochs is None else epochs
+    config = replace(RECIPES[recipe], epochs=epochs)
     images, labels = dataset.train_images.to(device), dataset.train_labels.to(device)
     test_images = normalize(dataset.test_images.to(device), *stats)
     test_labels = dataset.test_labels.to(device)
     optimizer = RecipeOptimizer(model.to(device), config, math.ceil(len(images) / config.batch_size))
     about = {"model": model_settings(model), "data": dataset.provenance, "epochs": epochs, "lr": config.lr}
+    about["recipe"] = recipe
     log = go_on(model, optimizer, about)
     try:
         for epoch in range(len(log), epochs):

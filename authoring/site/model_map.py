@@ -1,8 +1,10 @@
 """The map of the model at the head of each lesson: where are we, between pixels and logits?
 
-Front matter says which parts a lesson owns, or looks into: `map: [patches, embed]`. They stand in colour, parts of
-older lessons get a tick. The picture is a file, because GitHub shows no drawing (SVG) in a notebook; it holds what it
-was drawn from, so `build` knows when it is stale, whichever matplotlib drew it.
+Front matter says which parts a lesson owns, or looks into: `map: [patches, embed]`. They are in colour, parts of
+older lessons get a tick. With `no shapes` in the list, the shapes on the arrows are left out.
+
+The picture is a file, because GitHub shows no drawing (SVG) in a notebook; it holds what it was drawn from, so `build`
+knows when it is stale, whichever matplotlib drew it.
 """
 
 import hashlib
@@ -31,6 +33,8 @@ PARTS = {
     "head": "head",
 }
 """The parts that a lesson can own, and what the map calls them."""
+NO_SHAPES = "no shapes"
+"""Stands in the list of a lesson that asks for the shapes."""
 TOKENS = [("patches", 2.1), ("embed", 5.5), ("cls", 8.5), ("position", 12.45)]
 BLOCK = [
     ("norm", 0.9),
@@ -52,7 +56,7 @@ def parts_of(course: Course, lesson: Lesson) -> tuple[list[str], list[str]]:
     Raises:
         LessonError: if the lesson names a part that the model has not.
     """
-    if unknown := sorted(set(lesson.map) - PARTS.keys()):
+    if unknown := sorted(set(lesson.map) - PARTS.keys() - {NO_SHAPES}):
         raise lesson.error(1, f"map: the model has no {', '.join(unknown)}; its parts are {', '.join(PARTS)}")
     older = {part for stop in course.lessons if stop.number < lesson.number for part in stop.map or ()}
     here = [part for part in PARTS if part in lesson.map]
@@ -65,8 +69,17 @@ def map_text(course: Course, lesson: Lesson) -> str:
     alt = "Map of the model, from images through patches, tokens and L blocks to logits."
     alt += f" In colour, this lesson: {', '.join(here)}." if here else ""
     alt += f" With a tick, built before: {', '.join(finished)}." if finished else ""
-    card = "Every shape and size is on the [shape card](../docs/shape_card.md)."
-    return f"![{alt}](../{map_file(lesson).as_posix()})\n\n{card}"
+    card = (
+        "\n\nEvery shape and size is on the [shape card](../docs/shape_card.md)."
+        if shows_shapes(lesson)
+        else ""
+    )
+    return f"![{alt}](../{map_file(lesson).as_posix()}){card}"
+
+
+def shows_shapes(lesson: Lesson) -> bool:
+    """Tell whether the map of a lesson has the shapes on its arrows."""
+    return NO_SHAPES not in (lesson.map or ())
 
 
 def map_file(lesson: Lesson) -> Path:
@@ -76,7 +89,7 @@ def map_file(lesson: Lesson) -> Path:
 
 def source_of(course: Course, lesson: Lesson) -> str:
     """Return a hash of what the map of a lesson is drawn from: this file, and the parts."""
-    facts = [Path(__file__).read_text(encoding="utf-8"), parts_of(course, lesson)]
+    facts = [Path(__file__).read_text(encoding="utf-8"), parts_of(course, lesson), shows_shapes(lesson)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -96,7 +109,7 @@ def write_map(course: Course, lesson: Lesson) -> None:
     import matplotlib.pyplot as plt
     from PIL import Image, PngImagePlugin
 
-    figure = draw_map(*parts_of(course, lesson))
+    figure = draw_map(*parts_of(course, lesson), shows_shapes(lesson))
     figure.savefig(drawn := io.BytesIO(), format="png", dpi=125)
     plt.close(figure)
     picture = Image.open(drawn).convert("RGB").quantize(64)
@@ -107,12 +120,12 @@ def write_map(course: Course, lesson: Lesson) -> None:
     picture.save(path, pnginfo=notes, optimize=True)
 
 
-def draw_map(here: Sequence[str], finished: Sequence[str]) -> Any:
-    """Draw the whole model from images to logits, with the shape on each arrow, as a matplotlib figure."""
+def draw_map(here: Sequence[str], finished: Sequence[str], shapes: bool = True) -> Any:
+    """Draw the whole model from images to logits, with or without the shape on each arrow, as a matplotlib figure."""
     from vit_classroom.plots.style import course_style, enlarge_type
 
     with course_style():
-        drawn = Map(here, finished)
+        drawn = Map(here, finished, shapes)
         drawn.tokens()
         drawn.block()
         drawn.scores()
@@ -123,11 +136,11 @@ def draw_map(here: Sequence[str], finished: Sequence[str]) -> Any:
 class Map:
     """The drawing, and which of its parts are in colour or finished."""
 
-    def __init__(self, here: Sequence[str], finished: Sequence[str]):
+    def __init__(self, here: Sequence[str], finished: Sequence[str], shapes: bool = True):
         from vit_classroom.plots.diagrams import Diagram
         from vit_classroom.plots.style import PALETTE
 
-        self.here, self.finished, self.palette = here, finished, PALETTE
+        self.here, self.finished, self.shapes, self.palette = here, finished, shapes, PALETTE
         self.diagram = Diagram("", (8.4, 2.75), (-0.3, 16.7), (0.2, 5.5), fontsize=10, lw=1.0)
         self.diagram.figure.set_facecolor("#f6f8fa")  # quiet on a white page, and no glare on a black one
 
@@ -152,8 +165,9 @@ class Map:
         self.diagram.arrow(start, y, stop, y)
 
     def shape(self, x: float, y: float, shape: str, **look: Any) -> None:
-        """Write the shape of what flows along an arrow."""
-        self.diagram.text(x, y, shape, **{"va": "bottom", "fontsize": 8.5, "color": "0.25"} | look)
+        """Write the shape of what flows along an arrow, if the map has shapes."""
+        if self.shapes:
+            self.diagram.text(x, y, shape, **{"va": "bottom", "fontsize": 8.5, "color": "0.25"} | look)
 
     def tokens(self) -> None:
         """Draw the upper row: from images to the tokens that enter the first block."""

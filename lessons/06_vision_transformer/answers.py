@@ -1,21 +1,16 @@
 """Answers to the exercises of lesson 06, written as students write them."""
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from vit_classroom.checks import lesson_part
+from vit_classroom.checks.edits import edited
 from vit_classroom.checks.scorers import scored_by
-from vit_classroom.exhibits.mini_vit import MiniViT
+from vit_classroom.exhibits.mini_vit import MiniViT, train_one_epoch
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Block
 from vit_course.patches import PatchEmbed, as_pair, check_images, grid_size, patchify
-
-checks = lesson_part("06_vision_transformer", "checks")
-encoded, model_of, tokens = checks.encoded, checks.model_of, checks.tokens
 
 
 class ViTWithOtherNames(MiniViT):
@@ -34,7 +29,8 @@ class ViTWithAnotherHead(MiniViT):
         self.classifier, self.head = self.head, None
 
     def forward(self, images):
-        return self.classifier(encoded(self, images)[:, 0])
+        z = prepend_cls_token(self.patch_embed(images), self.cls_token) + self.pos_embed
+        return self.classifier(self.norm(self.blocks(z))[:, 0])
 
 
 class ViTOfBlocks(nn.Module):
@@ -105,7 +101,7 @@ def epoch_detached(model, images, labels, optimizer, batch_size=64):
 
 
 def epoch_returns_nothing(*given):
-    checks.loop()(*given)
+    train_one_epoch(*given)
 
 
 def epoch_shuffles_in_place(model, images, labels, *rest):
@@ -140,7 +136,11 @@ def epoch_split(model, images, labels, optimizer, batch_size=64):
     return torch.cat(losses).mean().item()
 
 
-def best_picture_of_a_class(scores, labels):
+def epoch_flattens(model, *given):
+    return train_one_epoch(nn.Sequential(nn.Flatten(), model), *given)
+
+
+def best_image_of_a_class(scores, labels):
     return scores.argmax(dim=0) == labels
 
 
@@ -176,28 +176,25 @@ WRONG = {
         ("no weights named head.weight", ViTWithAnotherHead),
         (
             "pos_embed should be (1, 5, 4), yours is (5, 4)",
-            checks.model_with(pos_embed=lambda m: nn.Parameter(m.pos_embed.detach()[0])),
+            edited(MiniViT, "torch.randn(1, self.patch => torch.randn(self.patch"),
         ),
-        ("no gradient reaches", model_of(lambda m, x: m.head(m.norm(m.blocks(tokens(m, x).detach()))[:, 0]))),
+        ("no gradient reaches", edited(MiniViT, "self.blocks(z) => self.blocks(z.detach())")),
         (
             "right in evaluation, but in training",
-            model_of(lambda m, x: m.head(F.dropout(encoded(m, x)[:, 0], 0.1, m.training))),
+            edited(MiniViT, "self.head(y) => self.head(F.dropout(y, 0.1, self.training))"),
         ),
     ],
     "train_one_epoch": [
         (
             "the gradient is not that of the mean cross-entropy",
-            checks.loop(checks.step_with(partial(F.cross_entropy, label_smoothing=0.1))),
+            edited(train_one_epoch, ", labels[rows]) => , labels[rows], label_smoothing=0.1)"),
         ),
         ("something cuts the gradient off", epoch_detached),
-        (
-            "as they are, (B, C, H, W)",
-            lambda m, *rest: checks.train_one_epoch(nn.Sequential(nn.Flatten(), m), *rest),
-        ),
+        ("as they are, (B, C, H, W)", epoch_flattens),
         ("your function returned nothing", epoch_returns_nothing),
         ("changes its input in place", epoch_shuffles_in_place),
         (
-            "other pictures than those given",
+            "other images than those given",
             lambda m, x, *rest: epoch_split(m, (x - x.mean()) / x.std(), *rest),
         ),
     ],
@@ -206,9 +203,9 @@ WRONG = {
             "on model = one whose scores are the pixels, images of shape (7, 1, 2, 2)",
             lambda *given: round(accuracy_of_loader(*given), 1),
         ),
-        ("your code stopped with RuntimeError", scored_by(best_picture_of_a_class)),
+        ("your code stopped with RuntimeError", scored_by(best_image_of_a_class)),
         (
-            "a model takes pictures",
+            "a model takes images",
             lambda m, *rest: accuracy_of_loader(nn.Sequential(nn.Flatten(), m), *rest),
         ),
     ],

@@ -209,7 +209,7 @@ WRONG = {
     ],
     "score": [
         ("should be averaged away", score_each_picture),
-        ("your model is measured in training mode, where dropout is at work", score_dropout_rate_zero),
+        ("your model is measured in training mode, where dropout is active", score_dropout_rate_zero),
     ],
     "decay_groups": [
         (

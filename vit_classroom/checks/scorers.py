@@ -10,11 +10,11 @@ from vit_classroom.checks.outcome import Mistake, outcome
 from vit_classroom.checks.task import demand
 
 OFFSETS = torch.tensor([5.0, 0.0, -3.0, 2.0])
-"""What a picture lacks of each of its four scores: a picture that is changed on the way has another class."""
+"""What an image lacks of each of its four scores: an image that is changed on the way has another class."""
 
 
 class ReadsScores(nn.Module):
-    """A model whose pictures hold the scores without `OFFSETS`: its logits are known, and others in training mode."""
+    """A model whose images hold the scores without `OFFSETS`: its logits are known, and others in training mode."""
 
     def __init__(self):
         super().__init__()
@@ -23,9 +23,9 @@ class ReadsScores(nn.Module):
         self.calls: list[tuple[int, bool, bool]] = []
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the scores (B, K) that pictures (B, ...) of K numbers hold."""
+        """Return the scores (B, K) that images (B, ...) of K numbers hold."""
         if images.ndim != 4:
-            raise Mistake(f"a model takes pictures (B, C, H, W), and gets {tuple(images.shape)}")
+            raise Mistake(f"a model takes images (B, C, H, W), and gets {tuple(images.shape)}")
         self.calls.append((len(images), self.training or self.inner.training, torch.is_grad_enabled()))
         scores = (images.flatten(1) + OFFSETS) * self.factor
         return -scores if self.training else scores
@@ -72,7 +72,7 @@ def late_to_evaluation(model, images, labels, batch_size=500):
 
 
 def right_share(hits: list, sizes: list) -> float:
-    """Return hits per picture."""
+    """Return hits per image."""
     return sum(hits) / sum(sizes)
 
 
@@ -83,7 +83,7 @@ def full_batches(hits: list, sizes: list) -> int:
 
 def hits_of(size: int, hits: list, sizes: list) -> int:
     """Return the hits of batches of this size alone."""
-    return sum(hit for hit, pictures in zip(hits, sizes, strict=True) if pictures == size)
+    return sum(hit for hit, images in zip(hits, sizes, strict=True) if images == size)
 
 
 def without_last(hits: list, sizes: list) -> float:
@@ -92,7 +92,7 @@ def without_last(hits: list, sizes: list) -> float:
 
 
 def scored_by(right: Callable) -> Callable:
-    """Return an `accuracy` that asks something else of (logits, labels): a bool for each picture."""
+    """Return an `accuracy` that asks something else of (logits, labels): a bool for each image."""
 
     def answer(model, images, labels, batch_size=500):
         model.eval()
@@ -139,10 +139,10 @@ def scores_and_labels() -> list[tuple]:
             marks_the_outermost_alone,
         ],
         "gradients are kept while you measure": counted(right_share, gradients=True),
-        "all 10 pictures go through the model at once": lambda model, images, labels, batch_size=500: counted(
+        "all 10 images go through the model at once": lambda model, images, labels, batch_size=500: counted(
             right_share
         )(model, images, labels, len(images)),
-        "a batch has 4 pictures, `batch_size`; yours have": lambda model, images, labels, batch_size=500: (
+        "a batch has 4 images, `batch_size`, and yours have": lambda model, images, labels, batch_size=500: (
             counted(right_share)(model, images, labels, batch_size + 1)
         ),
         "your code leaves the model in training mode": lambda model, images, labels, batch_size=500: (
@@ -171,43 +171,49 @@ def scores_and_labels() -> list[tuple]:
     }
 )
 def measures_without_training(answer):
-    """Demand evaluation mode, no gradients, `batch_size` pictures at a time, and nothing left changed."""
+    """Demand evaluation mode, no gradients, `batch_size` images at a time, and nothing left changed."""
     model, images, labels, batch_size = scores_and_labels()[2]
     result = outcome(lambda f, m, x, y: f(m, x, y, batch_size), answer, (model, images, labels))
     if not model.calls and not isinstance(result, Exception):
-        raise Mistake("your code never calls the model that it gets (a copy?): `scores = model(batch)`")
+        raise Mistake(
+            "your code never calls the model that it gets (is it a copy?), as in `scores = model(batch)`"
+        )
     if len({training for _, training, _ in model.calls}) > 1:
         raise Mistake(
-            "some batches meet the model in training mode, others in evaluation mode: `model.eval()` stands before the "
+            "some batches meet the model in training mode, others in evaluation mode. `model.eval()` comes before the "
             "first batch"
         )
     if any(training for _, training, _ in model.calls):
         raise Mistake(
-            "your model is measured in training mode, where dropout is at work: call `model.eval()` first, which tells "
+            "your model is measured in training mode, where dropout is active. Call `model.eval()` first, which tells "
             "all layers inside. Training has left it in the other mode"
         )
     if not model.factor.requires_grad:
-        raise Mistake("afterwards the model cannot learn: `requires_grad` is False; use `torch.no_grad()`")
+        raise Mistake(
+            "afterwards the model cannot learn, because `requires_grad` is False. Use `torch.no_grad()`"
+        )
     if model.frozen.requires_grad:
-        raise Mistake("a part that was frozen learns again afterwards: leave `requires_grad` as it is")
+        raise Mistake("a part that was frozen learns again afterwards. Leave `requires_grad` as it is")
     if model.inner.p != 0.25:
-        raise Mistake("your code changes the rate of a dropout, for later training too: `eval()` is enough")
+        raise Mistake("your code changes the rate of a dropout, for later training too. `eval()` is enough")
     if any(kept for _, _, kept in model.calls):
         raise Mistake(
-            "gradients are kept while you measure: that costs memory and time, and nothing is learned here. Put the "
+            "gradients are kept while you measure. That costs memory and time, and nothing is learned here. Put the "
             "loop into `with torch.no_grad():`"
         )
     if isinstance(result, Exception):
         raise stopped(result)
     if max((size for size, _, _ in model.calls), default=0) == len(images):
         raise Mistake(
-            f"all {len(images)} pictures go through the model at once: with `batch_size` at a time, 10,000 fit into "
+            f"all {len(images)} images go through the model at once. With `batch_size` at a time, 10,000 fit into "
             "memory too"
         )
     if sum(sizes := [size for size, _, _ in model.calls]) == 10 and sorted(sizes) != [2, 4, 4]:
-        raise Mistake(f"a batch has 4 pictures, `batch_size`; yours have {str(sizes)[1:-1]}, of 10 pictures")
+        raise Mistake(f"a batch has 4 images, `batch_size`, and yours have {str(sizes)[1:-1]}, of 10 images")
     if model.training:
-        raise Mistake("your code leaves the model in training mode: the docstring promises evaluation mode")
+        raise Mistake(
+            "your code leaves the model in training mode, but the docstring promises evaluation mode"
+        )
 
 
 @demand(
@@ -218,17 +224,17 @@ def measures_without_training(answer):
     }
 )
 def names_one_class(answer):
-    """Demand that one class is named for a picture, where several share the highest score."""
+    """Demand that one class is named for an image, where several share the highest score."""
     case = None, -OFFSETS.expand(8, 4).reshape(8, 1, 2, 2), torch.arange(8) % 4, 4
     if outcome(measured, answer, case) == 1:
         raise Mistake(
-            "your result is 1 for a model with the same score for all classes, which knows nothing: one class is named "
-            "for each picture, by `argmax`, and compared with the label"
+            "your result is 1 for a model with the same score for all classes, which knows nothing. `argmax` "
+            "chooses one class for each image, and this one is compared with the label"
         )
 
 
 MISCOUNTS = {
-    "you change the pictures before the model sees them: they are normalised already": [
+    "you change the images before the model sees them, but they are normalised already": [
         lambda model, images, labels, batch_size=500: counted(right_share)(
             model, images / 255, labels, batch_size
         ),
@@ -236,62 +242,62 @@ MISCOUNTS = {
             model, (images - images.mean()) / images.std(), labels, batch_size
         ),
     ],
-    "your mean counts all batches equally, the small last one too: count the hits, and divide by N": counted(
+    "your mean counts all batches equally, the small last one too. Count the hits, and divide by N": counted(
         lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True)) / len(sizes)
     ),
-    "the last batch is lost: it has fewer pictures, and they count too": [
+    "the last batch is lost. It has fewer images, and they count too": [
         counted(without_last),
         of_full_batches,
     ],
-    "the hits of the last batch are lost, but you divide by all pictures": [
+    "the hits of the last batch are lost, but you divide by all images": [
         counted(lambda hits, sizes: sum(hits[: full_batches(hits, sizes)]) / sum(sizes)),
         lambda model, images, labels, batch_size=500: counted(
             lambda hits, sizes: hits_of(batch_size, hits, sizes) / sum(sizes)
         )(model, images, labels, batch_size),
     ],
     "you return the share of the last batch alone": counted(lambda hits, sizes: hits[-1] / sizes[-1]),
-    "you keep the hits of the last batch alone: add them up, `+=` and not `=`": counted(
+    "you keep the hits of the last batch alone. Add them up, with `+=` and not `=`": counted(
         lambda hits, sizes: hits[-1] / sum(sizes)
     ),
-    "only the first batch is counted: does `return` stand inside the loop?": counted(
+    "only the first batch is counted. Is `return` inside the loop?": counted(
         lambda h, sizes: h[0] / sum(sizes)
     ),
     "you return the share of the first batch alone": counted(lambda hits, sizes: hits[0] / sizes[0]),
-    "you average the shares of the classes: each *picture* counts equally, whatever its class": class_by_class,
-    "you return the number of hits: divide it by the number of pictures": counted(
+    "you average the shares of the classes, but each *image* counts equally, whatever its class": class_by_class,
+    "you return the number of hits. Divide it by the number of images": counted(
         lambda hits, sizes: float(sum(hits))
     ),
-    "you divide by the number of batches: divide by the number of pictures": counted(
+    "you divide by the number of batches. Divide by the number of images": counted(
         lambda hits, sizes: sum(hits) / len(sizes)
     ),
-    "you take every batch for a full one: the last has fewer pictures": [
+    "you take every batch for a full one, but the last has fewer images": [
         counted(lambda hits, sizes: sum(hits) / (sizes[0] * len(sizes))),
         lambda model, images, labels, batch_size=500: counted(
             lambda hits, sizes: sum(hits) / (batch_size * len(sizes))
         )(model, images, labels, batch_size),
     ],
-    "a picture counts if its class has the highest score, however small its probability is": scored_by(
+    "an image counts if its class has the highest score, however small its probability is": scored_by(
         lambda z, y: z.softmax(1).gather(1, y[:, None])[:, 0] > 0.5
     ),
-    "your guesses are a column, (B, 1), and each meets every label: leave out `keepdim=True`": scored_by(
+    "your guesses are a column, (B, 1), and each meets every label. Leave out `keepdim=True`": scored_by(
         lambda z, y: z.argmax(1, keepdim=True) == y
     ),
-    "your softmax runs over the pictures of a batch, so scores of different pictures are compared: a picture "
+    "your softmax runs over the images of a batch, so scores of different images are compared. An image "
     "is judged by its own K scores": scored_by(lambda z, y: z.softmax(0).argmax(1) == y),
     "the shares of the batches are added, not averaged": counted(
         lambda hits, sizes: sum(h / s for h, s in zip(hits, sizes, strict=True))
     ),
-    "no hit is ever counted: your result is 0, whatever the pictures are": counted(lambda hits, sizes: 0.0),
-    "a share is a fraction: `//` rounds it down to a whole number": counted(
+    "no hit is ever counted, so your result is 0, whatever the images are": counted(lambda hits, sizes: 0.0),
+    "a share is a fraction, and `//` rounds it down to a whole number": counted(
         lambda hits, sizes: float(sum(hits) // sum(sizes))
     ),
-    "`argmax` without an axis finds one place in the whole table of scores: each picture has a best class, "
+    "`argmax` without an axis finds one place in the whole table of scores. Each image has a best class, "
     "`argmax(dim=1)`": scored_by(lambda z, y: z.argmax() == y),
     "`argmin` finds the class with the lowest score": scored_by(lambda z, y: z.argmin(1) == y),
-    "you compare the highest *score* with the label: `argmax` gives its place": scored_by(
+    "you compare the highest *score* with the label. `argmax` gives its place": scored_by(
         lambda z, y: z.amax(1) == y
     ),
-    "a picture counts as right if its class is among the best two: the best alone counts": scored_by(
+    "an image counts as right if its class is among the best two, but only the best counts": scored_by(
         lambda z, y: (z.topk(2).indices == y[:, None]).any(1)
     ),
 }

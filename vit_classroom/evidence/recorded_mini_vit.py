@@ -13,13 +13,15 @@ import torch
 
 from vit_classroom.evidence.records import read_record, write_record
 from vit_classroom.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
-from vit_classroom.student_model import EPOCHS, description, train_by_recipe
+from vit_classroom.student_model import description, train_by_recipe
 from vit_course.data import Dataset
 from vit_course.training.device import get_device
 from vit_course.training.paths import RUNS
 from vit_course.training.version import code_version
 
 FILE = RUNS / "mini-vit" / "recorded.json"
+EPOCHS = 8
+RECIPE = "minutes"
 
 
 def recorded_run() -> dict[str, Any] | None:
@@ -31,7 +33,7 @@ def record(dataset: Dataset, epochs: int = EPOCHS) -> None:
     """Train, and record the run if it came to its end."""
     torch.manual_seed(0)
     model = MiniViT(num_classes=len(dataset.classes))
-    log = train_by_recipe(model, train_one_epoch, accuracy, dataset, epochs)
+    log = train_by_recipe(model, train_one_epoch, accuracy, dataset, epochs, RECIPE)
     if len(log) < epochs:
         return
     made = {

@@ -6,12 +6,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from vit_classroom.drawings import draw_in_the_middle
 from vit_course.data import Dataset, normalize
 from vit_course.data.shapes import SHAPES
 from vit_course.extensions.trained import load_trained
-
-SIDE = 32
-"""Height and width of the drawings in pixels."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,3 @@ def shapes_in_the_middle(train: int = 2000, test: int = 200) -> Dataset:
     return Dataset(
         images[0], labels[0], images[1], labels[1], tuple(SHAPES), f"shapes in the middle, {counts}"
     )
-
-
-def draw_in_the_middle(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Draw shapes that take turns; return images, uint8 (count, 3, 32, 32), and labels (count,)."""
-    random, labels = torch.Generator().manual_seed(seed), torch.arange(count) % len(SHAPES)
-    steps = (
-        torch.arange(1 - SIDE, SIDE, 2) / 16
-    )  # from -1.94 to 1.94: a shape of radius 1 fills half of the side
-    down, across = torch.meshgrid(-steps, steps, indexing="ij")
-    covers = torch.stack([(0.5 - 8 * distance(across, down)).clamp(0, 1) for distance in SHAPES.values()])
-    ground, lighter = torch.rand(2, count, 3, 1, 1, generator=random)
-    lighter = 0.35 + 0.4 * lighter
-    noise = 0.1 * torch.rand(count, 3, SIDE, SIDE, generator=random) - 0.05
-    drawings = ground * (1 - lighter) + lighter * covers[labels][:, None] + noise
-    return (255 * drawings.clamp(0, 1)).round().to(torch.uint8), labels

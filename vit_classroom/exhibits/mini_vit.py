@@ -1,7 +1,7 @@
 """The whole of a first training in one file: a model, a loop that trains it, and a measure of what it has learned.
 
-Lesson 06 builds all three, of the parts of lessons 01 to 05. `vit` is the same model with options, `train` the same
-loop with a schedule, augmentation and records.
+Lesson 06 builds all three from the parts of lessons 01 to 05. `vit` has the same model with options, and `train` the
+same loop with a schedule, augmentation and records.
 """
 
 import torch
@@ -20,7 +20,7 @@ class MiniViT(nn.Module):
 
     - `self.patch_embed`, a `PatchEmbed`, makes patch tokens (B, N, D);
     - `self.cls_token`, an `nn.Parameter` (1, 1, D) that starts at zero, goes in front;
-    - `self.pos_embed`, an `nn.Parameter` (1, N + 1, D) of random numbers with standard deviation .02, is added;
+    - `self.pos_embed`, an `nn.Parameter` (1, N + 1, D) of random numbers with standard deviation 0.02, is added;
     - `self.blocks`, L blocks one after the other: an `Encoder`, or an `nn.Sequential` of `Block`s;
     - `self.norm`, an `nn.LayerNorm` with eps=1e-6;
     - `self.head`, an `nn.Linear` from D to K. Its weight and its bias start at zero.
@@ -76,21 +76,22 @@ class MiniViT(nn.Module):
 def train_one_epoch(
     model: nn.Module, images: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer, batch_size: int = 64
 ) -> float:
-    """Train a model on every picture once, in a new random order: one step of the optimiser for each batch.
+    """Train a model on every image once, in a new random order, with one step of the optimiser for each batch.
 
-    A step is: the logits of the batch; their mean cross-entropy, the loss; its gradients, of this batch alone, with
-    nothing left over from the step before, or from before the call; then the optimiser moves the weights. The last
-    batch is smaller when `batch_size` does not divide N. It is trained on too.
+    A step computes the logits of the batch, their mean cross-entropy as the loss, and its gradients. These are of this
+    batch alone, so nothing is left over from the step before, or from before the call. Then the optimiser moves the
+    weights. The last batch is smaller when `batch_size` does not divide N. The model trains on it too.
 
     Args:
         model: maps images (B, C, H, W) to logits (B, K). It trains in training mode, and is left in it.
         images: (N, C, H, W), float, normalised.
-        labels: (N,), int64, the class of each picture.
+        labels: (N,), int64, the class of each image.
         optimizer: holds the parameters of the model.
-        batch_size: pictures in a step.
+        batch_size: images in a step.
 
     Returns:
-        The mean loss of the epoch in nats, a float: the mean over the N *pictures*, each as it was before its step.
+        The mean loss of the epoch in nats, a float. It is the mean over the N *images*, each with its loss before its
+        step.
     """
     model.train()
     total = 0.0
@@ -104,16 +105,16 @@ def train_one_epoch(
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
-    """Measure the share of pictures to whose class a model gives the highest score.
+    """Measure the share of images whose class gets the highest score from a model.
 
-    All pictures go through the model, `batch_size` at a time, so that a large set fits into memory. The model works in
-    evaluation mode, and no gradients are kept: nothing will be learned from these pictures.
+    All images go through the model, `batch_size` at a time, so that a large set fits into memory. The model works in
+    evaluation mode, and no gradients are kept, because nothing is learned from these images.
 
     Args:
         model: maps images (B, C, H, W) to logits (B, K). It is left in evaluation mode.
         images: (N, C, H, W), float, normalised.
-        labels: (N,), int64, the class of each picture.
-        batch_size: pictures at a time.
+        labels: (N,), int64, the class of each image.
+        batch_size: images at a time.
 
     Returns:
         The share, a float in 0..1.

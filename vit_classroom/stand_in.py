@@ -24,7 +24,7 @@ def stand_in(lesson: str) -> None:
     What is made is the finished version, and the cell says so. A name that the cell makes itself is left to it.
 
     Args:
-        lesson: the folder of the lesson, such as "01_patches".
+        lesson: the folder of the lesson, its number and its name.
     """
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if not shell:

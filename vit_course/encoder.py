@@ -30,14 +30,14 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-6) -> Te
 
 
 def drop_path(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Drop a whole residual branch for some pictures of the batch (stochastic depth, Huang et al., 2016).
+    """Drop a whole residual branch for some images of the batch (stochastic depth, Huang et al., 2016).
 
-    In training each picture's branch becomes 0 with probability `rate`, and the branches that stay are
+    In training each image's branch becomes 0 with probability `rate`, and the branches that stay are
     divided by 1 - rate, so that the expected value is unchanged. Outside training nothing happens.
 
     Args:
         x: (B, ...), the output of a branch, before it is added to the residual stream.
-        rate: probability 0 <= rate < 1 of dropping a picture's branch.
+        rate: probability 0 <= rate < 1 of dropping an image's branch.
         training: whether the model is in training mode.
 
     Returns:
@@ -108,7 +108,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Pass tokens (B, T, D) through the block: equation 2, then equation 3.
 
-        Each branch reads the normed stream and is added to the stream itself; each goes through `drop_path`.
+        Each branch reads the normed stream and is added to the stream itself. In training `drop_path`, which is for the
+        curious, may leave branches out.
 
         Args:
             x: (B, T, D).

@@ -16,9 +16,9 @@ known = Mistakes(__file__, count_patches, patchify, unpatchify, PatchEmbed)
 CHANGED = "are not those that were given"
 
 
-def rejects(name: str, *case_and_why: tuple) -> list[Demand]:
+def rejects(heading: str, *case_and_why: tuple) -> list[Demand]:
     """Demand a ValueError for each case, with the mistakes that the table has for these words."""
-    accepted = known(f"{name} refuses")
+    accepted = known(heading)
     return [refuses(case, why, *accepted.get(why, [])) for *case, why in case_and_why]
 
 
@@ -49,7 +49,7 @@ exercise(
     # apart: a square image cannot tell height and width of a patch apart
     results(lambda: [(12, (2, 3))], known("count_patches square")),
     *rejects(
-        "count_patches",
+        "count_patches refuses",
         does_not_fit(30, 4),
         does_not_fit((32, 30), 4),
         does_not_fit(12, (5, 4)),
@@ -77,7 +77,7 @@ exercise(
         device=True,
     ),
     *rejects(
-        "patchify",
+        "patchify refuses",
         (counting(1, 1, 5, 4), 2, "patches of 2x2 leave a remainder of images (1, 1, 5, 4)"),
         (counting(1, 1, 4, 5), 2, "patches of 2x2 leave a remainder of images (1, 1, 4, 5)"),
         (counting(3, 4, 4), 2, "images of shape (3, 4, 4) lack the axis of the batch"),
@@ -103,7 +103,7 @@ exercise(
         device=True,
     ),
     *rejects(
-        "unpatchify",
+        "unpatchify refuses",
         (counting(1, 3, 4), 2, (2, 2), "3 patches do not fill a grid of 2x2"),
         (counting(1, 6, 4), 2, (2, 2), "6 patches are too many for a grid of 2x2"),
         (counting(1, 8, 4), 2, (2, 2), "8 patches fill two grids of 2x2"),

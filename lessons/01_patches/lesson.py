@@ -14,10 +14,10 @@
 # %% [markdown]
 # ## 1. What are the words of an image?
 #
-# A Transformer reads a *sequence*. In text this is natural, because a sentence is a list of words. Each word becomes one
-# **token**, a vector of D numbers. An image has no words. What should its tokens be?
+# A Transformer reads a *sequence*. A sentence is a list of words, and each word becomes one **token**, a vector of D numbers.
+# An image has no words. What should its tokens be?
 #
-# Here are four pieces of the same photo, from one pixel to the whole. It shows the computer scientist Grace Hopper.
+# Take a photo of the computer scientist Grace Hopper. Here are four pieces of it, from one pixel to the whole.
 #
 # > **Predict.** Which is the smallest piece that means something to you?
 
@@ -49,11 +49,11 @@ plots.show(
 
 # %% [markdown]
 # A pixel is only a colour. A piece of 16x16 pixels already shows a part of a star. The Vision Transformer (ViT) therefore
-# cuts the image into squares of P x P pixels, the **patches**, and makes each patch one token. This is the title of the
-# paper: *an image is worth 16x16 words*.
+# cuts the image into squares of P x P pixels, the **patches**, and makes each patch one token. Hence the title of the paper,
+# *An image is worth 16x16 words*.
 #
-# There is a second reason, the cost. In self-attention (lesson 04) every token looks at every token. So N tokens make a table
-# of N x N numbers of 4 bytes each, and every layer has several such tables.
+# The second reason is the cost. In self-attention (lesson 04) every token looks at every token. So every layer makes tables
+# of N x N numbers, 4 bytes each.
 
 # %% fold
 rows = []
@@ -72,7 +72,7 @@ table(rows, ["one token for each of the", "tokens", "numbers in one table", "MB"
 #
 # **Your task.** Write `count_patches`. A size may be one number, for a square, or a pair (height, width). The line with
 # `grid_size` is given. It returns the number of rows and columns of patches. For an image of 32x48 pixels and P = 8 it
-# returns `(4, 6)`, and it raises an error if the patches do not fit exactly. Use these two numbers to compute N.
+# returns `(4, 6)`. If the patches do not fit exactly, it raises an error.
 
 # %% exercise="vit_course.patches:count_patches" difficulty=1 minutes=3 hint="How many patches fit from top to bottom? How many fit from left to right? `rows` and `columns` are exactly these two numbers." hint2="Draw a table with 4 rows and 6 columns. How do you count its cells without counting one by one?"
 from vit_course.patches import count_patches
@@ -89,9 +89,8 @@ print("an image of 32x48 pixels, P = 8:", count_patches((32, 48), 8))
 #
 # ## 2. Can `reshape` cut an image?
 #
-# We want to turn images (B, C, H, W) into patches (B, N, P·P·C). Each patch becomes one flat row of P·P·C numbers. All
-# numbers are already there, so why not use `reshape`? Try it on a tiny grey image whose pixels are numbered 0 to 15, with
-# patches of 2x2.
+# We want to turn images (B, C, H, W) into patches (B, N, P·P·C). Each patch becomes one flat row of P·P·C numbers. Why not
+# use `reshape`? Try it on a tiny grey image whose pixels are numbered 0 to 15, with patches of 2x2.
 #
 # > **Predict.** Which four numbers belong in the upper left patch? And which four will `reshape` put there?
 
@@ -153,19 +152,17 @@ plots.show(
 #     images    b  c  (h p1)  (w p2)
 #     patches   b  (h w)  (p1 p2 c)
 #
-# To cut means to bring the two grid axes h and w together, and after them the axes inside a patch. You name the axes, and
-# einops moves them. Here are the six axes one by one. The 4x4 image becomes a 2x2 grid of 2x2 patches.
+# To cut means to bring the two grid axes h and w together, and after them the axes inside a patch. Here are the six axes one
+# by one. The 4x4 image becomes a 2x2 grid of 2x2 patches.
 
 # %%
 grid = rearrange(tiny, "b c (h p1) (w p2) -> b h w p1 p2 c", p1=2, p2=2)
 print("shape (B, h, w, p1, p2, C):", tuple(grid.shape))
-print("the patch in row 0, column 1 of the grid:")
-print(grid[0, 0, 1, :, :, 0])
+print("the patch in row 0, column 1 of the grid:", grid[0, 0, 1, :, :, 0].tolist())
 
 # %% [markdown]
 # **Your task.** Write `patchify`. The lines that reject wrong sizes are given. Any way that gives the right numbers is right,
-# for example `rearrange`, `reshape` with `permute`, or `Tensor.unfold`. Images need not be square. If something is scrambled,
-# the check tells you *how* it is scrambled.
+# for example `rearrange`, `reshape` with `permute`, or `Tensor.unfold`. If something is scrambled, the check tells you *how*.
 
 # %% exercise="vit_course.patches:patchify" difficulty=2 minutes=12 hint="Start from the pattern with six axes above, `b h w p1 p2 c`. Which of these axes count patches, and which are inside one patch?" hint2="The right side has two pairs of brackets, one for the axes that count patches and one for the axes inside a patch. The docstring says in which order. einops needs to know p1 and p2, and it works out h and w by itself."
 from vit_course.patches import patchify
@@ -174,12 +171,11 @@ patchify = check(patchify)
 
 # %%
 patches = patchify(portrait, 8)
-print("images ", tuple(portrait.shape))
-print("patches", tuple(patches.shape), "= (B, N, P·P·C)")
+print("patches:", tuple(patches.shape), "= (B, N, P·P·C)")
 
 # %% [markdown]
 # So one `rearrange` cuts a whole batch. The model receives the patches as a list. It is *not* told that patch 4 is below
-# patch 0. Lesson 03 shows how it learns this.
+# patch 0 (lesson 03).
 #
 # ## 4. Why does the ViT of lesson 00 stumble every 4 pixels?
 #
@@ -262,8 +258,8 @@ plots.show(
 # A row of the patch matrix times E gives one token. All patches use the same E, so no patch sees another one here.
 #
 # Language models use `nn.Embedding` in this place. It is a *table* with one row for each word of a fixed vocabulary. Patches
-# have no vocabulary, because a 4x4 patch in colour can have $256^{48}$ different values. Also, two patches that differ by one
-# shade of grey should get nearly the same token. A matrix does this by itself.
+# have no vocabulary, because a 4x4 patch in colour can have $256^{48}$ different values. Also, nearly equal patches should
+# get nearly equal tokens. A matrix does this by itself.
 #
 # So a patch becomes a token by one multiplication with E.
 #
@@ -273,9 +269,9 @@ plots.show(
 # convolutions?
 #
 # The kernel of this convolution is as large as a patch. It starts at the upper left patch, multiplies the P·P·C numbers with
-# D sets of weights, and writes D numbers. Then it moves on by its stride of P pixels, to the next patch, without overlap.
-# This *is* "cut into patches, multiply each by E". The kernel contains E in another order, and the layer adds a bias, which
-# equation 1 leaves out.
+# D sets of weights, and writes D numbers. Then it moves on by its stride of P pixels, to the next patch. This *is* "cut into
+# patches, multiply each by E". The kernel contains E in another order, and the layer adds a bias, which equation 1 leaves
+# out.
 #
 # > **Trap.** The convolution returns a grid, (B, D, rows, columns). When you turn it into (B, N, D), the trap of section 2
 # > waits again.
@@ -283,8 +279,7 @@ plots.show(
 # **Your task.** Write the class `PatchEmbed`.
 #
 # - `__init__` begins with `super().__init__()`. It keeps `self.img_size`, `self.patch_size` and `self.grid_size` as pairs,
-#   and `self.num_patches`. Sizes may be numbers or pairs, and `as_pair` converts them. It also makes `self.proj`, the
-#   convolution, with its bias.
+#   and `self.num_patches`. It also makes `self.proj`, the convolution, with its bias.
 # - `forward` projects, and turns the grid (B, D, rows, columns) into a sequence (B, N, D). The line that rejects wrong shapes
 #   is given.
 
@@ -295,7 +290,7 @@ PatchEmbed = check(PatchEmbed)
 
 # %% [markdown]
 # Is it really the same? Copy the weights of the convolution into a linear layer. The kernel has the axes (D, C, P, P), and a
-# patch is flattened as (P, P, C). So we only move axes.
+# patch is flattened as (P, P, C).
 
 # %%
 embed = PatchEmbed(img_size=32, patch_size=4, in_chans=3, embed_dim=192)
@@ -340,12 +335,11 @@ rows = [[side, n, n * n, side * side * 3 * 192] for side, n in zip(sides, num_to
 table(rows, ["P", "tokens N", "attention table N²", "numbers in E (D = 192)"])
 
 # %% [markdown] claim="all(small[2] == 16 * large[2] for small, large in zip(rows, rows[1:]))" always
-# It becomes 16 times larger, because there are four times the number of tokens, and the table is their square. Some texts say
-# that the cost grows "exponentially" with the resolution. It does not. It grows like a power of the resolution, which is bad
-# enough.
+# It becomes 16 times larger, because there are four times the number of tokens, and the table is their square. Some texts
+# call this growth "exponential". It is a power, which is bad enough.
 #
-# So small patches show more detail and cost more. This course mostly uses P = 8 or P = 4. The paper uses P = 14, 16 or 32 on
-# images of 224 pixels. Lesson 10 measures which size is worth its cost.
+# So small patches show more detail and cost more. The paper uses P = 14, 16 or 32 on images of 224 pixels, this course mostly
+# 4 or 8. Lesson 10 measures which size is worth its cost.
 
 # %% [markdown] curious
 # ## 9. What is left of an image at one colour for each patch?
@@ -475,8 +469,7 @@ plots.show(
 # |---|---|---|
 # | images | (B, C, H, W) | (B, 3, 32, 32) |
 # | patches, flattened | (B, N, P·P·C) | (B, 64, 48) |
-# | E, as a matrix | (P·P·C, D) | (48, 192) |
-# | E, as a convolution kernel | (D, C, P, P) | (192, 3, 4, 4) |
+# | E | (P·P·C, D) | (48, 192) |
 # | output of the convolution | (B, D, H/P, W/P) | (B, 192, 8, 8) |
 # | tokens | (B, N, D) | (B, 64, 192) |
 #

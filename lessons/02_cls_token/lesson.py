@@ -141,7 +141,7 @@ plots.show(
 # **Your task.** Write `prepend_cls_token`. It puts one vector of shape (1, 1, D) at index 0 of every sequence of the batch.
 # The lines that reject different widths are given.
 
-# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="There are two steps. First make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`cls_token.expand(B, -1, -1)` has the shape (B, 1, D), where B is `tokens.shape[0]`. `torch.cat` joins a list of tensors along `dim`, and the first tensor of the list ends up in front."
+# %% exercise="vit_course.embeddings:prepend_cls_token" difficulty=1 minutes=8 hint="There are two steps. First make (B, 1, D) of (1, 1, D), so that every sequence has a CLS token. Then join it with the patch tokens along the axis that counts tokens. Which axis is it?" hint2="`expand` enlarges an axis of size 1, and -1 keeps an axis as it is. How many images are in `tokens`? `torch.cat` joins a list of tensors along `dim`, and the first tensor of the list ends up in front."
 from vit_course.embeddings import prepend_cls_token
 
 prepend_cls_token = check(prepend_cls_token)
@@ -169,7 +169,7 @@ print("image 0:", tokens[0].tolist())
 # - `__init__` begins with `super().__init__()`. It makes `self.cls_token`, a parameter of zeros with the shape (1, 1, D).
 # - `forward` turns patch tokens (B, N, D) into (B, N + 1, D). Use your `prepend_cls_token`.
 
-# %% exercise="vit_classroom.exhibits.cls_token:ClsToken" difficulty=2 minutes=10 hint="Which of the two methods runs once, and which runs in every training step? What is learned must be made in the method that runs once." hint2="An `nn.Parameter` is made from a tensor, here `torch.zeros(...)` with three sizes. Assign it to `self.cls_token`. In `forward`, give the tokens and the parameter to `prepend_cls_token`, and return its result."
+# %% exercise="vit_classroom.exhibits.cls_token:ClsToken" difficulty=2 minutes=10 hint="Which of the two methods runs once, and which runs in every training step? What is learned must be made in the method that runs once." hint2="An `nn.Parameter` is made from a tensor, here one of zeros with three sizes. It belongs to the module as soon as it is an attribute of `self`. Then `forward` needs a single call of a function that you have written."
 from vit_classroom.exhibits.cls_token import ClsToken
 
 ClsToken = check(ClsToken)
@@ -224,7 +224,7 @@ table(
 #
 # > **Predict.** How often is the model right when the bright sign is covered, and how often when another sign is covered?
 
-# %%
+# %% tags=["nbval-ignore-output"]
 images = normalize(test_images, *game.channel_stats())  # (1600, 1, 32, 32)
 black = images.min()
 
@@ -240,10 +240,8 @@ covered = [seen.index_fill(1, torch.tensor([patch]), black) for patch in range(1
 vectors = torch.stack([read_cls(patches) for patches in covered], dim=1)  # (B, 16, 32)
 right = cls_reader.head(vectors).argmax(dim=2) == test_labels[:, None]  # (B, 16)
 is_bright = torch.arange(16) == test_places[:, None]  # (B, 16)
-bright_covered, other_covered = (
-    right[is_bright].float().mean().item(),
-    right[~is_bright].float().mean().item(),
-)
+bright_covered = right[is_bright].float().mean().item()
+other_covered = right[~is_bright].float().mean().item()
 print(f"right when the bright sign is covered: {percent(bright_covered)}")
 print(f"right when another sign is covered:    {percent(other_covered)}")
 
@@ -285,7 +283,7 @@ plots.show(
 #
 # The lines that reject other arguments are given.
 
-# %% exercise="vit_course.embeddings:pool" difficulty=1 minutes=8 hint="Which axis counts images, which one counts tokens, and which one holds the D numbers? In both modes the token axis disappears. A number as an index removes an axis, and a slice keeps it." hint2="`tokens[:, 0]` has the shape (B, D). A slice that starts at `num_prefix_tokens` on the token axis leaves the patch tokens, and `.mean(dim=1)` averages over that axis."
+# %% exercise="vit_course.embeddings:pool" difficulty=1 minutes=8 hint="Which axis counts images, which one counts tokens, and which one holds the D numbers? In both modes the token axis disappears." hint2="A number as an index removes an axis, and a slice keeps it. Which of the two reads one token? Which leaves out the first few, so that a mean can remove the axis afterwards?"
 from vit_course.embeddings import pool
 
 pool = check(pool)
@@ -332,7 +330,7 @@ table(
 #
 # > **Predict.** In how many of the 1,600 images will the answer change?
 
-# %%
+# %% tags=["nbval-ignore-output"]
 order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
 scores, scores_shuffled = cls_reader.head(read_cls(seen)), cls_reader.head(read_cls(seen[:, order]))
 changed = (scores.argmax(dim=1) != scores_shuffled.argmax(dim=1)).sum().item()
@@ -431,4 +429,4 @@ for name, many in [("repeat", one.repeat(512, 1, 1)), ("expand", one.expand(512,
 # - Touvron et al., *Going deeper with Image Transformers* (2021): CLS added only in the last layers.
 # - Darcet et al., *Vision Transformers Need Registers* (2023): what more than one extra token is good for.
 #
-# Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.
+# **Next.** Shuffle the patches, and your CLS token gives the same answer. Lesson 03 asks why, and tells each patch where it is.

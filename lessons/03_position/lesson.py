@@ -47,8 +47,8 @@ plots.show(figure, "On the left a portrait, on the right the same 49 square patc
 # box. Tokens (B, T, D) go in, and tokens (B, T, D) come out. T is the number of tokens, here 49 patches and CLS. The numbers are
 # float64, so that rounding cannot hide a difference.
 #
-# > **Predict.** The first patch of the puzzle is patch 11 of the photo. What comes out for it? Will it equal the photo's output
-# > for patch 0, the one for patch 11, or neither?
+# > **Predict.** The first patch of the puzzle comes from another place of the photo. What comes out for it? Is it what the photo
+# > gives for its own first patch, for the patch at that other place, or neither?
 
 # %%
 torch.manual_seed(0)
@@ -71,10 +71,12 @@ differences = [(one - other).abs().max().item() for one, other in pairs.values()
 rows = [[name, f"{gap:.3f}"] for name, gap in zip(pairs, differences, strict=True)]
 table(rows, ["outputs", "largest difference"])
 
-# %% [markdown] claim="moved == 11 and differences[0] < 1e-12 and differences[1] > 0.1 and differences[2] < 1e-12" always
-# It equals the output for patch 11. Every output moves along with its patch, and CLS, which did not move, is the same for the photo
-# and for the puzzle. Why? Some steps inside the box treat every token by itself. The other step, attention, takes weighted sums
-# over all tokens, and a sum does not depend on the order of its terms.
+# %% [markdown] claim="differences[0] < 1e-12 and differences[1] > 0.1 and differences[2] < 1e-12" always
+# It is what the photo gives for the patch at that other place. Every output moves along with its patch. CLS did not move, and it
+# is the same for the photo and for the puzzle.
+#
+# Why? Some steps inside the box treat every token by itself. The other step, attention, takes weighted sums over all tokens, and a
+# sum does not depend on the order of its terms.
 #
 # > **Key idea.** Without positions a Transformer reads a bag of patches. A portrait and its puzzle are the same to it.
 #
@@ -527,5 +529,5 @@ plots.show(
 # - Vaswani et al., *Attention Is All You Need* (2017), section 3.5: the first sines and cosines.
 # - Chu et al., *Conditional Positional Encodings for Vision Transformers* (2021): positions made from the neighbours.
 #
-# Now every token knows where it is. But change one patch of an image, and a linear layer changes one token. No token has heard
-# of any other, because the step in which they exchange what they know is still a closed box. Lesson 04 opens it.
+# **Next.** Every token now knows where it is. But which token has heard of another? Only inside the closed box do tokens exchange
+# what they know, and a linear layer alone never compares two patches. Lesson 04 opens the box.

@@ -500,7 +500,7 @@ plots.show(
 )
 
 # %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
-# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D.5, Figure 12).
+# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D, Figure 12).
 #
 # The tables need memory too, h·T² numbers of 4 bytes per image and layer. The next table has the 12 heads of the paper's model
 # Base.
@@ -613,7 +613,8 @@ plots.show(
 # ## Further reading
 #
 # - Vaswani et al., *Attention Is All You Need* (2017), section 3.2: the scale, and the reason for it in a footnote.
-# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendix A: equations 5 to 8.
+# - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendix A: equations 5 to 8. Appendix D.5 and Figure 12:
+#   measured speed.
 # - Dao et al., *FlashAttention* (2022): how a fused kernel avoids the table.
 #
 # **Next.** Put twelve of these layers one after the other, and all images come out the same. Lesson 05 asks why, and adds what

@@ -531,6 +531,7 @@ print(table(rows, ["size", "parameters", "MB as float32"]))
 model, _ = load_trained("cifar-vit")
 damaged = dict(model.state_dict())
 kept = damaged.pop("blocks.2.mlp.fc1.weight")
+known = {"num_heads": model.blocks[0].attn.num_heads, "img_size": 32, "global_pool": "token"}
 for change in (
     {},
     {"blocks.2.mlp.fc1.weight": kept[:, :-1]},
@@ -539,7 +540,7 @@ for change in (
     path = spoilt / "damaged.pth"
     torch.save(damaged | change, path)
     try:
-        load_backbone(path, num_heads=model.blocks[0].attn.num_heads, mean=backbone.mean, std=backbone.std)
+        load_backbone(path, mean=backbone.mean, std=backbone.std, **known)
     except ValueError as error:
         print(fill(f"refused: {error}", 90))
 

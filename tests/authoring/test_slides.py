@@ -89,10 +89,10 @@ def test_the_notes_of_a_teacher_stand_where_they_belong():
 
 def test_what_a_prediction_is_about_is_on_its_slide_and_what_came_of_it_on_the_next():
     asked, look = (next(s for s in deck_of("03_position") if s.kind == kind) for kind in ("predict", "look"))
-    assert "a portrait, right the same 49 square patches in random order" in asked.html
+    assert "a portrait, on the right the same 49 square patches in random order" in asked.html
     assert look.title == asked.title
     first = next(s for s in deck_of("01_patches") if s.kind == "predict")
-    assert first.text.startswith("Try it on a tiny grey image")
+    assert first.text.startswith("Here are four pieces of it, from one pixel to the whole")
 
 
 # -- what slides are made of

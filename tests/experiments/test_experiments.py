@@ -58,7 +58,7 @@ def runs(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def queue(tmp_path, monkeypatch):
-    monkeypatch.setattr(trained, "QUEUE", tmp_path / "queue")
+    monkeypatch.setattr(released, "QUEUE", tmp_path / "queue")
     monkeypatch.setattr(experiments, "KEPT", tmp_path / "kept")
     monkeypatch.setattr("vit_course.recipes.describe_processor", dict)
     return tmp_path / "queue"
@@ -633,7 +633,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_as_if_it_had_not_been(
     resumed = run_experiment(one, pictures)
     (log,) = queue.glob("pretrained/cpu/*/log.jsonl" if start else "cpu/*/*/log.jsonl")
     assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [1, 2, 3]
-    monkeypatch.setattr(trained, "QUEUE", tmp_path / "other")
+    monkeypatch.setattr(released, "QUEUE", tmp_path / "other")
     monkeypatch.setattr(experiments, "KEPT", tmp_path / "other")
     old = tmp_path / "other" / one.stem / "epoch1.safetensors"  # of a run that ended before
     old.parent.mkdir(parents=True)

@@ -86,6 +86,19 @@ def prepend_cls_token(tokens, cls_token):
 prepend_cls_token = check(prepend_cls_token)
 
 
+# %% ClsToken
+class ClsToken(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros((1, 1, dim)))
+
+    def forward(self, tokens):
+        return prepend_cls_token(tokens, cls_token=self.cls_token)
+
+
+ClsToken = check(ClsToken)
+
+
 # %% pool
 def pool(tokens, mode="token", num_prefix_tokens=1):
     if mode == "token" and num_prefix_tokens > 0:
@@ -119,32 +132,20 @@ def learned_positions(num_tokens, dim, std=0.02):
 learned_positions = check(learned_positions)
 
 
-# %% add_position
-def add_position(tokens, pos_embed):
-    if tokens.shape[1:] != pos_embed.shape[1:]:
-        raise ValueError("one position for each token, please")
-    return torch.add(tokens, pos_embed)
+# %% EncoderInput
+class EncoderInput(nn.Module):
+    def __init__(self, num_patches, dim):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros((1, 1, dim)))
+        self.pos_embed = learned_positions(1 + num_patches, dim)
+
+    def forward(self, tokens):
+        if tokens.shape[1] != self.pos_embed.shape[1] - 1:
+            raise ValueError("another number of patches")
+        return torch.add(prepend_cls_token(tokens, self.cls_token), self.pos_embed)
 
 
-add_position = check(add_position)
-
-
-# %% sincos_2d
-def sincos_2d(grid_size, dim, temperature=10000.0):
-    if dim % 4 != 0:
-        raise ValueError("dim should be a multiple of 4")
-    quarter = dim // 4
-    rows = []
-    for row in range(grid_size[0]):
-        for column in range(grid_size[1]):
-            waves = [1 / temperature ** (k / quarter) for k in range(quarter)]
-            numbers = [math.sin(row * w) for w in waves] + [math.cos(row * w) for w in waves]
-            numbers += [math.sin(column * w) for w in waves] + [math.cos(column * w) for w in waves]
-            rows.append(numbers)
-    return torch.tensor(rows, dtype=torch.float32)
-
-
-sincos_2d = check(sincos_2d)
+EncoderInput = check(EncoderInput)
 
 
 # %% resample_pos_embed

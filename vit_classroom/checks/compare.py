@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from vit_classroom.checks.explain import explain
 from vit_classroom.checks.explain.errors import stopped
 from vit_classroom.checks.explain.probes import options_without_effect, varies
-from vit_classroom.checks.explain.repair import REPAIRING
 from vit_classroom.checks.explain.trial import Trial
 from vit_classroom.checks.explain.values import agree
 from vit_classroom.checks.guard import OutOfTime, printed
@@ -31,6 +30,7 @@ from vit_classroom.checks.outcome import (
     same_weights,
     spread_weights,
 )
+from vit_classroom.checks.repair import REPAIRING
 from vit_classroom.checks.words import (
     argument_names,
     describe,

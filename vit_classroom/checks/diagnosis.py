@@ -15,10 +15,10 @@ from torch import nn
 
 from vit_classroom.checks.explain.defaults import demand_defaults
 from vit_classroom.checks.explain.errors import stopped
-from vit_classroom.checks.explain.repair import SECONDS, repair
 from vit_classroom.checks.guard import OutOfTime, TimeLimit, untouched
 from vit_classroom.checks.outcome import GRADIENTS_OFF, Mistake, Unfinished
 from vit_classroom.checks.registry import EXERCISES
+from vit_classroom.checks.repair import SECONDS, repair
 from vit_classroom.checks.task import Exercise
 from vit_classroom.checks.words import error_text, is_students, students_line
 from vit_classroom.notebook import in_notebook

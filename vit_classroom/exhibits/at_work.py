@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from vit_classroom.drawings import draw_in_the_middle
-from vit_classroom.evidence.released import load_trained
 from vit_course.data import Dataset, normalize
 from vit_course.data.shapes import SHAPES
+from vit_course.extensions.trained import load_trained
 
 
 @dataclass(frozen=True)

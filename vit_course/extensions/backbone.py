@@ -159,9 +159,9 @@ def load_backbone(path: str | Path, **given: Any) -> Backbone:
         raise FileNotFoundError(
             f"{path} is not a file of weights; of ours there are {', '.join(trained_names())}"
         )
-    content = load_weights(path)
+    content, settings = load_weights(path), read_settings(path.parent, given.get("head", True))
     try:
-        return build_backbone(content, read_settings(path.parent, given.get("head", True)), **given)
+        return build_backbone(content, settings, **given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -22,6 +22,7 @@ from vit_course.recipes import MODELS, RECIPES, build_model, run_record
 from vit_course.train import train
 from vit_course.training.config import TrainConfig
 from vit_course.training.device import get_device
+from vit_course.training.paths import require_writable
 from vit_course.training.run_folder import CHECKPOINT
 from vit_course.training.validate_config import allowed_values
 from vit_course.training.version import code_version
@@ -119,7 +120,7 @@ def run_command(options: argparse.Namespace) -> int:
     model, about = tuned(source, dataset, options.tune) if source else new_model(options, dataset)
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first and not (options.out / CHECKPOINT).exists():
-        options.out.mkdir(parents=True, exist_ok=True)
+        require_writable(options.out)
         (options.out / ARGUMENTS).write_text(json.dumps(options.arguments) + "\n", encoding="utf-8")
     steps = round(config.epochs * (len(dataset.train_images) // config.batch_size))
     if steps < FEW_STEPS and first and not config.quiet:

@@ -74,8 +74,8 @@ function shuffled(n, seed) {
 
 // -- drawings: strokes in pixels of the image, so that any size of screen draws the same
 
-const INKS = { gold: [0.9, 0.75, 0.3], rose: [0.95, 0.5, 0.6], mint: [0.5, 0.85, 0.7], sky: [0.55, 0.75, 0.95] };
-const PAPER = [0.1, 0.12, 0.2];
+const INKS = { cream: [0.85, 0.96, 0.81], lemon: [0.98, 0.9, 0.5], rose: [1, 0.72, 0.78], sky: [0.62, 0.86, 1] };
+const PAPER = [0.14, 0.36, 0.44]; // every ink is lighter than the paper in all three colours, as in the training
 const PEN = 4.8 / 32; // of the image's side: as thick as the bars of the crosses that the model was trained on
 const FITS = { solid: [8.1 / 32, 9.2 / 32], line: [8.6 / 32, 9.6 / 32] }; // radius of a drawing, of the image's side: that of the training shapes
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -159,7 +159,7 @@ function decoded(text) {
   return text.split(".").filter((part) => part.length > 3).map((part) => {
     const [kind, ...letters] = Array.from(part, (letter) => LETTERS.indexOf(letter)), points = [];
     for (let i = 0; i + 2 < letters.length; i += 3) { const v = letters[i] * 4096 + letters[i + 1] * 64 + letters[i + 2]; points.push([Math.floor(v / 512) / 512, (v % 512) / 512]); }
-    return { how: HOWS[kind >> 3] ?? "line", ink: Object.keys(INKS)[kind & 7] ?? "gold", points };
+    return { how: HOWS[kind >> 3] ?? "line", ink: Object.keys(INKS)[kind & 7] ?? "cream", points };
   });
 }
 
@@ -224,7 +224,7 @@ canvas { image-rendering: pixelated; display: block; }
 .top { display: grid; grid-template: "picture looks answer" auto "picture looks choose" 1fr / minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr); gap: 18px 28px; align-items: start; }
 .picture { grid-area: picture; } .looks { grid-area: looks; } .answer { grid-area: answer; } .choose { grid-area: choose; }
 .card { display: flex; flex-direction: column; gap: 8px; min-width: 0; }
-.stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(26 31 51); }
+.stage { position: relative; width: 100%; aspect-ratio: 1; border-radius: 10px; overflow: hidden; background: rgb(36 92 112); }
 .stage canvas { position: absolute; inset: 0; width: 100%; height: 100%; }
 .stage .over { touch-action: none; image-rendering: auto; outline: none; cursor: crosshair; }
 .stage:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
@@ -410,7 +410,7 @@ export function start(element, host) {
   const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   element.dataset.lmSuppressShortcuts = "true"; // JupyterLab's: else the key b makes a new cell
   const samples = host.samples ?? [];
-  const state = { kind: "drawing", sample: 0, strokes: [], photo: null, keep: null, gates: null, positions: 1, seed: 0, query: 0, layer: 1, head: "mean", tool: "draw", pen: "solid", ink: "gold", tab: "walk", step: 0, cursor: 0 };
+  const state = { kind: "drawing", sample: 0, strokes: [], photo: null, keep: null, gates: null, positions: 1, seed: 0, query: 0, layer: 1, head: "mean", tool: "draw", pen: "solid", ink: "cream", tab: "walk", step: 0, cursor: 0 };
   let engine = null, info = null, pixels = null, out = null, before = null, drawn = null, grip = null;
   const ui = {};
 
@@ -585,7 +585,7 @@ export function start(element, host) {
         const asked = { pixels, keep: state.keep.slice(), positions: state.positions, heads: state.gates.slice(), detail: state.tab === "walk" && info.can.detail }, whole = !changed(), by = engine, begun = performance.now();
         const answer = engine.first && whole && state.sample === 0 ? engine.first : await engine.run(asked);
         if (by !== engine) { again = true; continue; }
-        out = answer;
+        out = Object.assign(answer, { changed: !whole });
         if (whole) before = softmax(out.logits);
         api.times.push(performance.now() - begun);
         api.inside.push(out.milliseconds ?? 0);
@@ -672,7 +672,7 @@ export function start(element, host) {
       !state.positions && chip("positions off", () => { state.positions = 1; run(); }), off && chip(off === 1 ? "1 head off" : `${off} heads off`, () => { state.gates.fill(1); run(); })].filter(Boolean));
   }
   function paintAnswer() {
-    const p = softmax(out.logits), best = p.indexOf(Math.max(...p)), moved = changed() && before;
+    const p = softmax(out.logits), best = p.indexOf(Math.max(...p)), moved = out.changed && before;
     if (empty()) ui.says.textContent = "The image is empty. Draw something.";
     else {
       const was = moved ? before.indexOf(Math.max(...before)) : best;
@@ -776,17 +776,25 @@ export function start(element, host) {
         }
       }
       ui.asked = node("p");
-      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is how far the patches of this image look with it, on average, in patches. A head with a small number looks at neighbours. A head that looks at all patches alike has about half the width of the image." }))];
+      ui.nearest = node("p");
+      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is how far the patches of this image look with it, on average, in patches. A head that looks at all patches alike has about half the width of the image." }), ui.nearest)];
     });
     ui.asked.textContent = `Each small map shows where ${longName(state.query)} looks. Click a map to see it large above. Click a patch above to ask another patch.`;
+    const near = { far: Infinity };
     for (const { layer, head, canvas, cell, far } of ui.cells) {
       heatTiles(weightsOf(out.attention, info, { query: state.query, layer, head }).subarray(info.prefix), info.grid, canvas);
       const off = typeof head === "number" && !state.gates[(layer - 1) * info.heads + head];
       cell.classList.toggle("cut", off);
       cell.setAttribute("aria-pressed", String(layer === state.layer && head === state.head));
-      if (typeof head === "number") far.textContent = meanDistance(out.attention, info, layer, head).toFixed(1);
+      if (typeof head === "number") {
+        const reach = meanDistance(out.attention, info, layer, head);
+        far.textContent = reach.toFixed(1);
+        if (!off && reach < near.far) Object.assign(near, { far: reach, layer, head });
+      }
       cell.ariaLabel = cell.title = `layer ${layer}, ${headName(head)}${typeof head === "number" ? `, patches look ${far.textContent} patches far on average` : ""}${off ? ", off" : ""}`;
     }
+    const other = near.far > 2 && host.sizes?.photo ? " The model for photos has heads that look at neighbours: choose the ship." : " Choose that head and click some patches to see it.";
+    ui.nearest.textContent = near.far < Infinity ? `The nearest look is that of layer ${near.layer}, head ${near.head + 1}, ${near.far.toFixed(1)} patches.${other}` : "";
   }
 
   function paintWhatIf() {
@@ -820,7 +828,7 @@ export function start(element, host) {
     ui.gates.forEach((one, i) => { one.ariaPressed = String(!state.gates[i]); });
     if (!before) { ui.moved.textContent = ""; return; }
     const p = softmax(out.logits), best = before.indexOf(Math.max(...before));
-    ui.moved.textContent = changed() ? `The probability of ${info.classes[best]} was ${percent(before[best])} and is now ${percent(p[best])}.` : "Nothing is changed yet.";
+    ui.moved.textContent = out.changed ? `The probability of ${info.classes[best]} was ${percent(before[best])} and is now ${percent(p[best])}.` : "Nothing is changed yet.";
   }
 
   /** Hide every patch that is there alone, and show how far the probability of the answer falls: the test of a map. */
@@ -874,7 +882,8 @@ export function start(element, host) {
   function moveStroke(event) {
     if (!grip) return;
     if (grip.stroke) {
-      for (const one of event.getCoalescedEvents?.() ?? [event]) grip.stroke.points.push(placeOf(one, ui.over));
+      const between = event.getCoalescedEvents?.() ?? []; // finer than frames, where a browser has them
+      for (const one of between.length ? between : [event]) grip.stroke.points.push(placeOf(one, ui.over));
       paintPicture();
       return;
     }
@@ -953,6 +962,7 @@ export function start(element, host) {
     const parts = new URLSearchParams(host.address ? location.hash.slice(1) : ""), unpacked = (text, into) => into.forEach((_, i) => { into[i] = (parseInt(text[i >> 2] ?? "f", 16) >> (3 - (i & 3))) & 1; });
     const named = samples.findIndex((sample) => sample.name === parts.get("sample")), strokes = decoded(parts.get("drawn") ?? "");
     if (strokes.length) Object.assign(state, { sample: null, strokes }); else if (samples.length) Object.assign(state, { sample: Math.max(0, named), kind: samples[Math.max(0, named)].kind ?? "drawing" }); else state.sample = null;
+    if (state.kind === "photo") state.tool = "hide";
     await prepare();
     if (named >= 0 || strokes.length) api.touched = true;
     unpacked(parts.get("keep") ?? "", state.keep);

@@ -67,8 +67,7 @@ my_parts = use_my_answers()
 #
 # $$z_0 = [\,x_{class};\; x_p^1 E;\; \cdots;\; x_p^N E\,] + E_{pos} \qquad (1)$$
 #
-# $x_{class}$ is the CLS token, $x_p^i E$ is the token of patch i, and $E_{pos}$ has one
-# row for each of the N + 1 tokens.
+# $x_{class}$ is the CLS token, $x_p^i E$ is the token of patch i, and $E_{pos}$ has one row for each of the N + 1 tokens.
 #
 # $$z'_l = \mathrm{MSA}(\mathrm{LN}(z_{l-1})) + z_{l-1} \quad (2) \qquad z_l = \mathrm{MLP}(\mathrm{LN}(z'_l)) + z'_l \quad (3)$$
 #
@@ -243,9 +242,8 @@ linear_score = train_by_adamw(linear, train_one_epoch, accuracy, part, min(epoch
 print(f"your MiniViT {percent(vit_score)}, linear classifier {percent(linear_score)}, on new images")
 
 # %% [markdown] claim="vit_score > linear_score + 0.1 and vit_score > 2 / classes"
-# Your model is far ahead. Now the test of lesson 00. We draw each of the ten shapes in the middle of a plain image, and
-# move the image to the right and down. What leaves on one side comes back on the other. (Real
-# images are moved in the same way.)
+# Your model is far ahead. Now comes the test of lesson 00. We draw each of the ten shapes in the middle of a plain image, and
+# move the image to the right and down. What leaves on one side comes back on the other. (Real images are moved in the same way.)
 #
 # > **Predict.** Draw both curves before you run the cell.
 
@@ -282,8 +280,8 @@ plots.show(
 # The linear classifier has seen shapes at all places this time. It is still poor at most of them, because one template cannot fit
 # all places. Your code compares patches with each other, wherever they are.
 #
-# What about photographs? We trained the same model and loop on CIFAR-10 for a quarter of an hour, and it was right on about
-# three in four new ones. Download CIFAR-10 (lesson 00) and run this lesson again, and yours learns them too.
+# What about photographs? The same model and loop, with the longer recipe `minutes`, learned CIFAR-10 in a quarter of an hour of
+# one core and was right on about three in four new photographs. Download CIFAR-10 (lesson 00), and yours learns them too.
 #
 # ## 6. Where does it look?
 #
@@ -485,8 +483,8 @@ table(rows, ["std of the weights", "first loss", "largest attention weight"])
 # The paper has three sizes, Base, Large and Huge (its Table 1). Later work added Small and Tiny. A name such as ViT-B/16
 # means size Base with patches of 16x16 pixels.
 #
-# You can count the parameters without building anything. A linear layer from a to b has a·b weights and b biases. Of these, the
-# blocks have nearly all. The attention of a block has about 4·D² weights, and its MLP 8·D². So there is a rule of thumb,
+# You can count the parameters without building anything. A linear layer from a to b has a·b weights and b biases. Nearly all of
+# them are in the blocks. The attention of a block has about 4·D² weights, and its MLP 8·D². So there is a rule of thumb,
 # **12·L·D²**. The number of heads does not appear in it, because heads only cut q, k and v into groups.
 #
 # The cost of one image grows with the number of tokens T = N + 1. One block needs
@@ -521,7 +519,7 @@ print("one image through Ti/16:", number(vit_flops(tiny) / 1e9), "GFLOP")
 
 # %% [markdown] claim=["max(abs(counted[name] / millions - 1) for name, millions in paper.items()) < 0.012", "max(abs(rule[name] / counted[name] - 1) for name in 'BLH') < 0.02", "share['B'] < 0.05 and share['Ti'] < 0.15"] always
 # Our count agrees with Table 1 to about one percent, and the rule of thumb is close for the large sizes. In ViT-B/16 the T² term
-# is less than 5 % of the cost, so most of the time goes into the linear layers. It matters for large images and small patches,
+# is less than 5 % of the cost, so most operations belong to the linear layers. The T² term matters for large images and small patches,
 # where T exceeds 6·D.
 
 # %% [markdown] curious

@@ -542,7 +542,7 @@ for change in (
     try:
         load_backbone(path, mean=backbone.mean, std=backbone.std, **known)
     except ValueError as error:
-        print(fill(f"refused: {error}", 90))
+        print(fill(f"rejected: {str(error).replace(str(path), path.name)}", 90))
 
 # %% [markdown]
 # ## 9. Which one should I take in 2026?

@@ -270,7 +270,7 @@ plots.show(
 # thinly, or give it to CLS.
 #
 # One map is one choice of picture, query, layer and head: four ways to pick what you like. So look at many. In the
-# **explorer** click a patch, or CLS: it becomes the query, and the colours show where it looks. If you kept your own model in
+# tool below, click a patch or CLS. It becomes the query, and the colours show where it looks. If you kept your own model in
 # lesson 06 or 07, it is *yours* that you open.
 
 # %% fold tags=["nbval-ignore-output"]

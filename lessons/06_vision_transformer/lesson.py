@@ -508,10 +508,8 @@ for name, patch in (("Ti", 16), ("S", 16), ("B", 16), ("L", 16), ("H", 14)):
     share[name] = (T := (224 // patch) ** 2 + 1) / (T + 6 * D)
     rows.append([f"{name}/{patch}", L, D, heads, f"{counted[name]:.1f}", f"{rule[name]:.1f}"])
     rows[-1] += [paper.get(name, "not in it"), percent(share[name])]
-table(
-    rows,
-    ["size", "blocks", "D", "heads", "millions, counted", "12·L·D²", "millions, Table 1", "share of T²"],
-)
+columns = ["size", "blocks", "D", "heads", "millions, counted", "12·L·D²", "millions, Table 1", "share of T²"]
+print(table(rows, columns))
 tiny = create_vit("Ti/16", img_size=224, num_classes=1000)
 real = sum(p.numel() for p in tiny.parameters())
 print("the count equals a model that was built (Ti/16):", vit_num_parameters(224, 16, 3, 1000) == real)

@@ -306,7 +306,7 @@ def recorded(group, more=()):
     )
     if line := one_matrix(records):
         kept_back = ", including the held-out images" if records[0]["config"]["validation"] else ""
-        print(f"linear classifier on raw pixels, the same number of images{kept_back}: {fmean(line):.1f} %")
+        print(f"linear classifier, the same number of images{kept_back}: {fmean(line):.1f} %")
     return records
 
 

@@ -188,6 +188,15 @@ def merge_heads(x):
 split_heads = check(split_heads)
 merge_heads = check(merge_heads)
 
+
+# %% attend_in_heads
+def attend_in_heads(q, k, v, num_heads):
+    output, weights = scaled_dot_product_attention(*[split_heads(part, num_heads) for part in (q, k, v)])
+    return merge_heads(output), weights
+
+
+attend_in_heads = check(attend_in_heads)
+
 # %% MultiHeadAttention
 from vit_course.attention import check_heads
 

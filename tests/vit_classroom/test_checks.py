@@ -99,7 +99,7 @@ def test_stub_is_unfinished_and_the_finished_version_goes_on(name, capsys):
 CONSTANTS = [None, 0, "text", torch.zeros(1), torch.ones(2, 3, 4)]
 
 
-@pytest.mark.parametrize(("number", "name"), enumerate(EXERCISES))
+@pytest.mark.parametrize(("number", "name"), list(enumerate(EXERCISES)))
 def test_constant_is_never_right(number, name):
     value = CONSTANTS[number % len(CONSTANTS)]
     if inspect.isclass(EXERCISES[name].reference):

@@ -142,7 +142,7 @@ EXPECTED = {
     "scaled_dot_product_attention": KEPT,
     "PatchEmbed": KEPT,
     "split_heads": r"^\[not written yet\] split_heads: this is the course's finished version, or calls it: .*\n"
-    r"\(\d of 3 done in this lesson\)",
+    r"\(\d of 4 done in this lesson\)",
     "prepend_cls_token": r"right.*\nNot kept for later lessons: it uses `scale`, which another cell computes",
     "resample_pos_embed": r"not right yet.* still running after 2 seconds.*\nin your line: (pass|while True:)",
     "split_heads, read-only": r"right.*\nKept in .*vit-course-answers, because the folder of the course cannot be wri",

@@ -94,8 +94,8 @@ def train_one_epoch(model, images, labels, optimizer, batch_size=64):
 """
 CASES = {
     # a right answer, what is written in its place, and what is said of it
-    "k.T": (ATTEND, "k.transpose(-2, -1)", "k.T", "`.T` turns round *all* axes"),
-    "scores @ v": (ATTEND, "weights @ v", "scores @ v", "another variable belongs in the place of `scores`"),
+    "k.T": (ATTEND, "k.transpose(-2, -1)", "k.T", "`k.T` reverses *all* axes of k"),
+    "scores @ v": (ATTEND, "weights @ v", "scores @ v", "it is the *weights* that are multiplied with v"),
     "q * k": (ATTEND, "q @ k.transpose(-2, -1)", "q * k", "multiplies number by number"),
     "tril": (ATTEND, "scores.soft", "torch.tril(scores).soft", "the call of `torch.tril` is too much"),
     "split(3)": (HEADS, "chunk(3, dim=-1)", "split(3, dim=-1)", "`split(n)` makes parts of *length* n"),

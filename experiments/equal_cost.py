@@ -122,7 +122,7 @@ def ladder(scale) -> Iterator[Experiment]:
 
 
 def comparison(scale) -> Iterator[Experiment]:
-    """Lesson 08: one matrix; on a CPU also ViT and ResNet after a search for each, in equally many core-minutes."""
+    """Lesson 08: a linear classifier; on a CPU also ViT and ResNet after their searches, in the same core-minutes."""
     for name, (model, options), config in searched(scale):
         yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
     yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)

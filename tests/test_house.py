@@ -196,6 +196,14 @@ def test_the_five_files_of_the_model_hold_at_most_400_lines_of_code():
 def test_the_library_is_small():
     counts = [lines_of_code(path.read_text(encoding="utf-8")) for path in python_files(PACKAGE)]
     assert 2_000 < sum(counts) <= LIMIT_OF_CODE
+    top = [lines_of_code(path.read_text(encoding="utf-8")) for path in (ROOT / PACKAGE).glob("*.py")]
+    assert len(top) <= 14 and sum(top) <= 1_400
+
+
+def test_checks_whose_mistakes_are_data_are_readable_in_one_sitting():
+    files = [path.with_name("checks.py") for path in (ROOT / "lessons").glob("*/mistakes.yaml")]
+    lines = {path.parent.name: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert len(lines) >= 7 and {name: count for name, count in lines.items() if count > 600} == {}
 
 
 def test_every_file_is_readable_in_one_sitting():

@@ -1,4 +1,4 @@
-"""Is everything here that the course needs? `python -m vit_classroom doctor` looks, and says how to mend it.
+"""Is everything here that the course needs? `python -m vit_classroom doctor` looks, and says how to fix it.
 
 Each check returns one `Finding`. A check imports what it looks for only when it runs, because that may be
 missing or broken. Lesson 00 shows the same table.
@@ -40,9 +40,9 @@ class Finding(NamedTuple):
     Args:
         name: what was looked at.
         status: "ok", "warn" (the course works, with a limit), "fail" (it does not), or "skip" (something else that
-            failed has to be mended first).
+            failed has to be fixed first).
         detail: what is there.
-        fix: the one command, or the one thing to do, that mends it; empty if all is well.
+        fix: the one command, or the one thing to do, that fixes it; empty if all is well.
     """
 
     name: str
@@ -98,8 +98,8 @@ def check_packages(
         return Finding("Packages", "ok", "all of requirements.txt")
     status = "fail" if LESSONS_NEED & problems.keys() else "warn"
     # What is there in the right version but broken, pip leaves as it is unless it is forced.
-    mend = ("--force-reinstall", *broken) if broken else ("-r", REQUIREMENTS.name)
-    return Finding("Packages", status, ", ".join(problems.values()), command("pip", "install", *mend))
+    fix = ("--force-reinstall", *broken) if broken else ("-r", REQUIREMENTS.name)
+    return Finding("Packages", status, ", ".join(problems.values()), command("pip", "install", *fix))
 
 
 def check_torch(load: Callable[[str], ModuleType] = importlib.import_module) -> Finding:
@@ -109,8 +109,8 @@ def check_torch(load: Callable[[str], ModuleType] = importlib.import_module) -> 
         torchvision.ops.nms(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), torch.tensor([1.0]), 0.5)
     except Exception as error:
         detail = f"torch and torchvision do not work together: {first_line(error)}"
-        mend = "install", "--upgrade", "--force-reinstall", "torch", "torchvision"
-        return Finding("PyTorch", "fail", detail, command("pip", *mend))
+        fix = "install", "--upgrade", "--force-reinstall", "torch", "torchvision"
+        return Finding("PyTorch", "fail", detail, command("pip", *fix))
     return Finding("PyTorch", "ok", f"torch {torch.__version__}, torchvision {torchvision.__version__}")
 
 
@@ -282,7 +282,7 @@ def report(findings: list[Finding]) -> None:
         status = "FAIL" if finding.status == "fail" else finding.status
         lines.append(f"{status:<4}  {finding.name:<{width}}  {finding.detail}")
         if finding.fix:
-            lines.append(f"{'':<{width + 8}}to mend it: {finding.fix}")
+            lines.append(f"{'':<{width + 8}}to fix it: {finding.fix}")
     broken = sum(finding.status == "fail" for finding in findings)
     verdict = "The course can run here."
     if broken:
@@ -291,8 +291,8 @@ def report(findings: list[Finding]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Look at everything and report; return the exit status: 1 if something must be mended."""
-    description = "Look at everything that the course needs, and say how to mend what is broken."
+    """Look at everything and report; return the exit status: 1 if something must be fixed."""
+    description = "Look at everything that the course needs, and say how to fix what is broken."
     argparse.ArgumentParser(prog="python -m vit_classroom doctor", description=description).parse_args(
         arguments
     )

@@ -15,7 +15,7 @@ of a GPU; an open challenge has none."""
 COSTS = {"cpu": ("core-minutes", "cpu_seconds"), "gpu": ("minutes of a GPU", "seconds")}
 COLUMNS = (
     "mark | limit, {} | test accuracy of each seed | mean | TFLOP | {} | GFLOP/s of the core | parameters | commit | "
-    "so it is"
+    "result"
 )
 CORE = 120
 """GFLOP/s of training that an undisturbed core does: by it a limit in core-minutes is one in TFLOP."""

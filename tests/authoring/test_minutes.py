@@ -12,7 +12,9 @@ from authoring.notebooks.minutes import all_minutes, core_minutes, minutes_of, s
 from authoring.notebooks.outputs import code_cells
 from authoring.notebooks.quiz import in_order, parse_question
 
-CORE_MINUTES = 75
+CORE_MINUTES, OF_OLDER_LESSONS = 66, 75
+OLDER = {"07", "08", "09", "11", "12", "13", "14", "15", "16", "17"}
+"""Lessons that are still to be cut."""
 PRINTED_WIDTH = 95
 
 each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
@@ -32,7 +34,8 @@ def code(source, **metadata):
 
 @each_lesson
 def test_the_core_of_a_lesson_fits_into_a_class_period(lesson):
-    assert core_minutes(COURSE, lesson) <= CORE_MINUTES
+    limit = OF_OLDER_LESSONS if lesson.number in OLDER else CORE_MINUTES
+    assert core_minutes(COURSE, lesson) <= limit
 
 
 @each_lesson

@@ -50,7 +50,7 @@ def test_a_row_of_the_comparison_has_cost_throughput_and_each_seed_in_order():
     row = equal_budgets.budget_table({8: EIGHT})[0]
     shown = dict(zip(equal_budgets.BUDGET_COLUMNS, row, strict=True))
     assert shown["TFLOP"] == 79 and shown["core-minutes as run"] == "10.0"
-    assert shown["pictures per second"] == round(5.5 * 50_000 / 480)
+    assert shown["images per second"] == round(5.5 * 50_000 / 480)
     assert shown["each seed, %"] == "71.0, 70.0" and shown["mean in %"] == "70.5"
 
 

@@ -128,7 +128,7 @@ def test_the_report_is_aligned_with_each_fix_below_its_problem_on_consoles_of_ev
     assert sys.stdout.read() == (
         "ok    Python  3.12.1\n"
         f"FAIL  Disk    0.1 GiB {dash} full\n"
-        "              to mend it: pip cache purge\n"
+        "              to fix it: pip cache purge\n"
         "\n"
         "1 of 2 checks failed. The commands are for the folder of the course.\n"
     )

@@ -17,10 +17,10 @@ BUDGETS = (2, 8, 24)
 """Core-minutes of the groups "comparison-2", "comparison-8" and "comparison-24"."""
 SEARCH_COLUMNS = ["trial", "optimiser", "rate", "parameters", "epochs", "held-out accuracy in %", ""]
 BUDGET_COLUMNS = [
-    "core-minutes", "model", "parameters", "epochs", "TFLOP", "pictures per second", "core-minutes as run",
+    "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",
     "each seed, %", "mean in %",
 ]  # fmt: skip
-GAP_COLUMNS = ["", "difference in points", "95 % interval", "so it is"]
+GAP_COLUMNS = ["", "difference in points", "95 % interval", "result"]
 
 
 def load_budgets() -> dict[int, list[Record]]:
@@ -69,7 +69,7 @@ def pictures_shown(run: Record) -> int:
 def budget_table(budgets: Mapping[int, Sequence[Record]]) -> list[list]:
     """Write accuracy and cost of every model at every budget as rows of `BUDGET_COLUMNS`.
 
-    Pictures per second are those of the core that the budget was timed on: pictures shown in the core-minutes.
+    Images per second are those of the core that the budget was timed on: pictures shown in the core-minutes.
     """
     rows = []
     for minutes, records in sorted(budgets.items()):

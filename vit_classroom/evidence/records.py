@@ -89,7 +89,7 @@ def shared(parts: Sequence[str]) -> list[str]:
 
 
 def linear_classifier(records: Sequence[dict[str, Any]], among: Sequence[dict[str, Any]]) -> list[float]:
-    """Find what one matrix reaches on as many training pictures: the line that a model has to be above.
+    """Find what a linear classifier reaches on the same number of training images: every model should be above it.
 
     Args:
         records: runs that a lesson shows.

@@ -51,6 +51,7 @@ NO_CONTENT = ("Check yourself", "Recap", *AT_HOME)
 IMAGE = re.compile(r'<img alt="([^"]*)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
 SHAPE = re.compile(r"^    (\w+: )?(?:\w+ )?(\((?:[^()]|\([^()]*\))*,(?:[^()]|\([^()]*\))*\))", re.MULTILINE)
+PRONOUN = re.compile(r"\b(?:it|its|this|that|these|they|them)\b", re.IGNORECASE)
 STYLE = re.compile(r' style="[^"]*"')
 LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 """Lines of a table or a print that fit on a slide, characters of a line of a print, and words for a title."""
@@ -261,7 +262,7 @@ def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
         asked = replace(asked, html=before.html or before.text)
     elif index and found[index - 1].kind == "prose" and count_words(asked.text) < WORDS // 3:
         lead = SENTENCE.split(found[index - 1].text)[-1]
-        if not lead.endswith((":", ")", ").")) and not lead.startswith("("):
+        if not lead.endswith((":", ")", ").")) and not lead.startswith("(") and not PRONOUN.search(lead):
             asked = replace(asked, text=f"{lead}\n\n{asked.text}")
     # What is shown between the question and the next words on it; or those words, if nothing is shown.
     window = list(takewhile(lambda part: part.kind in ("figure", "table", "print"), found[index + 1 :]))
@@ -293,7 +294,8 @@ def exercise_slide(course: Course, lesson: Lesson, cell: LessonCell, number: int
     title = exercise_title(lesson.number, number, cell.references)
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
     docs = [docstring_of(course.root, reference) for reference in cell.references]
-    shapes = "\n".join(line for doc in docs for line in shape_lines(doc))
+    lines = [list(shape_lines(doc)) for doc in docs]
+    shapes = "\n".join(lines[0] if len(docs) == 1 else (" ".join(map(str.strip, own)) for own in lines))
     room = WORDS - 4 - count_words(f"{LABELS['exercise']} {title} {shapes}")
     shapes = shapes if room > 12 * len(docs) else ""
     room = room if shapes else 44

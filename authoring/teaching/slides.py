@@ -107,6 +107,8 @@ def slide_html(slide: Slide) -> str:
     style = f"--colour: rgb{colour}; --letters: rgb{readable(colour)}"
     for code in (code for code in (slide.text, slide.html) if code.startswith("```")):
         style += f"; --code: {min(30, max(22, 1780 // max(map(len, code.splitlines()))))}px"
+    if rows := slide.html.count("<tr") or slide.html.count("\n|") or slide.text.count("\n|"):
+        style += f"; --cells: {min(30, 240 // rows)}px"
     lines = [
         f'<section class="{slide.kind}" style="{style}">',
         f'<p class="label">{escape(label)}</p>' * bool(label),

@@ -51,7 +51,7 @@ NO_CONTENT = ("Check yourself", "Recap", *AT_HOME)
 IMAGE = re.compile(r'<img alt="([^"]*)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
 SHAPE = re.compile(r"^    (\w+: )?(?:\w+ )?(\((?:[^()]|\([^()]*\))*,(?:[^()]|\([^()]*\))*\))", re.MULTILINE)
-PRONOUN = re.compile(r"\b(?:it|its|this|that|these|they|them)\b", re.IGNORECASE)
+PRONOUN = re.compile(r"^(?:\S+ ){0,2}(?:it|its|this|that|these|they|them)\b", re.IGNORECASE)
 STYLE = re.compile(r' style="[^"]*"')
 LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 """Lines of a table or a print that fit on a slide, characters of a line of a print, and words for a title."""

@@ -123,7 +123,7 @@ def ladder(scale) -> Iterator[Experiment]:
 
 
 def comparison(scale) -> Iterator[Experiment]:
-    """Lesson 08: a linear classifier, and on a CPU also ViT and ResNet after their searches, in the same core-minutes."""
+    """Lesson 08: a linear classifier, and on a CPU also the searched ViT and ResNet, in the same core-minutes."""
     for name, (model, options), config in searched(scale):
         yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
     yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)

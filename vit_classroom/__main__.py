@@ -9,7 +9,7 @@ from vit_course.training.commands import run_command
 
 COMMANDS = {
     "doctor": ("vit_classroom.doctor", "check this machine, and show how to fix problems"),
-    "progress": ("vit_classroom.progress.command", "show which exercises are right, for you or for a class"),
+    "progress": ("vit_classroom.progress.command", "which exercises are right: yours, or those of a class"),
 }
 
 

@@ -1,11 +1,10 @@
 """The tables of `docs/speedrun.md`: what a plain ViT reaches at which cost. `build` writes them from the records."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 
-from authoring.site.pages import table
+from authoring.site.pages import data_in_words, table
 from vit_classroom.evidence.records import load_records
 
 PAGE = Path("docs", "speedrun.md")
@@ -50,7 +49,7 @@ def size_text(root: Path, size: str) -> str:
     marks = f"### {TITLES[size]}\n\n{table(columns(size), rows)}\n"
     if not runs:
         return f"{marks}\nNo run is recorded yet.\n"
-    data = sorted({described(run["data"]) for run in runs})
+    data = sorted({data_in_words(run["data"]) for run in runs})
     command = f"`python -m experiments {GROUP} --size {size} --data cifar10 --again`"
     notes = [LIMITS_TEXT if size == "cpu" else CLOCK_TEXT, "", f"- Data: {'; '.join(data)}."]
     if size == "gpu":
@@ -59,12 +58,6 @@ def size_text(root: Path, size: str) -> str:
     notes.append(f"- Command: {command}.")
     more = "" if size == "gpu" else f"\n{processors_table(runs)}\n"
     return marks + "\n" + "\n".join(notes) + "\n" + more
-
-
-def described(data: str) -> str:
-    """Write the data of a record, "50,000 train / 10,000 test pictures, seed 0", as a reader says it."""
-    data = re.sub(r", seed \d+$", "", data)
-    return re.sub(r"(\S+) train / (\S+) test pictures", r"\1 training images and \2 test images", data)
 
 
 def columns(size: str) -> list[str]:

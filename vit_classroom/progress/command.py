@@ -50,8 +50,8 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="FOLDER",
         help="read the answers of a class; each zip, folder or notebook in this folder is one student",
     )
-    group.add_argument("--csv", type=Path, metavar="FILE", help="also write the table for a spreadsheet")
-    group.add_argument("--watch", type=seconds, metavar="SECONDS", help="read it again after so many seconds")
+    group.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet too")
+    group.add_argument("--watch", type=seconds, metavar="SECONDS", help="look again every so many seconds")
     options = parser.parse_args(arguments)
     if options.folder and (options.json or options.export):
         parser.error("--json and --export are for your own answers: leave out --class")
@@ -67,9 +67,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.folder:
             return show_class(options, lessons)
         if options.export:
-            print(
-                f"{options.export} contains the results of your checks, with {export(options.export)} right answers."
-            )
+            count = export(options.export)
+            print(f"{options.export} contains the results of your checks, with {count} right answers.")
             return 0
     except OSError as error:
         print(error, file=sys.stderr)
@@ -92,7 +91,7 @@ def show_class(options: argparse.Namespace, lessons: Sequence[Lesson]) -> int:
     try:
         while True:
             students = read_class(options.folder)
-            text = class_text(students, lessons) if students else f"There is nothing in {options.folder} yet."
+            text = class_text(students, lessons) if students else f"Nothing is in {options.folder} yet."
             if students != shown:
                 shown, clear = students, CLEAR if options.watch and sys.stdout.isatty() else ""
                 print(clear + text, flush=True)

@@ -64,7 +64,8 @@ def kept_by(answer, tokens: Tensor, share: float, where: str) -> tuple[Tensor, T
     largest = set((restore == restore.max()).sum(dim=1).tolist()) if marked else {}
     if restore.dtype == torch.bool or largest in ({kept}, {count - kept}):
         raise Mistake(
-            "`restore` should hold places, whole numbers from 0 to N - 1, and yours tells only which patches are visible"
+            "`restore` should hold places, whole numbers from 0 to N - 1, and "
+            "yours tells only which patches are visible"
         )
     if restore.shape == (batch, kept) != (batch, count):
         raise Mistake(
@@ -129,7 +130,8 @@ def demand_way_back(visible: Tensor, restore: Tensor, tokens: Tensor, where: str
         )
     if any(fits(r, torch.arange(count - kept, count)) for r in (restore, restore.argsort(1))):
         raise Mistake(
-            f"{where}`restore` expects the visible tokens at the end of the row, but they come first, then the hidden ones"
+            f"{where}`restore` expects the visible tokens at the end of the row, but they come "
+            "first, then the hidden ones"
         )
     if torch.equal((restore < kept).gather(1, own), torch.ones_like(own, dtype=torch.bool)):
         raise Mistake(
@@ -226,7 +228,7 @@ exercise(PixelDecoder, results(decoder_cases, known("PixelDecoder results")))
 
 def loss_in_steps(logits, classes, chosen):
     """The loss step by step, so that an edit can change one of the steps."""
-    losses = -logits.log_softmax(dim=-1).gather(-1, classes[..., None])[..., 0]
+    losses = -F.log_softmax(logits, dim=-1).gather(-1, classes[..., None])[..., 0]
     return losses[chosen].mean()
 
 

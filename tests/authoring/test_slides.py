@@ -209,6 +209,6 @@ def test_a_lesson_without_a_prediction_has_no_run_sheet():
 
 def test_a_run_sheet_says_which_sections_of_the_core_compute_for_long():
     slow = run_sheets.long_sections(COURSE, LESSONS["07_train_cifar10"])
-    assert re.search(r"[Ss]ection 7, (\d0 s|\d min)\. Times are those of the stored", slow)
+    assert re.search(r"[Ss]ection 6, (\d0 s|\d min)\. Times are those of the stored", slow)
     assert run_sheets.long_sections(COURSE, LESSONS["05_encoder"]).startswith("Nothing")
     assert [run_sheets.spoken(seconds) for seconds in (28, 57, 144)] == ["30 s", "1 min", "2 min"]

@@ -93,8 +93,8 @@ classes, stats = len(dataset.classes), dataset.channel_stats()
 print(fill(str(dataset), 90))
 
 # %% [markdown]
-# These are photographs if you downloaded CIFAR-10 (lesson 00). Otherwise they are the drawings of Shapes-10. Everything that
-# follows works on both.
+# These are photographs if you downloaded CIFAR-10 or have images of your own (lesson 00). Otherwise they are the drawings of
+# Shapes-10. The live runs of this lesson work on both.
 
 # %% tags=["nbval-ignore-output"]
 few = dataset.subset(profile.pick(smoke=128, cpu=512, gpu=512), 100)

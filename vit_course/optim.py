@@ -1,6 +1,6 @@
 """How weights are changed: the schedule of the learning rate, who decays, who learns slower, and the optimisers.
 
-Lesson 07 builds schedule and decay groups, 12 shows the rates by layer, 16 builds `newton_schulz`; `train` uses them.
+Lesson 07 builds the schedule, 12 shows the rates by layer, 14 decay groups, 16 `newton_schulz`. `train` uses them.
 """
 
 import math

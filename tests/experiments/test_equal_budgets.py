@@ -154,3 +154,17 @@ def test_the_list_of_the_search_is_as_long_as_the_lesson_says():
     rates = sum(map(len, search.RATES.values()))
     widths, schedule, half = 2, 1, 1
     assert rates + widths + schedule + half == equal_budgets.TRIALS_A_SIDE
+
+
+def test_positions_are_compared_on_drawings_and_photos_once_all_runs_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
+    drawn = {"drawn-none": 0.8, "drawn-learned": 0.5, "none": 0.6}
+    written(
+        tmp_path,
+        "no-positions",
+        [run(step, score, seed) for step, score in drawn.items() for seed in range(3)],
+    )
+    assert equal_budgets.rows_without_positions() == []
+    written(tmp_path, "comparison-8", [run("vit", 0.7, seed) for seed in range(3)])
+    drawings, photos = equal_budgets.rows_without_positions()
+    assert drawings[1:4] == ["80.0", "50.0", "+30.0"] and photos[3] == "-10.0" and photos[-1] == "behind"

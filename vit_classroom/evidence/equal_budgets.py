@@ -31,6 +31,7 @@ BUDGET_COLUMNS = [
     "each seed, %", "mean in %",
 ]  # fmt: skip
 GAP_COLUMNS = ["", "difference (points)", "95 % interval", "result"]
+POSITION_COLUMNS = ["learned", "without positions (%)", "with positions (%)", *GAP_COLUMNS[1:]]
 PROGRESS_COLUMNS = ["model", "trials on the list", "recorded", "best trial", "held-out accuracy (%)"]
 
 
@@ -266,6 +267,26 @@ def share_gaps(curves: Mapping[str, Mapping[float, list[float]]], first: str, se
     shares = [share for share in curves.get(first, {}) if share in curves.get(second, {})]
     return [
         gap_row(f"{share:g} % of the images", curves[first][share], curves[second][share]) for share in shares
+    ]
+
+
+def rows_without_positions() -> list[list]:
+    """Compare the ViT without positions and with them, on drawings and on all photos of CIFAR-10.
+
+    Returns:
+        Rows of what was learned, mean accuracies in percent without and with positions, and what `gap_row` says of the
+        difference; no rows before all runs are recorded.
+    """
+    runs = load_records(NO_POSITIONS, "cpu")
+    pairs = {
+        "drawings (Shapes-10)": (seeds(runs, "drawn-none"), seeds(runs, "drawn-learned")),
+        "photos (CIFAR-10)": (seeds(runs, "none"), seeds(load_budgets().get(8, []), "vit")),
+    }
+    if any(len(scores) < SEEDS for pair in pairs.values() for scores in pair):
+        return []
+    return [
+        [name, f"{fmean(none):.1f}", f"{fmean(usual):.1f}", *gap_row(name, none, usual)[1:]]
+        for name, (none, usual) in pairs.items()
     ]
 
 

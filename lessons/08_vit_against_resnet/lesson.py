@@ -128,7 +128,7 @@ print(f"ResNet minus ViT: {gap:+.1f} points, 95 % interval {from_to(low, high)}"
 # try changes of its recipe, at about the same cost for each trial. 5,000 held-out training images chose, and no test image was
 # touched. Here is the best trial of each side.
 
-# %%
+# %% fold
 from vit_classroom.evidence.search_effort import changed_part
 
 

@@ -1,6 +1,6 @@
 # ---
 # title: "The hybrid"
-# promise: "Put a small ResNet before your Transformer, and see when it helps."
+# promise: "Put a few convolutions before your Transformer, and see when they help."
 # part: "III. Beyond"
 # map: [patches, embed]
 # recall: ["01.5", "04.4", "09.4"]
@@ -92,8 +92,8 @@ table(rows, ["after", "shape", "pixels between two positions"])
 #
 # ## 2. How does a map become a sequence?
 #
-# Equation 1 stays, and only the patches change. Write $f_i$, a row (1, C'), for the numbers at position i of the map, and N =
-# H'·W':
+# Equation 1 stays, and only the patches change. Write $f_i$, a row (1, C'), for the numbers at position i of the map, with
+# N = H'·W' positions:
 #
 # $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in \mathbb{R}^{C' \times D},\quad E_{pos} \in \mathbb{R}^{(N+1) \times D}$$
 #
@@ -327,8 +327,8 @@ table(rows, columns)
 # four points ahead. A ViT of the same accuracy would need about twice their compute, as the last column says. The largest
 # hybrid gains nothing.
 #
-# The authors find this a little surprising. One might expect the local work of convolutions to help at any size. Their
-# explanation is that of lesson 08. With enough data and compute, what a convolution assumes can be learned.
+# The authors find this a little surprising, because one might expect the local work of convolutions to help at any size. They name
+# no cause. Lesson 08 suggests one. With enough data and compute, what a convolution assumes can be learned.
 #
 # Our records do not repeat this experiment. The paper changes the *compute* at fixed data, and our curves change the *data*.
 # Its models are far larger too. Your own run of section 3 is nearer to it, at the small end of the figure.

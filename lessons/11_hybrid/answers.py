@@ -30,6 +30,19 @@ def first_stage_apart(in_chans=3, width=16, stages=4):
     return nn.Sequential(*layers)
 
 
+def halves_in_every_stage(in_chans=3, width=16, stages=4):
+    layers = []
+    for stage in range(stages):
+        out = width * 2**stage
+        layers += [
+            nn.Conv2d(in_chans, out, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(),
+        ]
+        in_chans = out
+    return nn.Sequential(*layers)
+
+
 def stages_without_an_end(in_chans=3, width=16, stages=4):
     return nn.Sequential(*first_stage_apart(in_chans, width, stages), nn.AdaptiveAvgPool2d(4))
 
@@ -89,15 +102,7 @@ def field_recursive(layers):
     return kernel + stride * (field_recursive(rest) - 1)
 
 
-def field_strides_added(layers):
-    field, jump = 1, 1
-    for kernel, stride in layers:
-        field += (kernel - 1) * jump
-        jump += stride - 1
-    return field
-
-
-DISSECTED = ("adds the strides where they are to be multiplied", field_strides_added)
+DISSECTED = ("halves rows and columns in every stage", halves_in_every_stage)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "early_convolutions": [

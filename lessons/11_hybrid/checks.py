@@ -59,20 +59,25 @@ def judge_layers(layers: list[nn.Module], in_chans: int, width: int, stages: int
     inside = in_chans
     for number, (conv, norm) in enumerate(zip(convolutions, layers[1::3], strict=True), 1):
         out = width * 2 ** (number - 1)
-        settings = {
-            "input channels": (conv.in_channels, inside),
-            "output channels": (conv.out_channels, out),
-            "a kernel of": (conv.kernel_size, (3, 3)),
-            "a stride of": (conv.stride, (1, 1) if number == 1 else (2, 2)),
-            "a padding of": (conv.padding, (1, 1)),
-            "a bias": (conv.bias is not None, False),
-            "batch norm over channels": (norm.num_features, out),
-        }
-        for name, (mine, right) in settings.items():
+        step = 1 if number == 1 else 2
+        settings = [
+            (f"{inside} input channels", conv.in_channels, inside),
+            (f"{out} output channels", conv.out_channels, out),
+            ("a kernel of 3x3", conv.kernel_size, (3, 3)),
+            (f"a stride of {step}", conv.stride, (step, step)),
+            ("a padding of 1", conv.padding, (1, 1)),
+            ("no bias, because batch norm has one", conv.bias is not None, False),
+        ]
+        for words, mine, right in settings:
             if mine != right:
+                yours = "one" if mine is True else mine
                 raise Mistake(
-                    f"{where} the convolution of stage {number} should have {name}: {right}. Yours has {mine}"
+                    f"{where} the convolution of stage {number} should have {words}. Yours has {yours}"
                 )
+        if norm.num_features != out:
+            raise Mistake(
+                f"{where} the batch norm of stage {number} is for {norm.num_features} channels, not {out}"
+            )
         inside = out
 
 

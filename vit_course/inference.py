@@ -1,6 +1,6 @@
-"""What one does with a trained model's features: neighbours, a linear probe, texts as classes, maps of likeness.
+"""What one does with a trained model's features: neighbours, a linear probe, masks, texts as classes.
 
-Works on features (N, D) and tokens (T, D) of any model; `backbone` gives them. Lesson 17 builds the first four.
+Works on features (N, D) and tokens (T, D) of any model, as `backbone` gives them. Lesson 17 builds most of them.
 """
 
 from collections.abc import Callable
@@ -133,7 +133,7 @@ def fit_standardised(
 
 
 def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
-    """Say what most of each patch is.
+    """Find the label of every patch, the class that most of its pixels have.
 
     Args:
         masks: (B, H, W) int64, the class of each pixel, 0 ... K - 1.
@@ -149,10 +149,13 @@ def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
 def segment(
     layer: nn.Module, tokens: Tensor, grid_size: tuple[int, int], img_size: tuple[int, int]
 ) -> Tensor:
-    """Say what each pixel is: a linear layer on every patch token, its scores interpolated to the pixels.
+    """Score every pixel for every class: a linear layer scores the patch tokens, and their scores are enlarged.
+
+    The patches make a grid of the image, so the scores of the layer are treated as a small image with K channels and
+    enlarged to the size of the photo by bilinear interpolation.
 
     Args:
-        layer: maps tokens (..., D) to scores (..., K), for example from `fit_standardised` with `patch_labels`.
+        layer: maps tokens (..., D) to scores (..., K).
         tokens: (B, T, D): prefix tokens, if there are any, then the patches in reading order.
         grid_size: (rows, columns) of the patches.
         img_size: (height, width) in pixels.

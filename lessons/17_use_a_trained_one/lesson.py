@@ -23,7 +23,7 @@
 # A folder of photos needs the places `train/<class>/` and `test/<class>/`. Put the name of your folder into `mine`. Otherwise
 # the cell draws thirty photos for you, onto pieces of a portrait. Choose your test photos *before* you look at any result.
 
-# %% tags=["nbval-ignore-output"]
+# %% fold
 import copy
 import os
 import tempfile
@@ -57,6 +57,7 @@ from vit_course.training.paths import PHOTOS
 from vit_course.training.profiles import get_profile
 from vit_course.vit import create_vit, vit_flops
 
+# %% tags=["nbval-ignore-output"]
 profile = get_profile()
 mine = None  # your own: "data/mine/photos"
 folder = Path(mine or Path(tempfile.mkdtemp()) / "photos")
@@ -264,7 +265,7 @@ plots.show(
 #
 # **Your task.** Write `patch_labels`.
 
-# %% exercise="vit_course.inference:patch_labels" difficulty=2 minutes=6 hint="Cut the mask into patches, as in lesson 01, and find the most frequent class in each. For which function of PyTorch is a class a plain number, and for which a row of zeros with a single one?" hint2="`F.one_hot` makes shares of the classes of each pixel. What is their average over a patch? The largest share wins. Or arrange the pixels of a patch along one axis, and look for `mode` in the documentation of tensors."
+# %% exercise="vit_course.inference:patch_labels" difficulty=1 minutes=4 hint="Cut the mask into patches, as in lesson 01, and find the most frequent class in each. For which function of PyTorch is a class a plain number, and for which a row of zeros with a single one?" hint2="`F.one_hot` makes shares of the classes of each pixel. What is their average over a patch? The largest share wins. Or arrange the pixels of a patch along one axis, and look for `mode` in the documentation of tensors."
 from vit_course.inference import patch_labels
 
 patch_labels = check(patch_labels)
@@ -275,7 +276,7 @@ patch_labels = check(patch_labels)
 #
 # **Your task.** Write `segment`. Tokens are (B, T, D), and the patches are the last N of them.
 
-# %% exercise="vit_course.inference:segment" difficulty=2 minutes=7 hint="Three steps. Take the patch tokens and let the layer score them. Bring the scores into the shape of an image, (B, K, rows, columns). Enlarge them with `F.interpolate`." hint2="The classes come last, and channels have to come second. Which axis has to move before the N patches become rows and columns? `F.interpolate` takes a size and a mode, and for images its linear mode is called 'bilinear'."
+# %% exercise="vit_course.inference:segment" difficulty=2 minutes=6 hint="Three steps. Take the patch tokens and let the layer score them. Bring the scores into the shape of an image, (B, K, rows, columns). Enlarge them with `F.interpolate`." hint2="The classes come last, and channels have to come second. Which axis has to move before the N patches become rows and columns? `F.interpolate` takes a size and a mode, and for images its linear mode is called 'bilinear'."
 from vit_course.inference import segment
 
 segment = check(segment)

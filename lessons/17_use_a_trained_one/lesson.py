@@ -507,10 +507,11 @@ print("neighbours:", share(by_vote, len(truth)))
 print("probe:     ", share(probed["trained backbone"], len(truth)))
 
 # %% fold tags=["nbval-ignore-output"]
-near, _ = nearest_neighbours(features, photos.train_labels, reader(photos.test_images[:4]), k=4)
+asked = torch.arange(4) * len(photos.test_labels) // 4
+near, _ = nearest_neighbours(features, photos.train_labels, reader(photos.test_images[asked]), k=4)
 names = [photos.classes[label] for label in photos.train_labels.tolist()]
 images, titles = [], []
-for row, test in zip(near.tolist(), range(4), strict=False):
+for test, row in zip(asked.tolist(), near.tolist(), strict=True):
     images += [sharp.test_images[test], *sharp.train_images[row]]
     titles += [f"query: {photos.classes[photos.test_labels[test]]}", *(names[i] for i in row)]
 figure = plots.image_row(images, titles, "What does the model find alike?", 1.7)

@@ -312,8 +312,11 @@ if recorded:
 # With 500 labels the probe is even ahead of fine-tuning. Here nine of the ten classes are known already, so the features fit,
 # and a frozen body cannot overfit. In section 3 the task was new, and the body had to change. So try both.
 #
-# The saving is not free. Somebody labelled the images of the pre-training, and they show nearly the same classes. And how far does it go?
-# For ViT-B/16, fine-tuned on CIFAR-10 at 384 pixels, the paper reports (Table 5):
+# The saving is not free. Somebody labelled the images of the pre-training, and they show nearly the same classes. If the first task is
+# far from the second, old knowledge can even be in the way (**negative transfer**).
+#
+# How far does it go with more images?
+# For ViT-B/16, fine-tuned on CIFAR-10 at 384 pixels, the paper reports the following (Table 5).
 #
 # | pre-trained on | images | CIFAR-10 accuracy (%) |
 # |---|---|---|

@@ -16,7 +16,7 @@
 # ## 1. What does a trained model give me?
 #
 # You have twenty photos of keys, leaves and mugs, and you want a model that tells them apart. Lessons 08 and 12 showed that a ViT
-# learns little from twenty images. So hardly anybody trains one from scratch. People download a trained model, a **backbone**,
+# with random weights learns little from few images. So hardly anybody trains one from scratch. People download a trained model, a **backbone**,
 # adapt it, and ship it. In this lesson you do all three.
 #
 # The next cell loads our backbone. Five lines load it and ask it about two photos, a cat and one of your own.
@@ -86,14 +86,21 @@ file = os.environ.get("VIT_COURSE_BACKBONE")  # public weights, see section 6
 backbone = load_backbone(file, img_size=224) if file else load_backbone("cifar-vit")
 if file:
     backbone = backbone.at(8 * backbone.model.patch_embed.patch_size[0])  # 8x8 patches, to be quick
-photos = load_dataset(folder, image_size=backbone.img_size)
+
+
+def read_photos(size):
+    """Return the photos in this size, with the normalisation of the weights."""
+    return normalised_as(load_dataset(folder, image_size=size), backbone.mean, backbone.std)
+
+
+photos = read_photos(backbone.img_size)
 tokens = backbone.tokens(photos.test_images[:4])
 print(f"{backbone.family}, images of {backbone.img_size}, a grid of {backbone.grid_size} patches")
 print("tokens after the last norm:", tuple(tokens.shape))
 print("what the head reads, y:", tuple(backbone.read(tokens).shape))
 
 # %% fold tags=["nbval-ignore-output"]
-sharp = load_dataset(folder, image_size=96)
+sharp = read_photos(96)
 sheets = [
     plots.image_grid(images[: max(1, len(images) // 5) * 5][:20], columns=min(5, len(images)))
     for images in (sharp.train_images, sharp.test_images)
@@ -185,7 +192,6 @@ table(rows, ["features", "right", "test photos (%)", f"{len(truth)} photos (%)"]
 # > weights, photos and steps?
 
 # %% tags=["nbval-ignore-output"]
-known = normalised_as(photos, backbone.mean, backbone.std)  # the statistics of the weights
 classes = len(photos.classes)
 
 
@@ -204,13 +210,19 @@ def tune(way, seed=0):
     learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
     rate = 5e-3 if way == "LoRA" else 5e-4
     epochs = profile.pick(smoke=1, cpu=15, gpu=15)
-    train(model, known, TrainConfig(epochs=epochs, batch_size=5, lr=rate, seed=seed, quiet=True))
+    train(
+        model,
+        photos,
+        TrainConfig(
+            epochs=epochs, batch_size=min(5, len(photos.train_images)), lr=rate, seed=seed, quiet=True
+        ),
+    )
     seconds, model = time.perf_counter() - begin, merge_low_rank(model.cpu()).eval()
     return (
         model,
         learning,
         seconds,
-        round(evaluate(model, more, truth, known.channel_stats())[0] * len(truth)),
+        round(evaluate(model, more, truth, photos.channel_stats())[0] * len(truth)),
     )
 
 
@@ -310,7 +322,7 @@ table([[name, percent(iou)] for name, iou in ious.items()], ["tokens", "IoU of t
 
 # %% fold tags=["nbval-ignore-output"]
 layer, found_masks = found["trained backbone"]
-own = load_dataset(folder, image_size=fine.img_size).test_images[:3]
+own = read_photos(fine.img_size).test_images[:3]
 own_masks = segment(layer, fine.tokens(own), fine.grid_size, fine.img_size).argmax(dim=1)
 shown = torch.cat([scenes[half : half + 4], own])
 figure = plots.overlay_rows(
@@ -358,7 +370,7 @@ for file, shares in zip(files, trained.predict(files), strict=True):
 # %% [markdown]
 # Now make it small and portable. **bfloat16** keeps 16 bits of every number (lesson 16). **ONNX** is a file format that phones,
 # browsers and servers run without Python. Our file contains the normalisation too, so an app cannot get it wrong. **int8** stores
-# every weight in 8 bits.
+# the large weights in 8 bits.
 #
 # > **Predict.** How many megabytes does each form need? Which one will be the fastest on your machine?
 
@@ -399,7 +411,7 @@ table(rows, columns, "measured on this machine, just now")
 # %% [markdown]
 # ## 6. Which model should I take in 2026?
 #
-# Our backbone saw 50,000 small images. Public ones saw up to two billion large ones. Take the smallest model that does what you want.
+# Our backbone saw 50,000 small images. Public ones saw millions or billions of larger ones. Take the smallest model that does what you want.
 #
 # | you want | a model | how it was trained | smallest size | arXiv |
 # |---|---|---|---|---|
@@ -440,8 +452,8 @@ table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image
 # this cat looks a little like a dog. The small models of DINOv2 and DINOv3 were distilled from one with a billion parameters or more.
 #
 # **Why do some have registers?** The weights of a softmax sum to 1, so a head that finds nothing of interest must look *somewhere*. It
-# learns to look at a token that says little, an **attention sink** (2309.17453). In large ViTs some patches of plain sky became such
-# sinks and spoiled the maps. **Registers** (2309.16588), extra tokens without a place, give the heads somewhere else to look
+# learns to look at a token that says little, an **attention sink** (2309.17453). In large ViTs some patches of plain background took
+# this role, and they spoiled the maps. **Registers** (2309.16588), extra tokens without a place, give the heads somewhere else to look
 # (lesson 15).
 #
 # Loading one takes a download and an environment variable. Nothing is downloaded by this course. In its folder:

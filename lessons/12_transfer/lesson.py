@@ -351,8 +351,8 @@ print("the same numbers:", torch.allclose(stretched, larger.pos_embed, atol=1e-5
 maps = []
 for one in (tuned, larger):
     (rows_, columns_), positions = one.patch_embed.grid_size, one.pos_embed.detach()[0, 1:]
-    middle = positions[(rows_ // 4) * columns_ + columns_ // 4]
-    maps.append(F.cosine_similarity(positions, middle[None], dim=-1).view(rows_, columns_))
+    chosen = positions[(rows_ // 4) * columns_ + columns_ // 4]
+    maps.append(F.cosine_similarity(positions, chosen[None], dim=-1).view(rows_, columns_))
 figure = plots.heat_maps(
     maps,
     ["learned, 8x8", "interpolated, 12x12"],

@@ -193,33 +193,6 @@ def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float 
     return (F.normalize(image_features, dim=-1) @ classes.T / temperature).softmax(dim=-1)
 
 
-def patch_similarity(
-    tokens: Tensor, grid_size: tuple[int, int], row: int, column: int
-) -> tuple[Tensor, Tensor]:
-    """Map what resembles one patch of a picture, and take from it a mask of the thing that it belongs to.
-
-    All patch tokens of a picture share a large part. So the mean over the patches is subtracted from each, and then the
-    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in
-    roughly the opposite direction. The mask holds where it is above 0.
-
-    Args:
-        tokens: (T, D), those of one picture: prefix tokens (CLS, registers), if there are any, then the patches in
-            reading order.
-        grid_size: (rows, columns) of the patches.
-        row: of the chosen patch, counted from 0.
-        column: of the chosen patch, counted from 0.
-
-    Returns:
-        similarity: (rows, columns), in -1..1.
-        mask: (rows, columns), bool.
-    """
-    rows, columns = grid_size
-    patches = tokens[-rows * columns :]
-    patches = F.normalize(patches - patches.mean(dim=0), dim=-1)
-    similarity = (patches @ patches[row * columns + column]).reshape(rows, columns)
-    return similarity, similarity > 0
-
-
 class Reader(nn.Module):
     """A backbone as an encoder: pictures to what it reads itself (CLS) and the mean over its patches, side by side.
 

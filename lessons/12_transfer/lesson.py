@@ -213,6 +213,7 @@ freeze = check(freeze)
 # Now the question of this lesson. Three starts get two, four or eight labelled photos of every class, and the same number of steps. A
 # last row is the control for time. It starts from scratch and gets four times the steps. If you kept
 # your model of lesson 06 and it reads colour images of 32x32 pixels, it takes part.
+# (The paper fine-tunes with SGD, without weight decay, and clips gradients at norm 1. We continue with AdamW.)
 #
 # > **Predict.** How many photos of a class does fine-tuning need to beat a start from scratch with eight? Do four times the steps help?
 
@@ -411,8 +412,8 @@ columns = [
 table(rows, columns) if rows else None
 
 # %% [markdown] always claim=["gain(after, '48 pixels, interpolated', '32 pixels')[1] > 0", "gain(after, '48 pixels, interpolated', '48 pixels, random positions')[1] > 0"]
-# Larger images help, although they were only enlarged and contain no more detail than before. A likely reason is that 36 tokens instead of
-# 16 let the model compute more. Random positions do not recover in a short training.
+# Larger images help, although they were only enlarged and contain no more detail than before. A likely reason is that more tokens let the
+# model compute more. Random positions do not recover in a short training.
 #
 # That is the paper's recipe too. It pre-trains at 224 pixels, where an image is cheap, and fine-tunes at 384 or more.
 

@@ -251,9 +251,9 @@ plots.show(
     "full tuning are near 100 %.",
 )
 
-# %% [markdown] claim=["tuned['full tuning'][3] > 285 and 150 < tuned['from scratch'][3] < 240", "tuned['LoRA'][3] > tuned['probe'][3] + 15 and tuned['LoRA'][3] > tuned['from scratch'][3] + 45", "tuned['LoRA'][1] < 0.04 * tuned['full tuning'][1]"]
-# **Full tuning of the trained backbone gets nearly every drawn photo right. The same training from scratch is wrong about every third
-# one.** Both have the same number of weights, the same twenty photos and the same steps. Only the start differs, so the difference is
+# %% [markdown] claim=["tuned['full tuning'][3] > 285 and 180 < tuned['from scratch'][3] < 240", "tuned['LoRA'][3] > tuned['probe'][3] + 15 and tuned['LoRA'][3] > tuned['from scratch'][3] + 45", "tuned['LoRA'][1] < 0.04 * tuned['full tuning'][1]"]
+# **Full tuning of the trained backbone gets nearly every drawn photo right. The same training from scratch gets about seven of ten.**
+# Both have the same number of weights, the same twenty photos and the same steps. Only the start differs, so the difference is
 # what somebody else has paid for.
 #
 # LoRA trains three percent of the numbers and is far ahead of the probe too. (It takes a rate ten times as large.) It is popular for

@@ -252,7 +252,7 @@ plots.show(
 )
 
 # %% [markdown] claim=["tuned['full tuning'][3] > 285 and 180 < tuned['from scratch'][3] < 240", "tuned['LoRA'][3] > tuned['probe'][3] + 15 and tuned['LoRA'][3] > tuned['from scratch'][3] + 45", "tuned['LoRA'][1] < 0.04 * tuned['full tuning'][1]"]
-# **Full tuning of the trained backbone gets nearly every drawn photo right. The same training from scratch gets about seven of ten.**
+# **Full tuning of the trained backbone gets nearly every drawn photo right. The same training from scratch gets about two of three.**
 # Both have the same number of weights, the same twenty photos and the same steps. Only the start differs, so the difference is
 # what somebody else has paid for.
 #

@@ -36,7 +36,7 @@ from torch import nn
 from vit_classroom import check, plots, table
 from vit_classroom.evidence.bodies import untrained
 from vit_classroom.evidence.statistics import result_table
-from vit_classroom.exhibits.transfer_runs import larger_runs, price, transfer_runs
+from vit_classroom.exhibits.transfer_runs import gain, larger_runs, price, transfer_runs
 from vit_classroom.numbers import number, percent
 from vit_classroom.sample_photos import KINDS, draw_photos
 from vit_classroom.student_model import load_my_model
@@ -294,6 +294,11 @@ for count, scores in recorded.items():
     rows += [[number(count), *row[:-1]] for row in read]
 print(made)
 print("pre-training:", price())
+for count, scores in recorded.items():
+    points, low, high = gain(scores, "linear probe", "fine-tuning")
+    print(
+        f"{count} labels, probe minus fine-tuning: {points:.1f} points, 95 % interval {low:.1f} to {high:.1f}"
+    )
 columns = ["labels", "way", "seeds", "test accuracy (%)", "points above from scratch", "95 % interval"]
 table(rows, columns) if rows else None
 

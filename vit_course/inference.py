@@ -15,15 +15,15 @@ from vit_course.extensions.backbone import Backbone
 def nearest_neighbours(
     features: Tensor, labels: Tensor, queries: Tensor, k: int = 10, temperature: float = 0.1
 ) -> tuple[Tensor, Tensor]:
-    """Classify by the most similar pictures, without any training (k-NN, as Caron et al., 2021, evaluate DINO).
+    """Classify by the most similar images, without any training (k-NN, as Caron et al., 2021, evaluate DINO).
 
-    Two pictures are as similar as the cosine of their features. Each of the k most similar pictures votes for its own
+    Two images are as similar as the cosine of their features. Each of the k most similar images votes for its own
     label; its vote is softmax(cosine / temperature) over these k, so that a close one counts more.
 
     Args:
-        features: (N, D), of the pictures whose labels are known.
+        features: (N, D), of the images whose labels are known.
         labels: (N,) int64, 0 ... K - 1; K is the largest label and one more.
-        queries: (Q, D), features of the pictures that are asked about.
+        queries: (Q, D), features of the images that are asked about.
         k: how many neighbours vote, at most N.
         temperature: the smaller, the more the closest one decides.
 
@@ -72,21 +72,21 @@ def probe(
     test_images: Tensor,
     fit: Callable[[Tensor, Tensor], nn.Module] = fit_linear,
 ) -> Tensor:
-    """Train a linear probe: features once, then one linear layer on them; return its scores of the test pictures.
+    """Train a linear probe: features once, then one linear layer on them; return its scores of the test images.
 
-    The encoder computes in evaluation mode and without gradients, reads each picture once, and is left in the mode in
+    The encoder computes in evaluation mode and without gradients, reads each image once, and is left in the mode in
     which it was. Each of the D numbers is standardised in both sets by the *training* features alone: minus their mean,
     divided by their standard deviation (the one that divides by N - 1); a deviation below 1e-6 counts as 1e-6.
 
     Args:
-        encoder: maps pictures (B, ...) to features (B, D); it may get all pictures at once.
-        images: (N, ...), the pictures to learn from, at least 2.
+        encoder: maps images (B, ...) to features (B, D); it may get all images at once.
+        images: (N, ...), the images to learn from, at least 2.
         labels: (N,) int64, 0 ... K - 1.
         test_images: (M, ...).
         fit: makes a linear layer of standardised features (N, D) and labels (N,).
 
     Returns:
-        (M, K), the scores of the test pictures.
+        (M, K), the scores of the test images.
     """
     training = encoder.training
     encoder.eval()
@@ -107,13 +107,13 @@ def fit_probe(
     """Train a linear probe as `probe` does, and keep it: a classifier that can be used on the next photo.
 
     Args:
-        encoder: maps pictures (B, ...) to features (B, D).
-        images: (N, ...), the pictures to learn from, at least 2.
+        encoder: maps images (B, ...) to features (B, D).
+        images: (N, ...), the images to learn from, at least 2.
         labels: (N,) int64, 0 ... K - 1.
         fit: makes a linear layer of standardised features (N, D) and labels (N,).
 
     Returns:
-        The encoder and a linear layer behind it, in evaluation mode: maps pictures (B, ...) to scores (B, K).
+        The encoder and a linear layer behind it, in evaluation mode: maps images (B, ...) to scores (B, K).
     """
     with torch.no_grad():
         features = encoder.eval()(images)
@@ -175,10 +175,10 @@ def overlap(found: Tensor, masks: Tensor, label: int) -> float:
 
 
 def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float = 0.05) -> Tensor:
-    """Classify pictures by texts (Radford et al., 2021: CLIP), with several texts for each class.
+    """Classify images by texts (Radford et al., 2021: CLIP), with several texts for each class.
 
-    Every feature, of pictures and of texts, is brought to length 1. The texts of a class are averaged, and the average
-    is brought to length 1 again. The score of a picture for a class is their product, the cosine, divided by the
+    Every feature, of images and of texts, is brought to length 1. The texts of a class are averaged, and the average
+    is brought to length 1 again. The score of a image for a class is their product, the cosine, divided by the
     temperature; a softmax over the classes makes probabilities.
 
     Args:
@@ -194,7 +194,7 @@ def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float 
 
 
 class Reader(nn.Module):
-    """A backbone as an encoder: pictures to what it reads itself (CLS) and the mean over its patches, side by side.
+    """A backbone as an encoder: images to what it reads itself (CLS) and the mean over its patches, side by side.
 
     Args:
         backbone: a trained model.
@@ -206,7 +206,7 @@ class Reader(nn.Module):
         self.train(self.model.training)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Map uint8 pictures (N, C, H, W) to features (N, 2D)."""
+        """Map uint8 images (N, C, H, W) to features (N, 2D)."""
         tokens = self.backbone.tokens(images)
         patches = tokens[:, -self.model.patch_embed.num_patches :]
         return torch.cat([self.backbone.read(tokens), patches.mean(dim=1)], dim=1)

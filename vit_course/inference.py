@@ -178,7 +178,7 @@ def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float 
     """Classify images by texts (Radford et al., 2021: CLIP), with several texts for each class.
 
     Every feature, of images and of texts, is brought to length 1. The texts of a class are averaged, and the average
-    is brought to length 1 again. The score of a image for a class is their product, the cosine, divided by the
+    is brought to length 1 again. The score of an image for a class is their product, the cosine, divided by the
     temperature; a softmax over the classes makes probabilities.
 
     Args:

@@ -6,7 +6,6 @@ before (lesson 07), some of them of several parts.
 
 import copy
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from math import ceil
 from typing import Any
@@ -17,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.data import Dataset, normalize
+from vit_course.data import Dataset
 from vit_course.extensions.hybrid import HybridViT, create_hybrid
 from vit_course.extensions.modern import modernize
 from vit_course.extensions.positions import with_positions
-from vit_course.extensions.speedups import fewer_tokens, set_first_values
+from vit_course.extensions.speedups import fewer_tokens
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import linear_classifier
 from vit_course.training.config import History, TrainConfig
@@ -96,7 +95,6 @@ def build_model(
     pos_embed: str = "learned",
     pos_embed_at: str = "stem",
     modern: dict[str, Any] | None = None,
-    first_values: Sequence[str] = (),
     **options,
 ) -> nn.Module:
     """Build a model by name for the pictures of a data set.
@@ -108,7 +106,6 @@ def build_model(
         pos_embed: positions of a ViT or a hybrid, "none" or one of those of `with_positions`.
         pos_embed_at: where they are added: "stem", "every" or "shared".
         modern: parts of later years, arguments of `modernize`, for example {"rope": True}; for a ViT alone.
-        first_values: names for `set_first_values`; for a ViT alone.
         options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone. For
             "resnet-small" the `width` of `small_resnet`.
 
@@ -116,23 +113,20 @@ def build_model(
         ValueError: if the name is unknown, the positions are, or a ResNet has no such option (a ViT: TypeError).
     """
     name = name.removeprefix("ViT-")
-    parts = ["modern"] * bool(modern) + ["first_values"] * bool(first_values)
     if name in OTHERS:
         width = {"width": options.pop("width")} if name == "resnet-small" and "width" in options else {}
-        given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem")), *parts]
+        given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem"))]
+        given += ["modern"] * bool(modern)
         if given:
             raise ValueError(f"{name} has no {given[0]}: that is an option of a ViT or a hybrid")
         return OTHERS[name](dataset, **width)
-    if parts and name.startswith("R-"):
-        raise ValueError(f"{name} has no {parts[0]}: that is an option of a ViT")
+    if modern and name.startswith("R-"):
+        raise ValueError(f"{name} has no modern: that is an option of a ViT")
     create = create_hybrid if name.startswith("R-") else create_vit
     _, channels, *size = dataset.train_images.shape
     options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": len(dataset.classes)}
     own = pos_embed_at == "stem" and pos_embed in ("learned", "sincos", "none")
     model = create(name, pos_embed=pos_embed if own else "none", **options)
-    if first_values:
-        some = dataset.train_images[:: max(1, len(dataset.train_images) // 4_000)]
-        set_first_values(model, first_values, normalize(some, *dataset.channel_stats()))
     if modern:
         modernize(model, **modern)
     if not own:

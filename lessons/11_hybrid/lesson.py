@@ -631,7 +631,7 @@ plots.show(
 # `data_needed` is given. It reads the frontier with a logarithmic axis.
 
 # %%
-from vit_course.extensions.hybrid import data_needed
+from vit_classroom.evidence.statistics import data_needed
 
 made_up = {100: 30.0, 1_000: 50.0, 10_000: 45.0, 100_000: 70.0}
 answers = {target: data_needed(made_up, target) for target in (25, 40, 65, 75)}

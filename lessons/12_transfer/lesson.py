@@ -37,12 +37,13 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from vit_course.extensions.transfer import change_resolution, resize_pictures, select_classes
+from vit_course.extensions.transfer import change_resolution, resize_pictures
 from vit_classroom import check, plots, table
 from vit_classroom.student_model import load_my_model
 from vit_classroom.numbers import minutes, number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_classroom.evidence.records import caption, linear_classifier, load_beside, load_records
+from vit_classroom.evidence.selected_classes import select_classes
 from vit_classroom.evidence.statistics import difference_in_words, result_table
 from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model

@@ -7,6 +7,7 @@ from vit_classroom.evidence.statistics import (
     PAPER_TABLE_8,
     best_rate,
     by_step,
+    data_needed,
     difference,
     difference_in_words,
     from_to,
@@ -124,3 +125,26 @@ def test_the_best_rate_is_that_of_the_highest_mean_and_says_where_the_sweep_is_t
     assert best_rate({0.1: [50, 70], 0.2: [61, 61], 0.4: [90, 10]}) == (0.2, False)
     assert best_rate({0.2: [61], 0.1: [62]}) == (0.1, True)
     assert best_rate({0.4: [62], 0.2: [62], 0.1: [60]}) == (0.2, False)
+
+
+THREE, TWO = {1000: 40.0, 100: 20.0, 10_000: 80.0}, {100: 20.0, 1000: 40.0}
+CROSSES = {1: 0.1, 10: 0.5, 100: 0.3, 1000: 0.6}
+
+
+@pytest.mark.parametrize(
+    ("curve", "target", "needed"),
+    [
+        *((THREE, 30, 10**2.5), (THREE, 40, 1000), (THREE, 50, 10**3.25)),
+        *((TWO, 10, 100), (TWO, 41, None), ({}, 10, None)),  # nothing is guessed outside
+        (CROSSES, 0.5, 10),  # the first crossing
+    ],
+)
+def test_data_needed_is_read_off_a_line_over_the_logarithm(curve, target, needed):
+    assert data_needed(curve, target) == (None if needed is None else pytest.approx(needed))
+
+
+def test_data_needed_leaves_out_what_costs_more_and_is_not_better():
+    rising = {1: 0.1, 10: 0.5, 1000: 0.6}
+    for target in (0.05, 0.3, 0.5, 0.55, 0.6):
+        assert data_needed(rising | {100: 0.3}, target) == pytest.approx(data_needed(rising, target))
+        assert data_needed(rising | {100: 0.5}, target) == pytest.approx(data_needed(rising, target))

@@ -5,7 +5,6 @@ Lesson 11 builds it; `create_hybrid` makes one by name.
 
 from collections.abc import Sequence
 
-import numpy as np
 from torch import Tensor, nn
 
 from vit_course.patches import as_pair, check_images, grid_size
@@ -202,29 +201,3 @@ def create_hybrid(name: str = "R-Nano/8", **options) -> HybridViT:
             f"{pixels} pixels per token in {name!r} is neither 8 (four stages) nor 4 (third stage lengthened)"
         )
     return HybridViT(**{**VIT_SIZES[size], "lengthen": int(pixels) == 4, **options})
-
-
-def data_needed(curve: dict[float, float], target: float) -> float | None:
-    """Read off a curve how much data a model needs for an accuracy.
-
-    A measured point is *dominated* if another one does as well or better with less. Dominated points are left out. The
-    others, the *frontier*, only rise. Between two of them the curve is a straight line over the *logarithm* of the
-    amount, as it is drawn in a data-fraction figure. Outside the measured points nothing is known.
-
-    Args:
-        curve: for each amount of data (number or percentage of pictures, above 0) the accuracy; in any order.
-        target: the accuracy wanted, in the unit of the curve.
-
-    Returns:
-        The amount at which the line reaches the target (equality counts), a float; the smallest measured amount if it
-        is reached there already (less may do, but nobody measured it); None if it is not reached at all.
-    """
-    amounts: list[float] = []
-    accuracies: list[float] = []
-    for amount, accuracy in sorted(curve.items()):
-        if not accuracies or accuracy > accuracies[-1]:
-            amounts.append(amount)
-            accuracies.append(accuracy)
-    if not accuracies or accuracies[-1] < target:
-        return None
-    return float(np.exp(np.interp(target, accuracies, np.log(amounts))))

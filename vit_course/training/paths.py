@@ -17,18 +17,6 @@ SHIPPED = DATA if IN_REPOSITORY else PACKAGE / "shipped"
 RUNS = SHIPPED / "runs"
 CHECKPOINTS = SHIPPED / "checkpoints"
 PHOTOS = SHIPPED / "photos"
-FALLBACK = "vit-course-answers"
-"""Folder in the home folder, for answers where the folder of the course cannot be written."""
-
-
-def answer_folders() -> list[Path]:
-    """Return the folders where students' answers are kept, the first choice first."""
-    try:
-        if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
-            return [ROOT / Path(chosen).expanduser()]
-        return [ROOT / "answers", Path.home() / FALLBACK]
-    except RuntimeError:  # this user has no home
-        return [ROOT / "answers"]
 
 
 def obstacle(folder: Path) -> str:

@@ -15,7 +15,7 @@ from vit_classroom import doctor
 from vit_course import data
 from vit_course.data import load_dataset, load_folder, load_picture
 from vit_course.data.locate import ARCHIVE, PICTURES, UNPACKED, near_miss
-from vit_course.training.command import main
+from vit_course.extensions.train_command import main
 
 HALF = np.zeros((4, 4, 4), np.uint8)
 HALF[:2, :, 3] = 255

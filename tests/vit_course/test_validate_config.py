@@ -9,9 +9,9 @@ import pytest
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
+from vit_course.extensions.train_command import main
 from vit_course.train import TrainConfig
 from vit_course.training import command
-from vit_course.training.command import main
 from vit_course.training.validate_config import Allowed, Range, allowed_values
 from vit_course.vit import VisionTransformer
 

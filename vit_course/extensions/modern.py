@@ -332,16 +332,13 @@ def modernize(
     return model.to(model.patch_embed.proj.weight)
 
 
-def prepare(
-    attention: MultiHeadAttention, model: VisionTransformer, norm: bool, rope: bool, bias: bool
-) -> None:
+def prepare(attn: MultiHeadAttention, vit: VisionTransformer, norm: bool, rope: bool, bias: bool) -> None:
     """Change the projection of one attention as `modernize` says."""
     if not bias:
-        attention.qkv.bias = None
+        attn.qkv.bias = None
     if norm or rope:
-        grid = model.patch_embed.grid_size if rope else None
-        sizes = attention.num_heads, norm, grid, model.num_prefix_tokens
-        attention.qkv = PreparedProjection(attention.qkv, *sizes)
+        grid = vit.patch_embed.grid_size if rope else None
+        attn.qkv = PreparedProjection(attn.qkv, attn.num_heads, norm, grid, vit.num_prefix_tokens)
 
 
 def add_registers(model: VisionTransformer, count: int) -> None:

@@ -1,10 +1,10 @@
-"""Training a ViT in less time: fewer tokens at first, and first values that know pictures, put in from outside.
+"""Training a ViT in less time: fewer tokens at first, put in from outside, and filters that know pictures.
 
-`train` leaves out tokens, `recipes.build_model` sets the first values; lesson 16 builds the parts.
+`step_wrappers` leaves out tokens where a recipe says so; lesson 16 builds the parts.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vit_course.embeddings import resample_pos_embed
 from vit_course.patches import patchify
+from vit_course.training.engine import has_feature_maps
 from vit_course.vit import VisionTransformer
 
 
@@ -43,8 +44,7 @@ def drop_by_picture(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Te
     return torch.cat([tokens[:, :num_prefix_tokens], chosen], dim=1)
 
 
-@contextmanager
-def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[None]:
+def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> AbstractContextManager:
     """Let a ViT in training mode compute a share of its patch tokens, inside; `share` 1 changes nothing.
 
     `by` says how: "batch" is `drop_tokens`, "picture" `drop_by_picture`, "size" `smaller_pictures`. In a hybrid the
@@ -54,35 +54,21 @@ def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[
         ValueError: if the model has nothing that can be left out in this way.
     """
     if share == 1:
-        yield
-        return
+        return nullcontext()
     if by == "size" and has_feature_maps(model) and not hasattr(model, "vit"):
-        with model.register_forward_pre_hook(lambda module, given: smaller(given[0], share)):
-            yield
-        return
+        return model.register_forward_pre_hook(lambda module, given: smaller(given[0], share))
     model = getattr(model, "vit", model) if by != "size" else model
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"keep_tokens {share:g} is for a VisionTransformer: for this model it should be 1")
     if by == "size":
-        with smaller_pictures(model, share):
-            yield
-        return
+        return smaller_pictures(model, share)
     keep = max(1, round(share * model.patch_embed.num_patches))
     drop = drop_by_picture if by == "picture" else drop_tokens
 
     def leave_out(module: nn.Module, given: tuple, tokens: Tensor) -> Tensor:
         return drop(tokens, keep, model.num_prefix_tokens) if model.training else tokens
 
-    handle = model.pos_drop.register_forward_hook(leave_out)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def has_feature_maps(model: nn.Module) -> bool:
-    """Tell whether a model is a ResNet or a hybrid, by its batch norms."""
-    return any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
+    return model.pos_drop.register_forward_hook(leave_out)  # its handle removes it when the context ends
 
 
 def smaller(images: Tensor, share: float) -> Tensor:
@@ -101,9 +87,8 @@ def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
     embed, table = model.patch_embed, model.pos_embed
     grid = tuple(max(1, round(n * share**0.5)) for n in embed.grid_size)
     full, size = embed.img_size, tuple(n * side for n, side in zip(grid, embed.patch_size, strict=True))
-    handle = embed.register_forward_pre_hook(
-        lambda module, given: F.interpolate(given[0], size, mode="bilinear", antialias=True)
-    )
+    how = {"mode": "bilinear", "antialias": True}
+    handle = embed.register_forward_pre_hook(lambda module, given: F.interpolate(given[0], size, **how))
     try:
         embed.img_size = size
         if table is not None:

@@ -10,13 +10,10 @@ IN_REPOSITORY = (PACKAGE.parent / "lessons").is_dir()
 ROOT = PACKAGE.parent if IN_REPOSITORY else Path.cwd()
 """The repository, which holds `vit_course/`, `lessons/`, `data/` and what students keep; for a package that was
 installed without it, the folder in which Python was started."""
-LESSONS = ROOT / "lessons"
 DATA = ROOT / "data"
 SHIPPED = DATA if IN_REPOSITORY else PACKAGE / "shipped"
 """Recorded runs, trained weights and photos that come with the course; a wheel has them inside the package."""
-RUNS = SHIPPED / "runs"
 CHECKPOINTS = SHIPPED / "checkpoints"
-PHOTOS = SHIPPED / "photos"
 
 
 def obstacle(folder: Path) -> str:

@@ -15,9 +15,7 @@ from vit_classroom.evidence.statistics import (
     signed,
     t_quantile,
     undecided,
-    width_for_depth,
 )
-from vit_course.vit import vit_num_parameters
 
 # -- the rule of the course
 
@@ -72,16 +70,6 @@ def test_the_difference_in_words_gives_the_interval_and_says_when_nothing_is_dec
 
 
 # -- planning and reading
-
-
-@pytest.mark.parametrize("depth", [1, 3, 6, 12])
-@pytest.mark.parametrize("heads", [3, 4])
-def test_no_other_width_comes_closer_to_the_number_of_parameters(depth, heads):
-    goal, options = 360_000, {"patch_size": 8}
-    width = width_for_depth(depth, goal, heads, **options)
-    widths = range(heads, 400, heads)
-    off = {w: abs(vit_num_parameters(depth=depth, embed_dim=w, **options) - goal) for w in widths}
-    assert off[width] == min(off.values())
 
 
 def test_records_are_collected_by_step_in_percent():

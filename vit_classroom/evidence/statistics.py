@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from vit_course.vit import vit_num_parameters
-
 PAPER_TABLE_8 = {
     "none": {"stem": 61.382},
     "1-D": {"stem": 64.206, "every": 63.964, "shared": 64.292},
@@ -163,28 +161,6 @@ def gaps_by_share(
         if a and b:
             found[share] = difference(a, b)
     return found
-
-
-def width_for_depth(depth: int, parameters: int, num_heads: int = 3, **options: Any) -> int:
-    """Find the width D with which a ViT of this depth has about so many parameters.
-
-    Args:
-        depth: number of blocks L.
-        parameters: the number wanted.
-        num_heads: number of heads h; D is a multiple of it.
-        options: the other arguments of `vit_num_parameters`, for example `patch_size`.
-
-    Returns:
-        The multiple of h whose parameter count is closest.
-    """
-
-    def distance(width: int) -> int:
-        return abs(vit_num_parameters(depth=depth, embed_dim=width, **options) - parameters)
-
-    width = num_heads
-    while distance(width + num_heads) < distance(width):
-        width += num_heads
-    return width
 
 
 def by_step(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from torchvision.datasets import CIFAR10
 from vit_course import data
 from vit_course.data import (
     Dataset,
+    load,
     load_dataset,
     load_folder,
     load_official,
@@ -29,7 +31,7 @@ from vit_course.data import (
     normalize,
     shapes10,
 )
-from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
+from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, DRAWN, UNPACKED, locate
 from vit_course.training.paths import ROOT
 
 
@@ -733,3 +735,15 @@ def test_a_place_that_can_hold_no_archive_is_refused_at_once_and_by_name(place, 
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr == ""
     assert str(tmp_path / place) in done.stdout and done.stdout.count("\n") == 1, done.stdout
+
+
+def test_every_data_set_that_is_drawn_is_found_by_its_name_and_has_a_function():
+    assert DRAWN == tuple(load.DRAW)
+    assert [locate(name).kind for name in DRAWN] == list(DRAWN)
+
+
+def test_statistics_that_are_given_stay_with_every_part_of_a_data_set():
+    stats = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 0.5, 0.6])
+    given = replace(shapes10(train=40, test=20), stats=stats)
+    for part in (given, given.subset(20), given.remainder(20), given.hold_out(20)):
+        assert part.channel_stats() is stats

@@ -11,6 +11,9 @@ from vit_course.data.folders import load_folder
 from vit_course.data.locate import locate, near_miss
 from vit_course.data.shapes import shapes10
 
+DRAW = {"shapes10": shapes10}
+"""What draws the data sets of `locate.DRAWN`."""
+
 
 def load_dataset(
     name: str | Path = "auto",
@@ -51,8 +54,8 @@ def load_dataset(
             asked = f"image_size={image_size} (--image-size on the command line)"
             raise ValueError(f"CIFAR-10's pictures are 32x32; {asked} is for folders and Shapes-10")
         return load_official(place.folder)
-    if place.kind == "shapes10":
-        return shapes10(image_size=32 if image_size is None else image_size)
+    if place.kind in DRAW:
+        return DRAW[place.kind](image_size=32 if image_size is None else image_size)
     how = "python -m vit_course data (170 MB)"
     nearly = f" ({miss})" if (miss := near_miss(place.folder)) else ""
     if place.name == "cifar10":

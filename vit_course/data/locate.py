@@ -11,6 +11,8 @@ from typing import NamedTuple
 from vit_course.training.paths import ROOT
 
 ARCHIVE, UNPACKED, PYTHON = "cifar-10-python.tar.gz", "cifar-10-batches-py", "cifar-10-python"
+DRAWN = ("shapes10",)
+"""The data sets that are drawn and not read; `load` has the function of each."""
 JPEG_COPY = "cifar10-jpeg"  # a folder of this name with the ten classes holds CIFAR-10, re-encoded with loss
 PICTURES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -53,9 +55,9 @@ def locate(name: str | Path = "auto", root: str | Path = "data") -> Place:
     """Find the data that `load_dataset(name, root)` loads; nothing is read."""
     if name == "auto":
         name = os.environ.get("VIT_COURSE_DATA") or name
-    folder = resolve_root(root if name in ("auto", "cifar10", "shapes10") else name)
-    if name == "shapes10":
-        return Place("shapes10", folder, name)
+    folder = resolve_root(root if name in ("auto", "cifar10", *DRAWN) else name)
+    if name in DRAWN:
+        return Place(str(name), folder, name)
     if folder.name in (ARCHIVE, UNPACKED):
         folder = folder.parent
     for kind, file in (("archive", ARCHIVE), ("unpacked", UNPACKED)):

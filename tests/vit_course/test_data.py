@@ -598,7 +598,9 @@ def test_auto_finds_pictures_in_a_folder_of_the_data_folder(pets):
 def test_shapes10_comes_without_notice_where_it_was_asked_for_and_else_says_once_how_to_get_cifar10(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(data.load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    monkeypatch.setitem(
+        data.load.DRAW, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size)
+    )
     assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
@@ -688,7 +690,7 @@ def test_every_public_name_arrives_and_no_other():
 
 def test_loading_data_and_what_lessons_00_to_06_import_of_the_course_imports_no_torchvision():
     code = ["from vit_course.data import load, load_dataset, shapes10"]
-    code += ["load.shapes10 = lambda **_: shapes10(20, 10)", "load_dataset('shapes10')"]
+    code += ["load.DRAW['shapes10'] = lambda **_: shapes10(20, 10)", "load_dataset('shapes10')"]
     for lesson in sorted((ROOT / "lessons").glob("0[0-6]_*/lesson.py")):
         nodes = ast.walk(ast.parse(lesson.read_text(encoding="utf-8")))
         code += [ast.unparse(node) for node in nodes if getattr(node, "module", "").startswith("vit_course")]

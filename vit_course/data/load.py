@@ -65,4 +65,4 @@ def load_dataset(
         known = "auto, cifar10, shapes10 or a folder with train/<class>/*.jpg and test/<class>/*.jpg"
         raise FileNotFoundError(f"no data in {place.name}{named}{nearly}: use {known}")
     say_once(f"No pictures in {root}{nearly}: this is Shapes-10, generated. To get CIFAR-10: {how}")
-    return shapes10(image_size=32 if image_size is None else image_size)
+    return DRAW["shapes10"](image_size=32 if image_size is None else image_size)

@@ -33,6 +33,7 @@ READERS = {"load_records": "runs", "load_trained": "checkpoints"}
 SILENT = (
     "vit_classroom.checks",
     "vit_classroom.doctor",
+    "vit_classroom.paths",
     "vit_course.training.console",
     "vit_course.training.paths",
 )

@@ -17,9 +17,9 @@ from typing import Any
 
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment
 from vit_classroom.evidence.records import load_records
-from vit_classroom.paths import RUNS
 from vit_course.recipes import AVERAGED, FLIP_CROP, RECIPES
 from vit_course.train import TrainConfig
+from vit_course.training.paths import RUNS
 
 STEP_TIMES = RUNS / "step_times.json"
 HELD_OUT = 5_000

@@ -1,7 +1,5 @@
-"""Where the classroom finds what comes with the course: lessons, recorded runs, photos."""
+"""Where the classroom finds the lessons."""
 
-from vit_course.training.paths import ROOT, SHIPPED
+from vit_course.training.paths import ROOT
 
 LESSONS = ROOT / "lessons"
-RUNS = SHIPPED / "runs"
-PHOTOS = SHIPPED / "photos"

@@ -46,7 +46,7 @@ from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_classroom.evidence.records import caption, linear_classifier, load_records
 from vit_course.extensions.trained import load_trained
-from vit_classroom.exhibits.changed_models import (
+from vit_classroom.evidence.changed_models import (
     largest_logits,
     resize_patch_kernel,
     with_merging,

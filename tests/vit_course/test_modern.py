@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_classroom.exhibits import changed_models
+from vit_classroom.evidence import changed_models
 from vit_course.attention import split_heads
 from vit_course.extensions import modern
 from vit_course.vit import VisionTransformer, create_vit

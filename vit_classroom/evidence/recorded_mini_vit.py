@@ -13,10 +13,10 @@ import torch
 
 from vit_classroom.evidence.records import read_record, write_record
 from vit_classroom.exhibits.mini_vit import MiniViT, accuracy, train_one_epoch
-from vit_classroom.paths import RUNS
 from vit_classroom.student_model import description, train_by_recipe
 from vit_course.data import Dataset
 from vit_course.training.device import get_device
+from vit_course.training.paths import RUNS
 from vit_course.training.version import code_version
 
 FILE = RUNS / "mini-vit" / "recorded.json"

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Any
 
 from vit_classroom.evidence.experiment import SIZES, Experiment
-from vit_classroom.paths import RUNS
+from vit_course.training.paths import RUNS
 
 
 def record_path(experiment: Experiment) -> Path:

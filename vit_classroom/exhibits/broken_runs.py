@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vit_classroom.evidence.records import read_record, write_record
-from vit_classroom.paths import RUNS
 from vit_course.augment import mixup
 from vit_course.data import normalize, shapes10
+from vit_course.training.paths import RUNS
 from vit_course.training.version import code_version
 from vit_course.vit import VisionTransformer
 

@@ -8,8 +8,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from vit_classroom.paths import PHOTOS
 from vit_classroom.plots.style import course_style, subplots
+from vit_course.training.paths import PHOTOS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

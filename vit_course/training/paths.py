@@ -13,7 +13,9 @@ installed without it, the folder in which Python was started."""
 DATA = ROOT / "data"
 SHIPPED = DATA if IN_REPOSITORY else PACKAGE / "shipped"
 """Recorded runs, trained weights and photos that come with the course; a wheel has them inside the package."""
+RUNS = SHIPPED / "runs"
 CHECKPOINTS = SHIPPED / "checkpoints"
+PHOTOS = SHIPPED / "photos"
 
 
 def obstacle(folder: Path) -> str:

@@ -3,9 +3,10 @@
 `train` hands these to its run, which knows none of them. Lesson 16 explains the first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vit_course.extensions.speedups import fewer_tokens
@@ -18,8 +19,9 @@ from vit_course.vit import VisionTransformer
 
 def step_wrappers(config: TrainConfig) -> list[Wrapper]:
     """List what a configuration wants around the steps of its run."""
-    fewer, average = [with_fewer_tokens] * (config.keep_tokens < 1), [with_average] * (config.ema > 0)
-    return fewer + [with_compiled] * config.compile + average
+    wanted = {with_fewer_tokens: config.keep_tokens < 1, with_compiled: config.compile}
+    wanted[with_average] = config.ema > 0
+    return [wrapper for wrapper, is_wanted in wanted.items() if is_wanted]
 
 
 def is_early(run: Run) -> bool:
@@ -50,7 +52,7 @@ def with_average(run: Run) -> Iterator[None]:
 def with_compiled(run: Run) -> Iterator[None]:
     """Compile the model; record the kernels of a ViT that learns alone on a GPU once, and replay them."""
 
-    def change(model):
+    def change(model: nn.Module) -> Callable:
         forward = compiled(model)
         if not records_kernels(run):
             return forward

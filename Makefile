@@ -116,7 +116,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml setup.py $(wildcard authorin
 # place. These are defaults: the menu Settings changes them. What it saves without an edit is what was there.
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@cp authoring/jupyterlab/overrides.json $(VENV)/share/jupyter/lab/settings/
+	@mkdir -p $(VENV)/etc/jupyter/custom
 	@cp authoring/jupyterlab/jupyter_server_config.py $(VENV)/etc/jupyter/
+	@cp authoring/jupyterlab/custom.css $(VENV)/etc/jupyter/custom/
 	@touch $@
 
 # The book's environment, apart from the course's: it needs a newer Python, and no PyTorch.

@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from experiments.first_values import build_started
 from experiments.plans import plan
 from vit_classroom.evidence import recorded_mini_vit as mini_vit
 from vit_classroom.evidence.bodies import load_body
@@ -35,17 +36,13 @@ from vit_classroom.evidence.records import (
     write_record,
 )
 from vit_classroom.evidence.released import RELEASED, queue_folder, release
+from vit_classroom.evidence.selected_classes import select_classes
 from vit_classroom.exhibits import broken_runs, hidden_photos
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.extensions.masked import MaskedPatches, masked_objective
 from vit_course.extensions.trained import read_weights, write_weights
-from vit_course.extensions.transfer import (
-    change_resolution,
-    freeze,
-    resize_pictures,
-    select_classes,
-)
-from vit_course.recipes import build_model, run_record
+from vit_course.extensions.transfer import change_resolution, freeze, resize_pictures
+from vit_course.recipes import run_record
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.training.device import get_device
 from vit_course.training.paths import DATA
@@ -106,7 +103,7 @@ def prepare(experiment: Experiment, dataset: Dataset) -> tuple[nn.Module, Datase
     """
     own, used = experiment.pictures_of(dataset)
     torch.manual_seed(experiment.config.seed)
-    model, about = build_model(experiment.model, used, **experiment.options), {}
+    model, about = build_started(experiment.model, used, **experiment.options), {}
     if experiment.start:
         about["pretraining"] = load_pretrained(model, experiment, dataset, own)
     if experiment.img_size:
@@ -195,7 +192,7 @@ def pretrain(experiment: Experiment, dataset: Dataset) -> tuple[dict[str, torch.
     """
     start, config = experiment.start, pretraining_config(experiment)
     torch.manual_seed(config.seed)
-    model = build_model(experiment.model, dataset, **experiment.options)
+    model = build_started(experiment.model, dataset, **experiment.options)
     learner, objective = model, None
     if start.task != "labels":
         learner = MaskedPatches(model, *dataset.channel_stats(), task=start.task)

@@ -24,8 +24,8 @@ PACKAGE = "vit_course"
 HOUSE = ("vit_course", "vit_classroom", "experiments", "authoring")
 """The top-level packages: each may import those before it, and nothing imports the last one."""
 MODEL = ("patches", "embeddings", "attention", "encoder", "vit")
-LIMIT_OF_CODE = 4_900
-"""Lines of code of `vit_course`, which a student reads. The aim is 4,500."""
+LIMIT_OF_CODE = 4_500
+"""Lines of code of `vit_course`, which a student reads."""
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -159,6 +159,20 @@ def test_the_explainer_reads_no_source():
     assert not [text for text in texts if re.search(r"\bast\b|getsource|linecache", text)]
 
 
+def test_training_looks_nowhere_upward():
+    """What a run is made of knows no lesson's trick, no recipe and no command: these are given to it."""
+    below = {f"{PACKAGE}.{name}" for name in ("augment", "data", "encoder", "optim")}
+    others = {
+        other
+        for module, found in arrows().items()
+        if module.startswith(f"{PACKAGE}.training.")
+        for other in found
+        if not other.startswith((f"{PACKAGE}.training.", f"{PACKAGE}.data."))
+    }
+    assert others - {PACKAGE} <= below
+    assert f"{PACKAGE}.optim" in others
+
+
 def test_data_knows_no_model():
     models = {f"{PACKAGE}.{name}" for name in (*MODEL, "train", "interpret")}
     data = {module for module in arrows() if module.startswith(f"{PACKAGE}.data")} | {f"{PACKAGE}.augment"}
@@ -211,13 +225,13 @@ def test_every_file_is_readable_in_one_sitting():
     assert {module_name(path): count for path, count in lines.items() if count > 500} == {}
 
 
-def test_the_training_loop_fits_into_300_lines_and_calls_twelve_names_of_ours():
+def test_the_training_loop_fits_into_300_lines_and_calls_at_most_twelve_names_of_ours():
     text = (ROOT / PACKAGE / "train.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 300
     (loop,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "train")
     called = {ast.unparse(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)}
     ours = {name for name in called if name.startswith("run.") or name in ("start_run", "evaluate")}
-    assert len(ours) == 12
+    assert 5 < len(ours) <= 12
 
 
 @pytest.mark.parametrize("word", ["rel_pos", "entry_positions", "layer_pos", "pos_embed_at"])

@@ -17,14 +17,26 @@ from pathlib import Path
 from typing import Any
 
 from vit_course import __version__
-from vit_course.training.paths import answer_folders
+from vit_course.training.paths import ROOT
 
+FALLBACK = "vit-course-answers"
+"""Folder in the home folder, for answers where the folder of the course cannot be written."""
 MIME = "application/vnd.vit-course.verdict+json"
 """In the output of a cell, a verdict stands under this type beside its picture."""
 LOG = "verdicts.jsonl"
 KINDS = ("right", "wrong", "unfinished")
 LONGEST = 300
 """A text of a verdict has at most so many characters."""
+
+
+def answer_folders() -> list[Path]:
+    """Return the folders where students' answers are kept, the first choice first."""
+    try:
+        if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
+            return [ROOT / Path(chosen).expanduser()]
+        return [ROOT / "answers", Path.home() / FALLBACK]
+    except RuntimeError:  # this user has no home
+        return [ROOT / "answers"]
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from vit_classroom.answer_folder import FALLBACK, answer_folders
 from vit_classroom.notebook import in_notebook
 from vit_course.training.commands import first_line
-from vit_course.training.paths import FALLBACK, ROOT
+from vit_course.training.paths import ROOT, obstacle
 
 REQUIREMENTS = ROOT / "requirements.txt"
 GIB = 2**30
@@ -174,8 +175,6 @@ def called(folder: Path) -> str:
 
 def check_folder() -> Finding:
     """The course's folder can be written, and right answers can be kept."""
-    from vit_course.training.paths import answer_folders, obstacle
-
     folders = answer_folders()
     writable = [folder for folder in folders if not obstacle(folder)]
     if not writable:

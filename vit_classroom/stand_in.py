@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vit_classroom.checks import EXERCISES, check
+from vit_classroom.names import free_names
 from vit_classroom.notebook import as_python
-from vit_course.training.names import free_names
 
 WATCHING: list[Callable] = []
 """What looks at every cell of this kernel before it runs."""

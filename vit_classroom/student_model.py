@@ -17,7 +17,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vit_classroom.answer_folder import is_mine
+from vit_classroom.answer_folder import answer_folders, is_mine
 from vit_classroom.notebook import in_notebook
 from vit_classroom.numbers import minutes, percent
 from vit_course.attention import MultiHeadAttention
@@ -30,7 +30,6 @@ from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
 from vit_course.training.config import TrainConfig
 from vit_course.training.console import progress_bar
 from vit_course.training.device import get_device
-from vit_course.training.paths import answer_folders
 from vit_course.training.run_folder import model_settings
 from vit_course.training.signals import Stopped
 from vit_course.vit import VIT_SIZES, VisionTransformer, create_vit

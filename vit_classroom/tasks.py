@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vit_course.training.paths import LESSONS
+from vit_classroom.paths import LESSONS
 
 CELL = re.compile(r"^# %% (.*exercise=.*)$", re.MULTILINE)
 OPTION = re.compile(r'(\w+)=(?:"([^"]*)"|(\d+))')

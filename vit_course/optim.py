@@ -5,7 +5,6 @@ Lesson 07 builds the schedule, 12 shows the rates by layer, 14 decay groups, 16 
 
 import math
 import re
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -96,9 +95,8 @@ def layer_scale(name: str, depth: int, decay: float) -> float:
     elif part in ("norm", "pre_logits", "head"):
         layer = depth + 1
     else:
-        raise ValueError(
-            f"{name!r} is in no layer of a ViT with {depth} blocks: layer-wise rates need timm's names"
-        )
+        where = f"no layer of a ViT with {depth} blocks"
+        raise ValueError(f"{name!r} is in {where}: layer-wise rates need timm's names")
     return float(decay ** (depth + 1 - layer))
 
 
@@ -147,9 +145,8 @@ def make_optimizers(
 def layer_groups(model: nn.Module, groups: list[dict], lr: float, decay: float) -> list[dict]:
     """Split groups of parameters further, by learning rate: the nearer to the input, the smaller (`layer_scale`)."""
     names = {parameter: name for name, parameter in model.named_parameters()}
-    depth = 1 + max(
-        (int(number) for number in re.findall(r"blocks\.(\d+)\.", " ".join(names.values()))), default=-1
-    )
+    numbers = re.findall(r"blocks\.(\d+)\.", " ".join(names.values()))
+    depth = 1 + max(map(int, numbers), default=-1)
     if not depth:
         raise ValueError(f"layer_decay {decay:g} is for a ViT: this model has no blocks, so it should be 1")
     split = []
@@ -195,7 +192,6 @@ def muon_and_adamw(
     rest_lr: float = 0.0,
     qkv_matrices: int = 1,
     dtype: torch.dtype = torch.float32,
-    orthogonalize: Callable[[Tensor], Tensor] = newton_schulz,
 ) -> list[torch.optim.Optimizer]:
     """Give the hidden matrices to Muon and all other parameters to AdamW.
 
@@ -211,7 +207,6 @@ def muon_and_adamw(
         rest_lr: peak learning rate of AdamW; 0 for Muon's.
         qkv_matrices: as how many matrices Muon takes the weight of `attn.qkv`, 1 or 3.
         dtype: in which Muon multiplies matrices.
-        orthogonalize: in the place of `newton_schulz`.
 
     Raises:
         ValueError: if there are neither blocks nor convolutions behind the first, or all of them are frozen.
@@ -224,9 +219,8 @@ def muon_and_adamw(
             kernels.append(parameter)
     hidden |= dict.fromkeys(kernels[1:], 1)
     if not hidden:
-        raise ValueError(
-            "optimizer 'muon' found no hidden matrices: it is meant for a VisionTransformer or a ResNet"
-        )
+        meant = "it is meant for a VisionTransformer or a ResNet"
+        raise ValueError(f"optimizer 'muon' found no hidden matrices: {meant}")
     if not any(p.requires_grad for p in hidden):
         raise ValueError("optimizer 'muon' has no matrix to train: the hidden ones are frozen; use 'adamw'")
     matrices, others = [], []
@@ -236,7 +230,7 @@ def muon_and_adamw(
             matrices += [{**group, "params": chosen, "parts": parts}] if chosen else []
         rate = {"lr": group.get("lr", lr) * (rest_lr or lr) / lr}
         others.append({**group, **rate, "params": [p for p in group["params"] if p not in hidden]})
-    muon = Muon(matrices, lr=lr, dtype=dtype, orthogonalize=orthogonalize)
+    muon = Muon(matrices, lr=lr, dtype=dtype)
     return [muon, torch.optim.AdamW(others, fused=fused or None)]
 
 
@@ -253,20 +247,14 @@ class Muon(torch.optim.Optimizer):
         weight_decay: taken from the weights beside the gradient, as in AdamW.
         momentum: share of the older gradients in the mean; Nesterov's look ahead is on.
         dtype: in which matrices are multiplied.
-        orthogonalize: what is done to a stack of updates, (matrices, rows, columns).
+
+    Attributes:
+        orthogonalize: what is done to a stack of updates, (matrices, rows, columns): `newton_schulz`, perhaps recorded.
     """
 
-    def __init__(
-        self,
-        params,
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        dtype: torch.dtype = torch.bfloat16,
-        orthogonalize: Callable[[Tensor], Tensor] = newton_schulz,
-    ):
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, dtype=torch.bfloat16):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "parts": 1})
-        self.dtype, self.orthogonalize = dtype, orthogonalize
+        self.dtype, self.orthogonalize = dtype, newton_schulz
 
     @torch.no_grad()
     def step(self, closure=None) -> None:

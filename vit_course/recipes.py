@@ -1,4 +1,4 @@
-"""Named recipes and models; `training.command` is the command line that trains by them.
+"""Named recipes and models; `extensions.train_command` is the command line that trains by them.
 
 A recipe is a `TrainConfig`, printed in full into the record of every run. Each of the first six adds a step to the one
 before (lesson 07), some of them of several parts.
@@ -6,7 +6,6 @@ before (lesson 07), some of them of several parts.
 
 import copy
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from math import ceil
 from typing import Any
@@ -17,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_course.augment import AugmentConfig
-from vit_course.data import Dataset, normalize
+from vit_course.data import Dataset
 from vit_course.extensions.hybrid import HybridViT, create_hybrid
 from vit_course.extensions.modern import modernize
 from vit_course.extensions.positions import with_positions
-from vit_course.extensions.speedups import fewer_tokens, set_first_values
+from vit_course.extensions.speedups import fewer_tokens
 from vit_course.resnet import cifar_resnet18, small_resnet
 from vit_course.train import linear_classifier
 from vit_course.training.config import History, TrainConfig
@@ -30,10 +29,11 @@ from vit_course.vit import VisionTransformer, create_vit, vit_flops
 
 FLIP_CROP = AugmentConfig(crop_padding=4, flip=0.5)
 RAND_AUGMENT = replace(FLIP_CROP, rand_augment_ops=2, rand_augment_magnitude=9, erasing=0.25)
-MIXED = replace(RAND_AUGMENT, mixup=0.8, cutmix=1.0)
+WHOLE, MIXED = replace(RAND_AUGMENT, erasing=0.0), replace(RAND_AUGMENT, mixup=0.8, cutmix=1.0)
 
 PLAIN = TrainConfig(optimizer="sgd", lr=0.05, weight_decay=5e-4, warmup_epochs=0.0, grad_clip=0.0)
 ADAMW = TrainConfig(optimizer="adamw", lr=1e-3, weight_decay=0.05, warmup_epochs=1.0, grad_clip=1.0)
+ON_GPU = {"batch_size": 512, "lr": 4e-3, "qkv_matrices": 3, "compile": True, "augment_ahead": 8}
 FAST = replace(ADAMW, label_smoothing=0.1, optimizer="muon", lr=3e-3, schedule="linear", keep_tokens=0.5)
 
 RECIPES = {
@@ -46,29 +46,16 @@ RECIPES = {
     "muon": replace(ADAMW, augment=MIXED, label_smoothing=0.1, optimizer="muon", lr=2e-3),
     "minutes": replace(FAST, epochs=5, augment=FLIP_CROP, warmup_epochs=0.25, keep_until=0.7),
     "quick": replace(FAST, epochs=2, batch_size=64, augment=FLIP_CROP, warmup_epochs=0.25, keep_until=0.7),
-    "hours": replace(
-        FAST, epochs=52, augment=replace(RAND_AUGMENT, erasing=0.0), qkv_matrices=3, keep_until=0.85
-    ),
-    "gpu": replace(
-        FAST,
-        epochs=242.0,
-        batch_size=512,
-        lr=4e-3,
-        augment=MIXED,
-        warmup_epochs=5,
-        qkv_matrices=3,
-        keep_until=0.5,
-        compile=True,
-        augment_ahead=8,
-    ),
-    "resnet": replace(
-        PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1, weight_decay=5e-4
-    ),
+    "hours": replace(FAST, epochs=52, augment=WHOLE, qkv_matrices=3, keep_until=0.85),
+    "gpu": replace(FAST, epochs=242.0, augment=MIXED, warmup_epochs=5, keep_until=0.5, **ON_GPU),
+    "resnet": replace(PLAIN, augment=FLIP_CROP, lr=0.1, warmup_epochs=1.0, label_smoothing=0.1),
     "tune": replace(ADAMW, epochs=20, batch_size=16, lr=3e-4, augment=FLIP_CROP),
 }
 """The first six are rungs of lesson 07 for a ViT; "minutes" is for a ViT that a class trains live (lesson 16),
 "quick" for a smaller one that needs fewer of them, "hours" for one that learns over night, "gpu" for minutes of a GPU;
 "resnet" is the ResNets' own recipe, and "tune" that of trained models that learn another task from few pictures."""
+OF_STEPS = ("step_loss", "step_accuracy", "step_lr")
+"""What a record leaves out of a history, because it is long."""
 AVERAGED = {"global_pool": "avg", "class_token": False}
 """Options of a ViT whose head reads the average of the tokens."""
 MODELS = {
@@ -80,11 +67,14 @@ MODELS = {
 """Model and options that belong to a recipe; the others are for any model."""
 
 
+def sizes(dataset: Dataset) -> tuple[int, int]:
+    """Return the numbers of classes and channels, which a ResNet is built for."""
+    return len(dataset.classes), dataset.train_images.shape[1]
+
+
 OTHERS = {
-    "resnet18": lambda dataset: cifar_resnet18(len(dataset.classes), dataset.train_images.shape[1]),
-    "resnet-small": lambda dataset, **width: small_resnet(
-        len(dataset.classes), dataset.train_images.shape[1], **width
-    ),
+    "resnet18": lambda dataset: cifar_resnet18(*sizes(dataset)),
+    "resnet-small": lambda dataset, **width: small_resnet(*sizes(dataset), **width),
     "linear": linear_classifier,
 }
 """The models that are no ViT, each built for the pictures and classes of a data set."""
@@ -96,7 +86,6 @@ def build_model(
     pos_embed: str = "learned",
     pos_embed_at: str = "stem",
     modern: dict[str, Any] | None = None,
-    first_values: Sequence[str] = (),
     **options,
 ) -> nn.Module:
     """Build a model by name for the pictures of a data set.
@@ -108,7 +97,6 @@ def build_model(
         pos_embed: positions of a ViT or a hybrid, "none" or one of those of `with_positions`.
         pos_embed_at: where they are added: "stem", "every" or "shared".
         modern: parts of later years, arguments of `modernize`, for example {"rope": True}; for a ViT alone.
-        first_values: names for `set_first_values`; for a ViT alone.
         options: arguments of `VisionTransformer`, for example `drop_path_rate`; for a ViT or a hybrid alone. For
             "resnet-small" the `width` of `small_resnet`.
 
@@ -116,23 +104,20 @@ def build_model(
         ValueError: if the name is unknown, the positions are, or a ResNet has no such option (a ViT: TypeError).
     """
     name = name.removeprefix("ViT-")
-    parts = ["modern"] * bool(modern) + ["first_values"] * bool(first_values)
     if name in OTHERS:
         width = {"width": options.pop("width")} if name == "resnet-small" and "width" in options else {}
-        given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem")), *parts]
+        given = [*options, *["pos_embed"] * ((pos_embed, pos_embed_at) != ("learned", "stem"))]
+        given += ["modern"] * bool(modern)
         if given:
             raise ValueError(f"{name} has no {given[0]}: that is an option of a ViT or a hybrid")
         return OTHERS[name](dataset, **width)
-    if parts and name.startswith("R-"):
-        raise ValueError(f"{name} has no {parts[0]}: that is an option of a ViT")
+    if modern and name.startswith("R-"):
+        raise ValueError(f"{name} has no modern: that is an option of a ViT")
     create = create_hybrid if name.startswith("R-") else create_vit
     _, channels, *size = dataset.train_images.shape
     options |= {"img_size": tuple(size), "in_chans": channels, "num_classes": len(dataset.classes)}
     own = pos_embed_at == "stem" and pos_embed in ("learned", "sincos", "none")
     model = create(name, pos_embed=pos_embed if own else "none", **options)
-    if first_values:
-        some = dataset.train_images[:: max(1, len(dataset.train_images) // 4_000)]
-        set_first_values(model, first_values, normalize(some, *dataset.channel_stats()))
     if modern:
         modernize(model, **modern)
     if not own:
@@ -156,9 +141,8 @@ def counted_flops(model: nn.Module, dataset: Dataset, training: bool) -> int:
     """Count the operations of one picture through a model, as it computes in training or in evaluation."""
     image = torch.zeros(1, *dataset.train_images.shape[1:], device=next(model.parameters()).device)
     was_training = model.training
-    model = (
-        copy.deepcopy(model) if training else model
-    )  # the counted pass would move the means of batch norms
+    if training:
+        model = copy.deepcopy(model)  # the counted pass would move the means of batch norms
     # The fused kernel of attention counts as nothing on a CPU in older versions of torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model.train(training)(image)
@@ -183,11 +167,7 @@ def training_flops(model: nn.Module, dataset: Dataset, config: dict[str, Any], s
 def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, history: History) -> dict:
     """Collect all that is needed to read and to repeat a run; the content of a file in `data/runs/`."""
     device = torch.device(history.device)
-    machine = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"{device.type} ({platform.machine()})"
-    )
+    machine = f"{device.type} ({platform.machine()})"
     return {
         "name": name,
         "model": model_name,
@@ -195,13 +175,9 @@ def run_record(name: str, model_name: str, model: nn.Module, dataset: Dataset, h
         "forward_flops": forward_flops(model, dataset),
         "training_flops": training_flops(model, dataset, history.config, len(history.step_lr)),
         "data": history.provenance,
-        "machine": machine,
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else machine,
         "threads": torch.get_num_threads(),
         "processor": describe_processor(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **{
-            key: value
-            for key, value in asdict(history).items()
-            if key not in ("step_loss", "step_accuracy", "step_lr")
-        },
+        **{key: value for key, value in asdict(history).items() if key not in OF_STEPS},
     }

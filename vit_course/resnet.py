@@ -49,12 +49,8 @@ def residual_stages(in_chans: int, width: int, blocks: Sequence[int]) -> list[nn
     """
     from torchvision.models.resnet import BasicBlock  # as in `cifar_resnet18`
 
-    layers = [
-        nn.Conv2d(in_chans, width, 3, padding=1, bias=False),
-        nn.BatchNorm2d(width),
-        nn.ReLU(inplace=True),
-    ]
-    channels = width
+    stem = nn.Conv2d(in_chans, width, 3, padding=1, bias=False)
+    layers, channels = [stem, nn.BatchNorm2d(width), nn.ReLU(inplace=True)], width
     for stage, count in enumerate(blocks):
         for block in range(count):
             stride = 2 if stage > 0 and block == 0 else 1

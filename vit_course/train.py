@@ -2,7 +2,7 @@
 
 `train` is one function, to be read downward: epoch, batch, forward, loss, backward, clip, rates, step, bookkeeping.
 Lessons from 00 on use it; it knows no particular model. `training.run` has what it need not say: where a run
-goes on, which batch comes next, what is shown and kept.
+goes on, which batch comes next, what is shown and kept; `step_wrappers` has what some configurations add to a step.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit_course.data import Dataset, normalize
+from vit_course.extensions.step_wrappers import step_wrappers
 from vit_course.training.config import History, Objective, TrainConfig
 from vit_course.training.run import start_run
 
@@ -51,18 +52,16 @@ def train(
         OSError: if the folder or the checkpoint cannot be written.
     """
     config = config or TrainConfig()
-    with start_run(model, dataset, config, folder, resume, objective) as run:
-        history = run.history
+    with start_run(model, dataset, config, folder, resume, objective, step_wrappers(config)) as run:
+        history, smoothing = run.history, config.label_smoothing
         for epoch in run.epochs():
             for images, targets in run.batches(epoch):
-                with run.engine.computing(run.device), run.fewer_tokens():
+                with run.computing():
                     if objective:
                         loss, hits = objective(run.forward, images, targets)
                     else:
                         logits = run.forward(images)
-                        loss = F.cross_entropy(
-                            logits.float(), targets, label_smoothing=config.label_smoothing
-                        )
+                        loss = F.cross_entropy(logits.float(), targets, label_smoothing=smoothing)
                         hits = (logits.argmax(1) == targets.argmax(1)).float().mean()
                 loss.backward()
                 if config.grad_clip:

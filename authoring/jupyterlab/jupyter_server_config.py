@@ -1,7 +1,13 @@
-"""JupyterLab writes its version of Python into each notebook that it opens; a lesson keeps the one that it came with.
+"""What JupyterLab does with the course's notebooks, beside its settings.
 
-Else an opened lesson would be saved with another version, and stand in the way of `git pull`.
+It writes its version of Python into each notebook that it opens. A lesson keeps the one that it came with: else an
+opened lesson would be saved with another version, and stand in the way of `git pull`. And it reads `custom.css`, from
+the folder `custom` beside this file, or else the user's own.
 """
+
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
 
 VERSION = "3.12.3"
 """The one that `authoring/notebooks/notebooks.py` writes."""
@@ -14,4 +20,9 @@ def keep_version(model: dict, **_) -> None:
         metadata["language_info"]["version"] = VERSION
 
 
-get_config().ContentsManager.pre_save_hook = keep_version  # noqa: F821
+c = get_config()  # noqa: F821
+c.ContentsManager.pre_save_hook = keep_version
+c.LabApp.custom_css = True
+c.ServerApp.static_custom_path = [
+    str(Path(parent, "custom")) for parent in (Path(__file__).parent, jupyter_config_dir())
+]

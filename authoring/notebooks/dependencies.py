@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from authoring.notebooks.stubs import DEFINITIONS, bound_names, parse
-from vit_course.training.names import free_names
+from vit_classroom.names import free_names
 
 PACKAGES = ("vit_course", "vit_classroom")
 """What lessons import: the definitions that their outputs come from."""

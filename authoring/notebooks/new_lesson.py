@@ -13,7 +13,7 @@ from pathlib import Path
 from authoring.notebooks.course import ROOT, LessonError, read_course
 
 SKELETON = Path(__file__).parent / "skeleton"
-PARTS = ("lesson.py", "checks.py", "answers.py", "notes.yaml")
+PARTS = ("lesson.py", "checks.py", "mistakes.yaml", "answers.py", "notes.yaml")
 
 
 def write_lesson(root: Path, number: str, slug: str) -> list[Path]:

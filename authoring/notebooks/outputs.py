@@ -33,6 +33,7 @@ READERS = {"load_records": "runs", "load_trained": "checkpoints"}
 SILENT = (
     "vit_classroom.checks",
     "vit_classroom.doctor",
+    "vit_classroom.paths",
     "vit_course.training.console",
     "vit_course.training.paths",
 )
@@ -46,7 +47,9 @@ KEPT_WITH_OUTPUTS = frozenset({"seconds"})
 ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
 )
-FIGURE = re.compile(r'\s*<img alt="(?P<alt>[^"]*)"[^>]* src="data:image/png;base64,(?P<png>[^"]+)">\s*')
+FIGURE = re.compile(
+    r'\s*<div[^>]*><img alt="(?P<alt>[^"]*)"[^>]* src="data:image/png;base64,(?P<png>[^"]+)"></div>\s*'
+)
 """A figure as a notebook shows it while it runs: JupyterLab gives the text `alt` to HTML alone, not to a PNG."""
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PROGRESS_BAR = re.compile(r"\d%\|")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from vit_course.training.names import free_names
+from vit_classroom.names import free_names
 
 GIVEN = re.compile(r"  # given$", re.MULTILINE)
 """Marks a statement that students are given; the mark itself is shown to nobody."""

@@ -39,20 +39,19 @@ from IPython.display import display
 from torch import nn
 
 from vit_course.attention import split_heads
-from vit_course.extensions.modern import (
-    at_resolution,
-    largest_logits,
-    modernize,
-    resize_patch_kernel,
-    with_merging,
-    with_patch_size,
-)
+from vit_course.extensions.modern import at_resolution, modernize
 from vit_course.extensions.transfer import resize_pictures
 from vit_classroom import check, plots, table
 from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_classroom.evidence.records import caption, linear_classifier, load_records
 from vit_course.extensions.trained import load_trained
+from vit_classroom.evidence.changed_models import (
+    largest_logits,
+    resize_patch_kernel,
+    with_merging,
+    with_patch_size,
+)
 from vit_classroom.evidence.statistics import best_rate, by_step, difference_in_words, result_table
 from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model

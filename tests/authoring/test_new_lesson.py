@@ -1,7 +1,8 @@
 """A new lesson is one folder and one module; what is written first is empty of content and complete in form.
 
 Complete means: both its notebooks are built, its solution runs, its checks load and know their mistakes, the index of
-exercises finds it, and the made pages that list lessons list it.
+exercises finds it, and the made pages that list lessons list it. Made by `make lesson` in a copy of the course, it
+passes the tests of the house, the repository and the minutes; all tests run on such a copy once a week.
 """
 
 import os
@@ -17,6 +18,7 @@ from authoring.notebooks.course import LessonError, read_course
 from authoring.notebooks.outputs import code_cells
 from vit_course.training.paths import ROOT
 
+HOUSE_TESTS = ("tests/test_house.py", "tests/test_repository.py", "tests/authoring/test_minutes.py")
 LAST = read_course(ROOT).lessons[-1].slug
 NUMBER = f"{int(LAST[:2]) + 1:02d}"
 SLUG = "after_the_last"
@@ -85,3 +87,47 @@ def test_the_checks_of_a_new_lesson_load_its_answers_get_their_words_and_its_sol
 def test_a_number_or_a_name_that_cannot_be_used_is_refused(copy, number, slug, words):
     with pytest.raises(LessonError, match=words):
         new_lesson.write_lesson(copy[0], number, slug)
+
+
+# -- made by `make lesson`, in a copy of all that git keeps
+
+
+def in_the_copy(root, *command):
+    """Run a command in a copy of the course, with this Python; what it prints belongs to the error, if it fails."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    done = subprocess.run(
+        command, cwd=root, env={**env, "PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, (
+        f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-2000:]}"
+    )
+
+
+@pytest.fixture(scope="module")
+def whole_copy(tmp_path_factory):
+    """All files that git keeps, in a folder of their own, with a lesson that `make lesson` wrote, built and run."""
+    if shutil.which("make") is None or not (ROOT / ".git").exists():
+        pytest.skip("needs make, and the course in git")
+    root = tmp_path_factory.mktemp("whole")
+    listed = ["git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    for name in filter(None, subprocess.check_output(listed, text=True).split("\0")):
+        if (ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+    in_the_copy(root, "git", "init", "--quiet")
+    in_the_copy(
+        root, "make", "lesson", f"NN={NUMBER}", f"SLUG={SLUG}", "SKIP_INSTALL=1", f"VENV={sys.prefix}"
+    )
+    in_the_copy(root, sys.executable, "-m", "authoring.notebooks.build", "--execute", NUMBER)
+    return root
+
+
+@pytest.mark.slow
+def test_a_lesson_of_make_lesson_passes_the_tests_of_the_house_the_repository_and_the_minutes(whole_copy):
+    quiet = "-q", "-n", "0", "-p", "no:nbval", "-p", "no:cacheprovider"
+    in_the_copy(whole_copy, sys.executable, "-m", "pytest", *quiet, *HOUSE_TESTS)
+
+
+@pytest.mark.weekly
+def test_make_test_passes_with_a_lesson_of_make_lesson(whole_copy):
+    in_the_copy(whole_copy, "make", "test", "SKIP_INSTALL=1", f"VENV={sys.prefix}")

@@ -38,8 +38,9 @@ def lab(tmp_path_factory):
     environment = os.environ | {
         f"{name}_DIR": str(folder / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME")
     }
-    (folder / "JUPYTER_CONFIG").mkdir()
+    (folder / "JUPYTER_CONFIG" / "custom").mkdir(parents=True)
     shutil.copy(ROOT / "authoring/jupyterlab/jupyter_server_config.py", folder / "JUPYTER_CONFIG")
+    shutil.copy(ROOT / "authoring/jupyterlab/custom.css", folder / "JUPYTER_CONFIG" / "custom")
     controls = Path(sys.prefix) / "share/jupyter/labextensions/@jupyter-widgets"
     assert controls.is_dir(), f"JupyterLab of this environment shows no sliders: {controls} is missing"
     environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython"), "VIT_COURSE_WIDGETS": "1"}

@@ -31,6 +31,30 @@ def test_a_click_on_an_option_of_a_quiz_opens_its_reason_alone_and_hints_stay_cl
     expect(hint.locator("p")).to_be_visible()
 
 
+LOOKS = """() => {
+  const style = (node, name) => getComputedStyle(node).getPropertyValue(name);
+  const stub = [...document.querySelectorAll(".jp-CodeCell")].find(c => c.innerText.includes("Args:"));
+  const text = [...stub.querySelectorAll(".cm-line span")].find(s => s.innerText.includes("Args:"));
+  const widths = [...document.querySelectorAll(".jp-RenderedMarkdown > p")].map(p => p.clientWidth);
+  return {docstring: style(text, "color"), widest: Math.max(...widths)};
+}"""
+
+
+@pytest.mark.parametrize("desk", [1600], indirect=True)
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_prose_has_lines_that_the_eye_can_follow_and_a_docstring_is_not_red(desk, theme):
+    desk.open("notebooks/04_attention.ipynb")
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+    desk.page.evaluate(change, f"JupyterLab {theme}")
+    expect(desk.page.locator(f"body[data-jp-theme-light={str(theme == 'Light').lower()!r}]")).to_have_count(1)
+    stub = desk.cell("def scaled_dot_product_attention")
+    stub.scroll_into_view_if_needed()
+    expect(stub.locator(".cm-line span", has_text="Args:").first).to_be_visible()
+    looks = desk.page.evaluate(LOOKS)
+    red, green, _ = map(int, re.findall(r"\d+", looks["docstring"])[:3])
+    assert green > red and looks["widest"] < 760
+
+
 @pytest.mark.parametrize("slug, exercise", [("04_attention", "4.3"), ("09_look_inside", "9.1")])
 def test_the_solution_of_an_exercise_is_two_clicks_away(desk, slug, exercise):
     """The solved notebook opens where the exercise is, not at its top, and does so again when it is open already."""

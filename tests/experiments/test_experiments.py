@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from authoring.site.speedrun import CORE, LIMITS
 from experiments import run as experiments
 from experiments import trials
+from experiments.first_values import build_started
 from experiments.plans import plan
 from experiments.run import main, run_experiment
 from vit_classroom.evidence import gains, released
@@ -197,10 +198,12 @@ def test_every_experiment_has_pictures_for_a_batch_and_a_model_that_can_be_built
         own = used_pictures(experiment) - experiment.config.validation
         assert own >= experiment.config.batch_size, experiment.stem
     for options, model in {(json.dumps(e.options), e.model) for e in plan(size)}:
-        build_model(model, pictures, **json.loads(options))
-    for name, part in (("linear", "modern"), ("R-Nano/8", "first_values")):
-        with pytest.raises(ValueError, match=f"{name} has no {part}"):
-            build_model(name, pictures, **{part: ["silent"]})
+        build_started(model, pictures, **json.loads(options))
+    for name in ("linear", "R-Nano/8"):
+        with pytest.raises(ValueError, match=f"{name} has no modern"):
+            build_model(name, pictures, modern={"rope": True})
+    with pytest.raises(ValueError, match="R-Nano/8 has no first_values"):
+        build_started("R-Nano/8", pictures, first_values=["silent"])
 
 
 @pytest.mark.parametrize("size", SIZES)

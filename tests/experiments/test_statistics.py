@@ -7,6 +7,7 @@ from vit_classroom.evidence.statistics import (
     PAPER_TABLE_8,
     best_rate,
     by_step,
+    data_needed,
     difference,
     difference_in_words,
     from_to,
@@ -14,9 +15,7 @@ from vit_classroom.evidence.statistics import (
     signed,
     t_quantile,
     undecided,
-    width_for_depth,
 )
-from vit_course.vit import vit_num_parameters
 
 # -- the rule of the course
 
@@ -73,16 +72,6 @@ def test_the_difference_in_words_gives_the_interval_and_says_when_nothing_is_dec
 # -- planning and reading
 
 
-@pytest.mark.parametrize("depth", [1, 3, 6, 12])
-@pytest.mark.parametrize("heads", [3, 4])
-def test_no_other_width_comes_closer_to_the_number_of_parameters(depth, heads):
-    goal, options = 360_000, {"patch_size": 8}
-    width = width_for_depth(depth, goal, heads, **options)
-    widths = range(heads, 400, heads)
-    off = {w: abs(vit_num_parameters(depth=depth, embed_dim=w, **options) - goal) for w in widths}
-    assert off[width] == min(off.values())
-
-
 def test_records_are_collected_by_step_in_percent():
     scores = [("a", 0.5), ("b", 0.25), ("a", 0.75)]
     records = [{"step": step, "test_accuracy": accuracy} for step, accuracy in scores]
@@ -124,3 +113,26 @@ def test_the_best_rate_is_that_of_the_highest_mean_and_says_where_the_sweep_is_t
     assert best_rate({0.1: [50, 70], 0.2: [61, 61], 0.4: [90, 10]}) == (0.2, False)
     assert best_rate({0.2: [61], 0.1: [62]}) == (0.1, True)
     assert best_rate({0.4: [62], 0.2: [62], 0.1: [60]}) == (0.2, False)
+
+
+THREE, TWO = {1000: 40.0, 100: 20.0, 10_000: 80.0}, {100: 20.0, 1000: 40.0}
+CROSSES = {1: 0.1, 10: 0.5, 100: 0.3, 1000: 0.6}
+
+
+@pytest.mark.parametrize(
+    ("curve", "target", "needed"),
+    [
+        *((THREE, 30, 10**2.5), (THREE, 40, 1000), (THREE, 50, 10**3.25)),
+        *((TWO, 10, 100), (TWO, 41, None), ({}, 10, None)),  # nothing is guessed outside
+        (CROSSES, 0.5, 10),  # the first crossing
+    ],
+)
+def test_data_needed_is_read_off_a_line_over_the_logarithm(curve, target, needed):
+    assert data_needed(curve, target) == (None if needed is None else pytest.approx(needed))
+
+
+def test_data_needed_leaves_out_what_costs_more_and_is_not_better():
+    rising = {1: 0.1, 10: 0.5, 1000: 0.6}
+    for target in (0.05, 0.3, 0.5, 0.55, 0.6):
+        assert data_needed(rising | {100: 0.3}, target) == pytest.approx(data_needed(rising, target))
+        assert data_needed(rising | {100: 0.5}, target) == pytest.approx(data_needed(rising, target))

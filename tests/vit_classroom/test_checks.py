@@ -10,8 +10,8 @@ import torch
 from vit_classroom.checks import EXERCISES, CheckFailed, check, diagnose, lesson_part, registry
 from vit_classroom.checks.diagnosis import FINISHED
 from vit_classroom.checks.source import kept_source
+from vit_classroom.paths import LESSONS
 from vit_course import patches
-from vit_course.training.paths import LESSONS
 
 UNQUOTED = (ast.FunctionDef, ast.ClassDef, ast.Expr, ast.Raise)
 TABLES = [lesson_part(path.parent.name, "answers") for path in sorted(LESSONS.glob("[0-9]*/answers.py"))]

@@ -8,8 +8,8 @@ import torch
 import yaml
 
 from vit_classroom.checks.edits import Mistakes, edited
+from vit_classroom.paths import LESSONS
 from vit_course.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention
-from vit_course.training.paths import LESSONS
 
 QKV = tuple(torch.randn(3, 3, 4, generator=torch.Generator().manual_seed(0)))
 TABLES = sorted(LESSONS.glob("*/mistakes.yaml"))

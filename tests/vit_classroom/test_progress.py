@@ -698,3 +698,9 @@ def test_students_have_the_names_that_a_platform_gave_them(tmp_path):
     (tmp_path / "doej_13_346_me.zip").write_bytes(INNER)
     names = [one.name for one in classes.read_class(tmp_path)]
     assert names == ["Bo Li (7)", "Bo Li (8)", "Cy Young", "Dé Ö", "Eva M", "doej", "youngcy"]
+
+
+def test_without_the_lessons_the_command_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(command, "read_lessons", list)
+    assert command.main([]) == 1
+    assert capsys.readouterr().err.startswith("The lessons are not here")

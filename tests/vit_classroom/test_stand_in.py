@@ -13,8 +13,8 @@ from authoring.notebooks.notebooks import make_notebook
 from authoring.notebooks.outputs import code_cells
 from vit_classroom import stand_in
 from vit_classroom.checks.source import bound
+from vit_classroom.names import free_names
 from vit_classroom.tasks import exercise_names
-from vit_course.training.names import free_names
 from vit_course.training.paths import ROOT
 
 COURSE = read_course(ROOT)

@@ -145,9 +145,9 @@ def test_every_picture_gets_the_strength_that_belongs_to_it():
         assert largest_difference(together.unflatten(0, (hands, 8)), torch.stack(alone, dim=1)) <= 1
 
 
-def test_affine_without_arguments_is_the_identity():
-    images = noise(3, 2, 7, 5)
-    assert torch.equal(affine(images), images)
+def test_affine_that_reads_every_pixel_from_its_own_place_is_the_identity():
+    images, one, none = noise(3, 2, 7, 5), torch.ones(3), torch.zeros(3)
+    assert torch.equal(affine(images, (one, none, none), (none, one, none)), images)
 
 
 # -- RandAugment's dealing

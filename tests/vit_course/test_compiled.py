@@ -8,10 +8,10 @@ from torch import nn
 
 from vit_course.data import shapes10
 from vit_course.encoder import Block
+from vit_course.extensions import step_wrappers
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
 from vit_course.training.compiled import alike_blocks
-from vit_course.training.run import Run
 
 PICTURES = shapes10(train=80, test=20)
 
@@ -69,7 +69,7 @@ def test_what_is_recorded_is_so_for_each_kind_of_step_and_draws_no_number_of_the
 
     _, plain = learned(False)
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", record)
-    monkeypatch.setattr(Run, "uses_cuda_graphs", True)
+    monkeypatch.setattr(step_wrappers, "records_kernels", lambda run: True)
     assert learned(True)[1] == pytest.approx(plain, rel=1e-5)
     with_half, q_k_v, mlps, others, with_all = recorded
     assert with_half == with_all == (40, 3, 32, 32)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from torchvision.datasets import CIFAR10
 from vit_course import data
 from vit_course.data import (
     Dataset,
+    load,
     load_dataset,
     load_folder,
     load_official,
@@ -29,7 +31,7 @@ from vit_course.data import (
     normalize,
     shapes10,
 )
-from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, UNPACKED
+from vit_course.data.locate import ARCHIVE, CIFAR10_CLASSES, DRAWN, UNPACKED, locate
 from vit_course.training.paths import ROOT
 
 
@@ -596,7 +598,9 @@ def test_auto_finds_pictures_in_a_folder_of_the_data_folder(pets):
 def test_shapes10_comes_without_notice_where_it_was_asked_for_and_else_says_once_how_to_get_cifar10(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(data.load, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size))
+    monkeypatch.setitem(
+        data.load.DRAW, "shapes10", lambda image_size: shapes10(20, 10, image_size=image_size)
+    )
     assert load_dataset("shapes10", image_size=(16, 24)).train_images.shape == (20, 3, 16, 24)
     monkeypatch.setenv("VIT_COURSE_DATA", "shapes10")
     assert load_dataset(root=tmp_path).provenance.startswith("Shapes-10")
@@ -686,7 +690,7 @@ def test_every_public_name_arrives_and_no_other():
 
 def test_loading_data_and_what_lessons_00_to_06_import_of_the_course_imports_no_torchvision():
     code = ["from vit_course.data import load, load_dataset, shapes10"]
-    code += ["load.shapes10 = lambda **_: shapes10(20, 10)", "load_dataset('shapes10')"]
+    code += ["load.DRAW['shapes10'] = lambda **_: shapes10(20, 10)", "load_dataset('shapes10')"]
     for lesson in sorted((ROOT / "lessons").glob("0[0-6]_*/lesson.py")):
         nodes = ast.walk(ast.parse(lesson.read_text(encoding="utf-8")))
         code += [ast.unparse(node) for node in nodes if getattr(node, "module", "").startswith("vit_course")]
@@ -733,3 +737,15 @@ def test_a_place_that_can_hold_no_archive_is_refused_at_once_and_by_name(place, 
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr == ""
     assert str(tmp_path / place) in done.stdout and done.stdout.count("\n") == 1, done.stdout
+
+
+def test_every_data_set_that_is_drawn_is_found_by_its_name_and_has_a_function():
+    assert DRAWN == tuple(load.DRAW)
+    assert [locate(name).kind for name in DRAWN] == list(DRAWN)
+
+
+def test_statistics_that_are_given_stay_with_every_part_of_a_data_set():
+    stats = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 0.5, 0.6])
+    given = replace(shapes10(train=40, test=20), stats=stats)
+    for part in (given, given.subset(20), given.remainder(20), given.hold_out(20)):
+        assert part.channel_stats() is stats

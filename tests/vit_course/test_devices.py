@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from vit_course import augment
 from vit_course.data import shapes10
 from vit_course.extensions.masked import MaskedPatches, masked_objective
+from vit_course.extensions.step_wrappers import records_kernels
 from vit_course.recipes import RECIPES, build_model
 from vit_course.training.config import Objective
 from vit_course.training.run import Run
@@ -103,14 +104,13 @@ def test_masked_prediction_stays_on_the_gpu(task):
     ("name", "changed", "expected"),
     [
         ("learned", {}, True),
-        ("learned", {"compile": False}, False),
         ("learned", {"keep_by": "size"}, False),
         ("resnet", {}, False),
     ],
 )
 def test_the_kernels_of_a_compiled_vit_alone_are_recorded(name, changed, expected):
-    config = replace(RECIPES["gpu"], batch_size=40, device="cuda", quiet=True, **{"compile": True, **changed})
-    assert Run(moved(built(*MODELS[name]), "cuda"), pictures(), config).uses_cuda_graphs is expected
+    config = replace(RECIPES["gpu"], batch_size=40, device="cuda", quiet=True, compile=True, **changed)
+    assert records_kernels(Run(moved(built(*MODELS[name]), "cuda"), pictures(), config)) is expected
 
 
 def test_a_tensor_that_is_left_behind_is_found_out():

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from test_speedups import small_vit
 
 from vit_course.data import shapes10
+from vit_course.extensions.step_wrappers import with_fewer_tokens
 from vit_course.resnet import small_resnet
 from vit_course.train import TrainConfig, train
 from vit_course.training.checkpoint import load_checkpoint
@@ -114,7 +115,8 @@ def test_a_run_that_leaves_out_tokens_promises_fewer_minutes(until, promised, mo
     monkeypatch.setattr(Run, "time_a_pass", lambda *_: 300.0)
     config = TrainConfig(epochs=4, batch_size=32, device="cpu", keep_tokens=0.5, keep_until=until)
     run = Run(small_vit(), shapes10(train=32, test=10), config)
-    run.begin(resume=False)
+    with with_fewer_tokens(run):
+        run.begin(resume=False)
     run.console.close()
     assert f"about {promised}" in capsys.readouterr().out
 

@@ -8,7 +8,6 @@ from torchvision.models.resnet import BasicBlock
 from vit_course.extensions.hybrid import (
     HybridViT,
     create_hybrid,
-    data_needed,
     feature_map_shape,
     make_backbone,
     receptive_field,
@@ -136,26 +135,3 @@ def test_wrong_input_is_refused_with_the_numbers(make, words):
     with pytest.raises(ValueError) as error:
         make()
     assert words in str(error.value)
-
-
-THREE, TWO = {1000: 40.0, 100: 20.0, 10_000: 80.0}, {100: 20.0, 1000: 40.0}
-CROSSES = {1: 0.1, 10: 0.5, 100: 0.3, 1000: 0.6}
-
-
-@pytest.mark.parametrize(
-    ("curve", "target", "needed"),
-    [
-        *((THREE, 30, 10**2.5), (THREE, 40, 1000), (THREE, 50, 10**3.25)),
-        *((TWO, 10, 100), (TWO, 41, None), ({}, 10, None)),  # nothing is guessed outside
-        (CROSSES, 0.5, 10),  # the first crossing
-    ],
-)
-def test_data_needed_is_read_off_a_line_over_the_logarithm(curve, target, needed):
-    assert data_needed(curve, target) == (None if needed is None else pytest.approx(needed))
-
-
-def test_data_needed_leaves_out_what_costs_more_and_is_not_better():
-    rising = {1: 0.1, 10: 0.5, 1000: 0.6}
-    for target in (0.05, 0.3, 0.5, 0.55, 0.6):
-        assert data_needed(rising | {100: 0.3}, target) == pytest.approx(data_needed(rising, target))
-        assert data_needed(rising | {100: 0.5}, target) == pytest.approx(data_needed(rising, target))

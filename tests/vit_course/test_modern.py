@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from vit_classroom.evidence import changed_models
 from vit_course.attention import split_heads
 from vit_course.extensions import modern
 from vit_course.vit import VisionTransformer, create_vit
@@ -61,27 +62,27 @@ def test_attention_pool_equals_timms_latent_with_the_same_weights():
 
 def test_merging_nothing_changes_no_logit():
     model = drawn(VisionTransformer(**SMALL))
-    torch.testing.assert_close(modern.with_merging(model, 0)(images()), model(images()))
+    torch.testing.assert_close(changed_models.with_merging(model, 0)(images()), model(images()))
 
 
 def test_merging_equal_tokens_changes_no_logit():
     model = drawn(VisionTransformer(**SMALL, pos_embed="none"))
     grey = torch.full((1, 3, 16, 16), 0.5)  # all patch tokens are one vector, so a token of size s is exact
-    torch.testing.assert_close(modern.with_merging(model, 3)(grey), model(grey), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(changed_models.with_merging(model, 3)(grey), model(grey), atol=1e-4, rtol=1e-4)
 
 
 def test_resized_kernel_gives_the_same_tokens_on_enlarged_pictures():
     model = drawn(VisionTransformer(**SMALL)).patch_embed
     patches = torch.randn(16, 3, 4, 4)
-    larger = (patches.flatten(2) @ modern.resize_matrix(4, 8).T).unflatten(-1, (8, 8))
-    kernel = modern.resize_patch_kernel(model.proj.weight, 8)
+    larger = (patches.flatten(2) @ changed_models.resize_matrix(4, 8).T).unflatten(-1, (8, 8))
+    kernel = changed_models.resize_patch_kernel(model.proj.weight, 8)
     torch.testing.assert_close(
         F.conv2d(larger, kernel), F.conv2d(patches, model.proj.weight), atol=1e-3, rtol=1e-3
     )
 
 
 def test_model_with_larger_patches_reads_larger_pictures_on_the_same_grid():
-    model = modern.with_patch_size(VisionTransformer(**SMALL), 8)
+    model = changed_models.with_patch_size(VisionTransformer(**SMALL), 8)
     assert model.embed(images(32)).shape == (2, 17, 24)
 
 
@@ -137,7 +138,7 @@ def test_largest_logit_is_that_of_the_attention():
     x = model.blocks[0].norm1(model.embed(images()))
     q, k, _ = (split_heads(part, 3) for part in model.blocks[0].attn.qkv(x).chunk(3, dim=-1))
     want = (q @ k.mT).abs().max().item() * 8**-0.5
-    assert modern.largest_logits(model, images())[0] == pytest.approx(want)
+    assert changed_models.largest_logits(model, images())[0] == pytest.approx(want)
 
 
 def test_small_plus_model_of_dinov3_has_as_many_weights_as_timms():

@@ -15,7 +15,7 @@ from vit_classroom import doctor
 from vit_course import data
 from vit_course.data import load_dataset, load_folder, load_picture
 from vit_course.data.locate import ARCHIVE, PICTURES, UNPACKED, near_miss
-from vit_course.training.command import main
+from vit_course.extensions.train_command import main
 
 HALF = np.zeros((4, 4, 4), np.uint8)
 HALF[:2, :, 3] = 255
@@ -304,7 +304,7 @@ def test_data_that_were_fetched_nearly_right_are_named_with_what_to_do(name, tmp
         load_dataset("cifar10", root=tmp_path)
     with words:
         load_dataset(tmp_path)
-    monkeypatch.setattr(data.load, "shapes10", lambda image_size: "drawn")
+    monkeypatch.setitem(data.load.DRAW, "shapes10", lambda image_size: "drawn")
     assert load_dataset(root=tmp_path) == "drawn"
     miss = near_miss(tmp_path)
     assert miss in capsys.readouterr().out and doctor.check_data(str(tmp_path)).fix == miss

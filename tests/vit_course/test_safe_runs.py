@@ -19,6 +19,7 @@ import torch
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
+from vit_course.extensions.train_command import main
 from vit_course.optim import make_optimizers
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, linear_classifier, train
@@ -26,7 +27,6 @@ from vit_course.training import checkpoint as checkpoint_module
 from vit_course.training import console
 from vit_course.training import run as run_module
 from vit_course.training.checkpoint import load_checkpoint, save_checkpoint
-from vit_course.training.command import main
 from vit_course.training.run import Run
 from vit_course.training.run_folder import CHECKPOINT, own_folder
 from vit_course.training.signals import SIGNALS, Stopped, stop_on_signal
@@ -58,7 +58,7 @@ import torch._dynamo  # what the first optimizer of a process imports
 from itertools import count
 from vit_course.data import shapes10
 from vit_course.training.run import Run
-from vit_course.training.command import main
+from vit_course.extensions.train_command import main
 folder, *line = sys.argv[1:]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # no child can use the threads of its parent
@@ -88,7 +88,7 @@ def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroke
     assert load_checkpoint(broken / CHECKPOINT)["step"] == 10
     assert main([*line, f"--out={broken}", "--resume"]) == main([*line, f"--out={unbroken}"]) == 0
     ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
-    torch.testing.assert_close(ends[0]["average"], ends[1]["average"], rtol=0, atol=0)
+    torch.testing.assert_close(ends[0]["kept"]["average"], ends[1]["kept"]["average"], rtol=0, atol=0)
     torch.testing.assert_close(ends[0]["model"], ends[1]["model"], rtol=0, atol=0)
     assert ends[0]["history"]["step_loss"] == ends[1]["history"]["step_loss"]
     lines = (broken / "log.jsonl").read_text().splitlines()
@@ -324,7 +324,7 @@ SEVERAL += ["-m", "vit_course", "train"]
 TWO = """
 import os, sys, torch
 from vit_course.data import shapes10
-from vit_course.training.command import main
+from vit_course.extensions.train_command import main
 torch.set_num_threads(1)  # no child can use the threads of its parent
 drawn = shapes10()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv.pop(1), "WORLD_SIZE": "2"}
@@ -415,7 +415,7 @@ FOREIGN = {
     },
     "no optimisers": lambda state: {**state, "optimizers": []},
     "an optimiser of no groups": lambda state: {**state, "optimizers": [{"state": {}, "param_groups": []}]},
-    "no average": lambda state: {**state, "average": None},
+    "no average": lambda state: {**state, "kept": {}},
     "a step that is a word": lambda state: {**state, "step": "seven"},
     "a step of another epoch": lambda state: {**state, "step": 1},
 }

@@ -1,4 +1,4 @@
-"""Fewer tokens, first values, Muon, and what a record says of the processor."""
+"""Fewer tokens, Muon, and what a record says of the processor."""
 
 import copy
 from dataclasses import replace
@@ -10,14 +10,7 @@ import torch.nn.functional as F
 from vit_course.data import normalize, shapes10
 from vit_course.extensions.hybrid import create_hybrid
 from vit_course.extensions.modern import modernize
-from vit_course.extensions.speedups import (
-    drop_by_picture,
-    drop_tokens,
-    fewer_tokens,
-    set_first_values,
-    start_silent,
-    start_whitened,
-)
+from vit_course.extensions.speedups import drop_by_picture, drop_tokens, fewer_tokens
 from vit_course.extensions.transfer import change_resolution
 from vit_course.optim import Muon, make_optimizers
 from vit_course.resnet import small_resnet
@@ -111,34 +104,6 @@ def test_smaller_pictures_are_read_as_by_a_model_of_that_size_and_teach_the_same
     assert list(model.state_dict()) == names and model.pos_embed is table
     tokens.square().sum().backward()
     assert table.grad.abs().amax(dim=-1).min() > 0
-
-
-def test_a_whitened_start_holds_the_filters_then_their_negatives_then_what_was_drawn():
-    model = VisionTransformer(patch_size=4, embed_dim=128, depth=1, num_heads=4)
-    drawn = model.patch_embed.proj.weight.clone()
-    start_whitened(model, IMAGES)
-    weight = model.patch_embed.proj.weight
-    assert torch.equal(weight[48:96], -weight[:48]) and torch.equal(weight[96:], drawn[96:])
-    assert not torch.equal(weight[:48], drawn[:48])
-
-
-def test_a_silent_start_makes_every_block_the_identity():
-    model = small_vit()
-    start_silent(model)
-    tokens = torch.randn(2, 17, 32)
-    assert torch.equal(model.blocks(tokens), tokens)
-
-
-def test_a_mimetic_start_lets_tokens_look_at_their_likes():
-    model = small_vit(embed_dim=64, num_heads=2)
-    set_first_values(model, ["mimetic"], IMAGES)
-    for block in model.blocks:
-        wq, wk, wv = block.attn.qkv.weight.chunk(3)
-        for q, k in zip(wq.chunk(2), wk.chunk(2), strict=True):
-            assert (q.T @ k).diagonal().mean().item() > 0.2
-        assert (block.attn.proj.weight @ wv).diagonal().mean().item() == pytest.approx(-0.4, abs=0.1)
-    with pytest.raises(ValueError, match="'best' are unknown: use whitened, mimetic, silent"):
-        set_first_values(model, ["best"], IMAGES)
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9 has no Muon to compare with")

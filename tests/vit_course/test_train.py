@@ -11,10 +11,10 @@ from torch import nn
 
 from vit_course.data import Dataset, shapes10
 from vit_course.extensions.positions import with_positions
+from vit_course.extensions.train_command import main
 from vit_course.optim import make_optimizers
 from vit_course.recipes import MODELS, RECIPES, build_model
 from vit_course.train import TrainConfig, evaluate, linear_classifier, train
-from vit_course.training.command import main
 from vit_course.training.device import get_device
 from vit_course.training.run import Run
 from vit_course.vit import VisionTransformer

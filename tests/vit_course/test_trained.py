@@ -9,11 +9,11 @@ from PIL import Image
 
 from vit_course.data import load_dataset, normalize
 from vit_course.extensions.backbone import load_backbone
+from vit_course.extensions.train_command import main as train_command
 from vit_course.extensions.trained import load_trained, trained_names, write_trained
 from vit_course.extensions.transfer import add_low_rank, merge_low_rank, normalised_as, replace_head
 from vit_course.recipes import build_model
 from vit_course.train import TrainConfig, train
-from vit_course.training.command import main as train_command
 from vit_course.vit import VisionTransformer
 
 KINDS = ("disc", "flat", "stripes")

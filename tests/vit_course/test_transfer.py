@@ -7,6 +7,7 @@ from torch import nn
 from torchvision.models import VisionTransformer as TorchvisionViT
 
 from vit_classroom.evidence.bodies import load_body
+from vit_classroom.evidence.selected_classes import select_classes
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.extensions.backbone import build_backbone, load_backbone
@@ -16,7 +17,6 @@ from vit_course.extensions.transfer import (
     freeze,
     replace_head,
     resize_pictures,
-    select_classes,
 )
 from vit_course.optim import layer_scale
 from vit_course.vit import VisionTransformer

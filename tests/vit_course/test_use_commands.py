@@ -109,7 +109,7 @@ def test_a_model_without_the_packages_for_onnx_names_them(run, tmp_path, monkeyp
 STOP = """
 import signal, sys
 from vit_course.training import run
-from vit_course.training.command import main
+from vit_course.extensions.train_command import main
 before = run.Run.count_step
 def count_step(self, *a):
     before(self, *a)
@@ -155,7 +155,7 @@ def test_after_ctrl_c_the_command_to_go_on_is_printed_and_is_all_that_is_needed(
 
 
 def test_options_that_contradict_each_other_are_refused_before_anything_is_loaded(capsys):
-    from vit_course.training.command import main
+    from vit_course.extensions.train_command import main
 
     for line, message in (
         ("--tune lora", "--tune needs --from"),

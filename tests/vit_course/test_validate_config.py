@@ -9,9 +9,9 @@ import pytest
 
 from vit_course.augment import AugmentConfig
 from vit_course.data import shapes10
+from vit_course.extensions import train_command
+from vit_course.extensions.train_command import main
 from vit_course.train import TrainConfig
-from vit_course.training import command
-from vit_course.training.command import main
 from vit_course.training.validate_config import Allowed, Range, allowed_values
 from vit_course.vit import VisionTransformer
 
@@ -72,12 +72,12 @@ SMALL = shapes10(train=100, test=20)
 @pytest.fixture
 def pictures(monkeypatch):
     """Let the command line find small generated data at once, where it asks for what is there."""
-    load = command.load_dataset
+    load = train_command.load_dataset
 
     def quick(name, image_size=None):
         return SMALL if name == "auto" and image_size is None else load(name, image_size=image_size)
 
-    monkeypatch.setattr(command, "load_dataset", quick)
+    monkeypatch.setattr(train_command, "load_dataset", quick)
 
 
 def refusal(arguments, capsys):
@@ -172,5 +172,5 @@ def test_options_of_a_model_outside_their_ranges_are_refused_by_name(option, val
     "line", ["--epochs=0", "--lr=1e30", "--train=0", "--warmup-epochs=2", "--batch-size=0"]
 )
 def test_a_value_that_cannot_be_is_told_before_any_image_is_loaded(line, monkeypatch, capsys):
-    monkeypatch.setattr(command, "load_dataset", lambda *_, **__: pytest.fail("images are loaded"))
+    monkeypatch.setattr(train_command, "load_dataset", lambda *_, **__: pytest.fail("images are loaded"))
     assert line[2:].split("=")[0].replace("-", "_") in refusal([line], capsys)

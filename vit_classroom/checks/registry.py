@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from vit_classroom.paths import LESSONS
 from vit_classroom.tasks import read_lessons
-from vit_course.training.paths import LESSONS
 
 
 class Exercises(Mapping):

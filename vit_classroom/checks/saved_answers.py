@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from vit_classroom import PACKAGES
-from vit_classroom.answer_folder import kept_files, written
+from vit_classroom.answer_folder import answer_folders, kept_files, written
 from vit_classroom.checks.diagnosis import diagnose
 from vit_classroom.checks.guard import TimeLimit, untouched
 from vit_classroom.checks.registry import home
 from vit_classroom.checks.source import CHECK, CannotKeep, kept_source
 from vit_classroom.checks.words import error_text, explain_error
 from vit_classroom.notebook import in_notebook
-from vit_course.training.paths import answer_folders
 
 MODEL_MODULES = tuple(
     f"vit_course.{name}" for name in ("patches", "embeddings", "attention", "encoder", "vit")

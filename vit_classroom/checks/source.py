@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from vit_classroom import PACKAGES
 from vit_classroom.checks.registry import home
+from vit_classroom.names import free_names
 from vit_classroom.notebook import cells_run
-from vit_course.training.names import free_names
 
 CHECK = "check"
 IMPORTS = (ast.Import, ast.ImportFrom)

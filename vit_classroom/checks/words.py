@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vit_course.training.paths import LESSONS, PACKAGE
+from vit_classroom.paths import LESSONS
+from vit_course.training.paths import PACKAGE
 
 CLASSROOM = PACKAGE.with_name("vit_classroom")
 

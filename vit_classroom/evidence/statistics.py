@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from vit_course.vit import vit_num_parameters
-
 PAPER_TABLE_8 = {
     "none": {"stem": 61.382},
     "1-D": {"stem": 64.206, "every": 63.964, "shared": 64.292},
@@ -137,26 +135,6 @@ def at_equal_time(
     return found
 
 
-def width_for_depth(depth: int, parameters: int, num_heads: int = 3, **options: Any) -> int:
-    """Find the width D with which a ViT of this depth has about so many parameters.
-
-    Args:
-        depth: number of blocks L.
-        parameters: the number wanted.
-        num_heads: number of heads h; D is a multiple of it.
-        options: the other arguments of `vit_num_parameters`, for example `patch_size`.
-
-    Returns:
-        The multiple of h whose parameter count is closest.
-    """
-
-    def distance(width: int) -> int:
-        return abs(vit_num_parameters(depth=depth, embed_dim=width, **options) - parameters)
-
-    width = num_heads
-    while distance(width + num_heads) < distance(width):
-        width += num_heads
-    return width
 
 
 def by_step(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -201,3 +179,29 @@ def result_table(
         more = [column.get(name, "") for column in notes.values()]
         rows.append([name, len(values), f"{fmean(values):.1f}", *compared, *more])
     return rows, ["setting", "seeds", "mean in %", f"minus {base}", "95 % interval", "verdict", *notes]
+
+
+def data_needed(curve: dict[float, float], target: float) -> float | None:
+    """Read off a curve how much data a model needs for an accuracy.
+
+    A measured point is *dominated* if another one does as well or better with less. Dominated points are left out. The
+    others, the *frontier*, only rise. Between two of them the curve is a straight line over the *logarithm* of the
+    amount, as it is drawn in a data-fraction figure. Outside the measured points nothing is known.
+
+    Args:
+        curve: for each amount of data (number or percentage of pictures, above 0) the accuracy; in any order.
+        target: the accuracy wanted, in the unit of the curve.
+
+    Returns:
+        The amount at which the line reaches the target (equality counts), a float; the smallest measured amount if it
+        is reached there already (less may do, but nobody measured it); None if it is not reached at all.
+    """
+    amounts: list[float] = []
+    accuracies: list[float] = []
+    for amount, accuracy in sorted(curve.items()):
+        if not accuracies or accuracy > accuracies[-1]:
+            amounts.append(amount)
+            accuracies.append(accuracy)
+    if not accuracies or accuracies[-1] < target:
+        return None
+    return float(np.exp(np.interp(target, accuracies, np.log(amounts))))

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+CARD = (
+    "display: inline-block; max-width: 100%; box-sizing: border-box; isolation: isolate; border-radius: 8px; "
+)
+CARD += "border: 5px solid rgba(120, 130, 145, 0.16); background-color: #ffffff; "
+CARD += "background-color: color-mix(in srgb, #ffffff 84%, var(--jp-layout-color0, #ffffff))"
+INK = "display: block; max-width: 100%; mix-blend-mode: multiply"
+"""The looks of a figure: paper that takes some of the theme's ground, so that it is white on white and does not glare
+in a dark theme, and a picture printed on it. The picture itself stays white, which is what other pages show."""
+
+
 def show(figure: "Figure", alt: str) -> None:
     """Display a figure with a text for readers who cannot see it, and close it; print the text elsewhere."""
     import matplotlib.pyplot as plt
@@ -28,10 +38,7 @@ def show(figure: "Figure", alt: str) -> None:
 
 
 def picture(figure: "Figure", alt: str) -> dict[str, str]:
-    """Return what a notebook shows of a figure: HTML, because neither JupyterLab nor exports give a PNG an alt text.
-
-    The light frame keeps its white background from glaring in a dark theme.
-    """
+    """Return what a notebook shows of a figure: HTML, because neither JupyterLab nor exports give a PNG an alt text."""
     from html import escape
 
     from IPython.core.pylabtools import print_figure
@@ -39,9 +46,7 @@ def picture(figure: "Figure", alt: str) -> dict[str, str]:
     spell_out(figure)
     enlarge_type(figure)
     data = print_figure(figure, fmt="png", base64=True)
-    look = "max-width: 100%; box-sizing: border-box; background-color: #ffffff; "
-    frame = "border: 5px solid #e8eaed; border-radius: 8px"
-    html = f'<img alt="{escape(alt)}" style="{look}{frame}" src="data:image/png;base64,{data}">'
+    html = f'<div style="{CARD}"><img alt="{escape(alt)}" style="{INK}" src="data:image/png;base64,{data}"></div>'
     return {"text/html": html, "text/plain": repr(figure)}
 
 

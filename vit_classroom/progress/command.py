@@ -63,6 +63,9 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Show the progress; return the exit status."""
     options, lessons = read_arguments(arguments), read_lessons()
+    if not lessons:
+        print("The lessons are not here: call this in the folder of the course.", file=sys.stderr)
+        return 1
     try:
         if options.folder:
             return show_class(options, lessons)

@@ -13,16 +13,8 @@ if TYPE_CHECKING:  # for editors, and for whoever reads from the text which file
     from vit_course.data.load import load_dataset
     from vit_course.data.shapes import shapes10
 
-__all__ = [
-    "Dataset",
-    "download_cifar10",
-    "load_dataset",
-    "load_folder",
-    "load_official",
-    "load_picture",
-    "normalize",
-    "shapes10",
-]
+__all__ = ["Dataset", "download_cifar10", "load_dataset", "load_folder", "load_official", "load_picture"]
+__all__ += ["normalize", "shapes10"]
 
 
 _FILES = ("cifar10", "dataset", "shapes", "folders", "load")

@@ -209,9 +209,7 @@ def download_cifar10(
     part = target.with_name(ARCHIVE + ".part")
     killed = part.with_suffix(".anew")
     if target.exists() and _is_intact(target, size, md5):
-        if (
-            part.exists() or killed.exists()
-        ):  # an archive that came by hand leaves no use for what had arrived
+        if part.exists() or killed.exists():  # what had arrived before the archive came by hand
             with suppress(OSError), locked(Path(f"{target}.lock")):  # the folder may be read-only
                 part.unlink(missing_ok=True)
                 killed.unlink(missing_ok=True)
@@ -260,7 +258,8 @@ def load_official(
 
     from vit_course.data.dataset import Dataset, describe_counts
 
-    contents = _read_verified(Path(folder), size, md5, file_md5)
+    files = _read_official(Path(folder), size, md5, file_md5)
+    contents = {name: pickle.loads(files[name], encoding="latin1") for name in file_md5}
     halves = []
     for names in (TRAIN_FILES, (TEST_FILE,)):
         pixels = np.concatenate([contents[name]["data"] for name in names]).reshape(-1, 3, 32, 32)
@@ -271,26 +270,20 @@ def load_official(
     return Dataset(*halves, classes, f"CIFAR-10 (official archive), {counts}")
 
 
-def _read_verified(folder: Path, size: int, md5: str, file_md5: Mapping[str, str]) -> dict[str, dict]:
-    """Unpickle the official files, by name, once every one of them is known to be the official one."""
-    files = _read_files(folder, size, md5, file_md5)
-    _require_official(files, folder, file_md5)
-    return {name: pickle.loads(files[name], encoding="latin1") for name in file_md5}
-
-
 def verify_unpacked(folder: Path) -> None:
     """Raise a `ValueError` that names the first unpacked file which is not the official one, byte for byte."""
-    _require_official(_read_files(folder, ARCHIVE_SIZE, ARCHIVE_MD5, FILE_MD5), folder, FILE_MD5)
+    _read_official(folder, ARCHIVE_SIZE, ARCHIVE_MD5, FILE_MD5)
 
 
-def _require_official(files: Mapping[str, bytes], folder: Path, file_md5: Mapping[str, str]) -> None:
+def _read_official(folder: Path, size: int, md5: str, file_md5: Mapping[str, str]) -> dict[str, bytes]:
+    """Read the files, by name, once every one of them is known to be the official one."""
+    files = _read_files(folder, size, md5, file_md5)
     for name, expected in file_md5.items():
         found = hashlib.md5(files[name], usedforsecurity=False).hexdigest() if name in files else "missing"
         if found != expected:
-            raise ValueError(
-                f"{name} of {folder / UNPACKED} is not the official file (md5 {found}, expected {expected}): "
-                f"delete that folder and get CIFAR-10 again: python -m vit_course data"
-            )
+            what = f"{name} of {folder / UNPACKED} is not the official file (md5 {found}, not {expected})"
+            raise ValueError(f"{what}: delete that folder and get CIFAR-10 again: python -m vit_course data")
+    return files
 
 
 def _read_files(folder: Path, size: int, md5: str, names: Mapping[str, str]) -> dict[str, bytes]:
@@ -309,9 +302,7 @@ def _read_files(folder: Path, size: int, md5: str, names: Mapping[str, str]) -> 
 
 def main(argv: list[str] | None = None) -> int:
     """Run `python -m vit_course data [--root data]`; return the exit status: 0 only with a verified archive."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_course data", description="Download CIFAR-10 (170 MB)."
-    )
+    parser = argparse.ArgumentParser("python -m vit_course data", description="Download CIFAR-10 (170 MB).")
     parser.add_argument("--root", default="data", help="folder for the archive (default: data)")
     try:
         path = download_cifar10(parser.parse_args(argv).root)

@@ -16,7 +16,8 @@ class Dataset:
     """Pictures and labels for training and for testing, all in memory.
 
     Images are uint8 (N, C, H, W); labels are int64 (N,) and count in the order of `classes`; `provenance` says what
-    the data are, and goes with every result.
+    the data are, and goes with every result; `stats`, mean and deviation of each channel in 0..1 units, are those of
+    the training images unless they are given, as those of a trained model.
 
     Raises:
         ValueError: if images or labels have another type or shape, there are not as many of both, labels are no class
@@ -29,6 +30,7 @@ class Dataset:
     test_labels: Tensor
     classes: tuple[str, ...]
     provenance: str
+    stats: tuple[Tensor, Tensor] | None = None
 
     def __post_init__(self) -> None:
         _require_half("train", self.train_images, self.train_labels, len(self.classes))
@@ -42,15 +44,16 @@ class Dataset:
         return f"Dataset({self.provenance}; {len(self.classes)} classes, pictures of {size})"
 
     def channel_stats(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of each channel over the training pixels, float32 (C,), in 0..1 units.
+        """Mean and deviation of each channel over the training pixels, float32 (C,), in 0..1 units; or `stats`.
 
         The deviation of a channel that never changes is given as 1, so that `normalize` can divide by it.
         """
+        if self.stats is not None:
+            return self.stats
         levels = torch.arange(256, dtype=torch.float64) / 255
         # Counting grey levels is exact, and needs no copy of the pictures as floats.
-        counts = torch.stack(
-            [torch.bincount(c.flatten(), minlength=256) for c in self.train_images.unbind(1)]
-        )
+        channels = self.train_images.unbind(1)
+        counts = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in channels])
         share = counts / counts.sum(1, keepdim=True, dtype=torch.float64)
         mean = (share * levels).sum(1)
         variance = (share * (levels - mean[:, None]) ** 2).sum(1)
@@ -90,11 +93,15 @@ class Dataset:
         if (len(train_part[1]), len(test_part[1])) == (len(self.train_labels), len(self.test_labels)):
             return self
         counts = describe_counts(len(train_part[1]), len(test_part[1]))
-        return Dataset(
-            *train_part, *test_part, self.classes, f"{self.provenance}; subset of {counts}, seed {seed}"
-        )
+        provenance = f"{self.provenance}; subset of {counts}, seed {seed}"
+        return Dataset(*train_part, *test_part, self.classes, provenance, self.stats)
 
 
+WANTED = {
+    "images": (torch.uint8, 4, "(N, C, H, W), with values from 0 to 255"),
+    "labels": (torch.int64, 1, "(N,), one class number for each image"),
+}
+"""Type, number of axes and shape in words of what a half of a data set holds."""
 LARGEST = 4 * 2**30
 """Bytes of memory that the pictures of a data set may take."""
 
@@ -108,9 +115,8 @@ def as_size(image_size: int | Sequence[int]) -> tuple[int, int]:
     sides = (image_size, image_size) if isinstance(image_size, int) else image_size
     pair = isinstance(sides, (tuple, list)) and len(sides) == 2
     if not pair or any(isinstance(side, bool) or not isinstance(side, int) or side < 1 for side in sides):
-        raise ValueError(
-            f"image_size is {image_size!r}: its sides should be whole numbers at least 1, one or two"
-        )
+        wanted = "its sides should be whole numbers at least 1, one or two"
+        raise ValueError(f"image_size is {image_size!r}: {wanted}")
     return sides[0], sides[1]
 
 
@@ -120,11 +126,9 @@ def require_room(count: int, size: tuple[int, int], advice: str) -> None:
     Raises:
         ValueError: with how much memory they need.
     """
-    needed = 3 * count * size[0] * size[1]
-    if needed > LARGEST:
-        raise ValueError(
-            f"{count:,} pictures of {size[0]}x{size[1]} need {needed / 1e9:.1f} GB of memory: {advice}"
-        )
+    if (needed := 3 * count * size[0] * size[1]) > LARGEST:
+        pictures = f"{count:,} pictures of {size[0]}x{size[1]}"
+        raise ValueError(f"{pictures} need {needed / 1e9:.1f} GB of memory: {advice}")
 
 
 def describe_counts(train: int, test: int) -> str:
@@ -140,25 +144,18 @@ def say_once(message: str) -> None:
 
 def _require_half(half: str, images: Tensor, labels: Tensor, num_classes: int) -> None:
     """Raise a `ValueError` that says what keeps images and labels from being one half of a data set."""
-    wanted = {"images": (images, torch.uint8, "(N, C, H, W)"), "labels": (labels, torch.int64, "(N,)")}
-    for name, (values, dtype, axes) in wanted.items():
+    for name, values in (("images", images), ("labels", labels)):
         if not isinstance(values, Tensor):
             raise ValueError(f"{half}_{name} is a {type(values).__name__}: it should be a tensor")
-        if values.dtype != dtype or values.ndim != axes.count(",") + (name == "images"):
-            advice = (
-                ", with values from 0 to 255" if name == "images" else ", one class number for each image"
-            )
-            raise ValueError(
-                f"{half}_{name} are {values.dtype} of shape {tuple(values.shape)}: "
-                f"they should be {dtype} of shape {axes}{advice}"
-            )
+        dtype, ndim, shape = WANTED[name]
+        if (values.dtype, values.ndim) != (dtype, ndim):
+            found = f"{values.dtype} of shape {tuple(values.shape)}"
+            raise ValueError(f"{half}_{name} are {found}: they should be {dtype} of shape {shape}")
     if len(images) != len(labels):
         raise ValueError(f"there are {len(images):,} {half}_images, but {len(labels):,} {half}_labels")
     if len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
-        raise ValueError(
-            f"{half}_labels go from {labels.min()} to {labels.max()}: "
-            f"the numbers of {num_classes} classes go from 0 to {num_classes - 1}"
-        )
+        wanted = f"the numbers of {num_classes} classes go from 0 to {num_classes - 1}"
+        raise ValueError(f"{half}_labels go from {labels.min()} to {labels.max()}: {wanted}")
 
 
 def _shares(count: int, parts: int) -> list[int]:
@@ -185,10 +182,8 @@ def _choose(
         if not smallest:
             raise ValueError(f"{count:,} images cannot be shared out among the classes: {name!r} has none")
         asked, count = count, len(classes) * smallest
-        say_once(
-            f"{asked:,} images were asked for: {count:,} are used, {smallest:,} of every class, "
-            f"because {name!r} has no more."
-        )
+        used = f"{count:,} are used, {smallest:,} of every class"
+        say_once(f"{asked:,} images were asked for: {used}, because {name!r} has no more.")
     chosen = [rows[:share] for share, rows in zip(_shares(count, len(classes)), members, strict=True)]
     rows = torch.cat(chosen).sort().values
     return images[rows], labels[rows]

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,13 @@ GREY = ("1", "L", "LA")  # Pillow's modes without colour
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")  # more than 8 bits: Pillow would clip them to white
 DECODED_AT_ONCE = 256  # pictures a thread takes in one go
 LISTED = 20  # pictures that a message names at most
+SMALLER = "load_dataset(..., image_size=64) or --image-size 64 decodes them at a size that models can use"
+DIFFERENT = "pictures differ in size (height x width): {pair}. load_dataset(..., image_size={side}) or "
+DIFFERENT += "--image-size {side} brings all to one size"
+NOT_READ = "Not read in {folder}: {listed}. Pictures are {kinds} files in their class's folder itself."
+MISSING = "{half}/<class>/ is missing: {nearly}put images of every class there{split}"
+ALONE = ", or use {half} alone as the folder, of which a part is then held out"
+HELD_OUT = "{folder} has no train/ and test/: {share:,} images of every class are held out for the test."
 
 
 def passed_over(folder: Path, halves: list[Path]) -> str:
@@ -37,18 +45,13 @@ def passed_over(folder: Path, halves: list[Path]) -> str:
     counts: Counter = Counter()
     for half in halves:
         counts["pictures outside a class"] += sum(p.is_file() and is_picture(p.name) for p in half.iterdir())
-        for one in folders_in(half):
-            for path in one.iterdir():
-                if path.is_dir() and path.name[0] != ".":
-                    counts["folders inside a class"] += 1
-                elif path.name[0] != "." and not is_picture(path.name):
-                    counts[f"{path.suffix.lower() or 'nameless'} files"] += 1
-    counts = +counts
-    if not counts:
-        return ""
-    listed = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-    kinds = ", ".join(PICTURES)
-    return f"Not read in {folder.name}: {listed}. Pictures are {kinds} files in their class's folder itself."
+        for path in [path for one in folders_in(half) for path in one.iterdir() if path.name[0] != "."]:
+            if path.is_dir():
+                counts["folders inside a class"] += 1
+            elif not is_picture(path.name):
+                counts[f"{path.suffix.lower() or 'nameless'} files"] += 1
+    listed = ", ".join(f"{count} {what}" for what, count in sorted((+counts).items()))
+    return NOT_READ.format(folder=folder.name, listed=listed, kinds=", ".join(PICTURES)) if listed else ""
 
 
 def _list_pictures(folder: Path, classes: list[str]) -> tuple[list[Path], Tensor]:
@@ -72,10 +75,8 @@ def _read_picture(path: Path, image_size: tuple[int, int] | None) -> Picture:
         if not path.is_file():  # to open a pipe would wait for ever
             raise ValueError("it is no file" if path.exists() else "it is a link to nothing")
         with Image.open(path) as picture:
-            depths = [
-                str(tile[3]) for tile in getattr(picture, "tile", ()) if picture.format in ("PNG", "TIFF")
-            ]
-            if picture.mode in DEEP or any(";16" in depth for depth in depths):
+            tiles = getattr(picture, "tile", ()) if picture.format in ("PNG", "TIFF") else ()
+            if picture.mode in DEEP or any(";16" in str(tile[3]) for tile in tiles):
                 raise ValueError(f"more than 8 bits a channel (mode {picture.mode}); save it with 8")
             grey = picture.mode in GREY
             if image_size:
@@ -116,11 +117,8 @@ def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tens
     Raises:
         ValueError: with all that is wrong.
     """
-    advice = (
-        "load_dataset(..., image_size=64) or --image-size 64 decodes them at a size that models here can use"
-    )
     if image_size:
-        require_room(len(paths), image_size, advice)  # before the first of them is made as large
+        require_room(len(paths), image_size, SMALLER)  # before the first of them is made as large
 
     def attempt(path: Path) -> Picture | str:
         try:
@@ -128,40 +126,33 @@ def _decode(paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tens
         except ValueError as error:
             return str(error)
 
+    def attempt_some(start: int) -> list[Picture | str]:
+        return [attempt(path) for path in paths[start : start + DECODED_AT_ONCE]]
+
     whole = ((path, found) for path in paths if not isinstance(found := attempt(path), str))
     first_path, first = next(whole, (None, None))
     if first is None:
         raise ValueError(_all_of([attempt(path) for path in paths]))
     height, width, _ = first.pixels.shape
-    require_room(len(paths), (height, width), advice)
+    require_room(len(paths), (height, width), SMALLER)
     images = np.empty((len(paths), 3, height, width), dtype=np.uint8)
-    faults, other_sizes = [], []
-
-    def decode(start: int) -> list[tuple[bool, bool]]:
-        looks = []
-        for i, path in enumerate(paths[start : start + DECODED_AT_ONCE], start):
-            found = attempt(path)
+    faults, sizes, looks = [], {}, []
+    starts = range(0, len(paths), DECODED_AT_ONCE)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = progress_bar(pool.map(attempt_some, starts), "Decoding pictures", len(starts), delay=2)
+        for i, found in enumerate(chain.from_iterable(done)):
             if isinstance(found, str):
                 faults.append(found)
             elif found.pixels.shape != first.pixels.shape:
-                other_sizes.append((i, *found.pixels.shape[:2]))
+                sizes[paths[i]] = "{}x{}".format(*found.pixels.shape)
             else:
                 images[i] = found.pixels.transpose(2, 0, 1)
                 looks.append((found.grey, found.transparent))
-        return looks
-
-    starts = range(0, len(paths), DECODED_AT_ONCE)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = progress_bar(pool.map(decode, starts), "Decoding pictures", len(starts), delay=2)
-        looks = [look for part in done for look in part]
-    if other_sizes:
-        i, h, w = min(other_sizes)
-        more = f"; {len(other_sizes):,} files differ from the first" if len(other_sizes) > 1 else ""
-        side = min(height, width)
-        faults.append(
-            f"pictures differ in size (height x width): {first_path} has {height}x{width}, {paths[i]} has {h}x{w}"
-            f"{more}. load_dataset(..., image_size={side}) or --image-size {side} brings all to one size"
-        )
+    if sizes:
+        more = f"; {len(sizes):,} files differ from the first" if len(sizes) > 1 else ""
+        other, size = next(iter(sizes.items()))
+        pair = f"{first_path} has {height}x{width}, {other} has {size}{more}"
+        faults.append(DIFFERENT.format(pair=pair, side=min(height, width)))
     if faults:
         raise ValueError(_all_of(faults))
     all_grey = all(grey for grey, _ in looks)
@@ -172,10 +163,8 @@ def _all_of(faults: list[str]) -> str:
     """Put what is wrong into one message, a line each; the first says how many there are."""
     if len(faults) == 1:
         return faults[0]
-    more = [f"and {len(faults) - LISTED:,} more"] if len(faults) > LISTED else []
-    return "\n  ".join(
-        [f"{len(faults):,} things are wrong with the images:", *sorted(faults)[:LISTED], *more]
-    )
+    lines = [f"{len(faults):,} things are wrong with the images:", *sorted(faults)[:LISTED]]
+    return "\n  ".join(lines + [f"and {len(faults) - LISTED:,} more"] * (len(faults) > LISTED))
 
 
 def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None) -> tuple[Tensor, int]:
@@ -186,11 +175,8 @@ def _cached(folder: Path, paths: list[Path], image_size: tuple[int, int] | None)
     The key is a hash over every picture's name, size and time of change: that notices new, removed and edited
     pictures in a second, where a hash over their bytes would read as much as decoding does.
     """
-    files = (
-        f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}"
-        for p in paths
-        for s in [p.stat() if p.exists() else p.lstat()]
-    )
+    stats = {path: path.stat() if path.exists() else path.lstat() for path in paths}
+    files = (f"{p.relative_to(folder).as_posix()} {s.st_size} {s.st_mtime_ns}" for p, s in stats.items())
     key = hashlib.sha256("\n".join([f"v3 {image_size}", *files]).encode(errors="surrogateescape")).hexdigest()
     size = "x".join(map(str, image_size)) if image_size else "unchanged"
     path = folder / ".cache" / f"pictures-{size}.safetensors"
@@ -269,23 +255,14 @@ def _common_classes(folder: Path, halves: list[Path]) -> list[str]:
     found = {half: [p.name for p in folders_in(half)] for half in halves}
     if missing := [half for half in halves if not found[half]]:
         nearly = f"{miss}, or " if (miss := near_miss(folder)) else ""
-        there = [half for half in halves if holds_classes(half)]
-        split = f", or use {there[0]} alone as the folder, of which a part is then held out" if there else ""
-        raise FileNotFoundError(
-            f"{missing[0]}/<class>/ is missing: {nearly}put images of every class there{split}"
-        )
-    pairs = (halves, halves[::-1]) if len(halves) == 2 else ()
-    faults = [
-        f"class {name!r} is in {here} but not in {there}"
-        for here, there in pairs
-        for name in sorted({*found[here]} - {*found[there]})
-    ]
-    faults += [
-        f"{half / name} holds no pictures ({', '.join(PICTURES)})"
-        for half in halves
-        for name in found[half]
-        if not any(map(is_picture, os.listdir(half / name)))
-    ]
+        split = "".join([ALONE.format(half=half) for half in halves if holds_classes(half)][:1])
+        raise FileNotFoundError(MISSING.format(half=missing[0], nearly=nearly, split=split))
+    faults = []
+    for here, there in zip(halves, halves[::-1], strict=True):
+        apart = sorted({*found[here]} - {*found[there]})
+        faults += [f"class {name!r} is in {here} but not in {there}" for name in apart]
+        empty = [name for name in found[here] if not any(map(is_picture, os.listdir(here / name)))]
+        faults += [f"{here / name} holds no pictures ({', '.join(PICTURES)})" for name in empty]
     if faults:
         raise ValueError(_all_of(faults))
     classes = found[halves[0]]
@@ -300,7 +277,5 @@ def _split(dataset: Dataset, folder: Path) -> Dataset:
     if smallest < 2:
         raise ValueError(f"a class in {folder} has only one image, so none can be held out for the test")
     share = max(1, smallest // 5)
-    print(
-        f"{folder.name} has no train/ and test/: {share:,} images of every class are held out for the test."
-    )
+    print(HELD_OUT.format(folder=folder.name, share=share))
     return dataset.hold_out(share * len(dataset.classes))

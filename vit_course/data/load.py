@@ -11,6 +11,9 @@ from vit_course.data.folders import load_folder
 from vit_course.data.locate import locate, near_miss
 from vit_course.data.shapes import shapes10
 
+DRAW = {"shapes10": shapes10}
+"""What draws the data sets of `locate.DRAWN`."""
+
 
 def load_dataset(
     name: str | Path = "auto",
@@ -48,22 +51,18 @@ def load_dataset(
         return load_folder(place.folder, fitting)
     if place.kind in ("archive", "unpacked"):
         if image_size is not None and as_size(image_size) != (32, 32):
-            raise ValueError(
-                f"CIFAR-10's pictures are 32x32; image_size={image_size} (--image-size on the command line) is for "
-                "folders and Shapes-10"
-            )
+            asked = f"image_size={image_size} (--image-size on the command line)"
+            raise ValueError(f"CIFAR-10's pictures are 32x32; {asked} is for folders and Shapes-10")
         return load_official(place.folder)
-    if place.kind == "shapes10":
-        return shapes10(image_size=32 if image_size is None else image_size)
+    if place.kind in DRAW:
+        return DRAW[place.kind](image_size=32 if image_size is None else image_size)
     how = "python -m vit_course data (170 MB)"
     nearly = f" ({miss})" if (miss := near_miss(place.folder)) else ""
     if place.name == "cifar10":
         raise FileNotFoundError(f"no CIFAR-10 in {root}{nearly}; to get it: {how}")
     if place.name != "auto":
         named = "" if place.name == name else " (named by VIT_COURSE_DATA)"
-        layout = "train/<class>/*.jpg and test/<class>/*.jpg"
-        raise FileNotFoundError(
-            f"no data in {place.name}{named}{nearly}: use auto, cifar10, shapes10 or a folder with {layout}"
-        )
+        known = "auto, cifar10, shapes10 or a folder with train/<class>/*.jpg and test/<class>/*.jpg"
+        raise FileNotFoundError(f"no data in {place.name}{named}{nearly}: use {known}")
     say_once(f"No pictures in {root}{nearly}: this is Shapes-10, generated. To get CIFAR-10: {how}")
-    return shapes10(image_size=32 if image_size is None else image_size)
+    return DRAW["shapes10"](image_size=32 if image_size is None else image_size)

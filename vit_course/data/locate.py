@@ -4,12 +4,15 @@ It looks at names alone and needs no package, so that the doctor can ask where t
 """
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from vit_course.training.paths import ROOT
 
-ARCHIVE, UNPACKED = "cifar-10-python.tar.gz", "cifar-10-batches-py"
+ARCHIVE, UNPACKED, PYTHON = "cifar-10-python.tar.gz", "cifar-10-batches-py", "cifar-10-python"
+DRAWN = ("shapes10",)
+"""The data sets that are drawn and not read; `load` has the function of each."""
 JPEG_COPY = "cifar10-jpeg"  # a folder of this name with the ten classes holds CIFAR-10, re-encoded with loss
 PICTURES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -52,9 +55,9 @@ def locate(name: str | Path = "auto", root: str | Path = "data") -> Place:
     """Find the data that `load_dataset(name, root)` loads; nothing is read."""
     if name == "auto":
         name = os.environ.get("VIT_COURSE_DATA") or name
-    folder = resolve_root(root if name in ("auto", "cifar10", "shapes10") else name)
-    if name == "shapes10":
-        return Place("shapes10", folder, name)
+    folder = resolve_root(root if name in ("auto", "cifar10", *DRAWN) else name)
+    if name in DRAWN:
+        return Place(str(name), folder, name)
     if folder.name in (ARCHIVE, UNPACKED):
         folder = folder.parent
     for kind, file in (("archive", ARCHIVE), ("unpacked", UNPACKED)):
@@ -85,22 +88,23 @@ HALVES |= dict.fromkeys(("val", "valid", "validation"), "test")
 def near_miss(folder: Path) -> str:
     """Name what is nearly CIFAR-10 or a folder of pictures in a folder, and what to do with it; "" if nothing is."""
     folder = folder.parent if folder.is_file() else folder
+    batches = folder / UNPACKED
     for path in sorted(p for pattern in ("*", "*/*", "*/*/*") for p in folder.glob(pattern)):
-        name = path.name.lower()
-        if path.is_dir() and path.name != (half := HALVES.get(name, path.name)) and folders_in(path):
-            return f"{path} should be named {half}"
-        if path.name == "data_batch_1" and path.parent.name != UNPACKED:
-            return f"{path.parent} should be {folder / UNPACKED}"
-        if "cifar" not in name or path.name.removeprefix(ARCHIVE) in (".part", ".anew", ".lock"):
-            continue
-        if "100" in name:
-            return f"{path} is CIFAR-100, which is another data set"
-        if any(word in name for word in ("binary", "-bin", "matlab", "-mat")):
-            return f"{path} is another edition of CIFAR-10: the course reads {ARCHIVE}"
-        if path.name in (ARCHIVE, UNPACKED) and path.parent != folder:
-            return f"{path} should be {folder / path.name}"
-        if path.is_file() and path.suffix == ".tar":
-            return f"{path} has lost its outer packing: unpack it, so that {folder / UNPACKED} is there"
-        if path.is_file() and name.startswith("cifar-10-python"):
-            return f"{path} should be named {ARCHIVE}, if its download came to its end"
+        name, half = path.name.lower(), HALVES.get(path.name.lower(), path.name)
+        is_cifar = "cifar" in name and path.name.removeprefix(ARCHIVE) not in (".part", ".anew", ".lock")
+        is_file, official = is_cifar and path.is_file(), path.name in (ARCHIVE, UNPACKED)
+        other = is_cifar and re.search("binary|-bin|matlab|-mat", name)
+        applies = {
+            f"{path} should be named {half}": path.is_dir() and path.name != half and folders_in(path),
+            f"{path.parent} should be {batches}": name == "data_batch_1" and path.parent.name != UNPACKED,
+            f"{path} is CIFAR-100, which is another data set": is_cifar and "100" in name,
+            f"{path} is another edition of CIFAR-10: the course reads {ARCHIVE}": other,
+            f"{path} should be {folder / path.name}": official and path.parent != folder,
+            f"{path} has lost its outer packing: unpack it, so that {batches} is there": is_file
+            and name.endswith(".tar"),
+            f"{path} should be named {ARCHIVE}, if its download came to its end": is_file
+            and name.startswith(PYTHON),
+        }
+        if found := [words for words, is_so in applies.items() if is_so]:
+            return found[0]
     return ""

@@ -22,7 +22,7 @@ from vit_course.extensions.placement import fill
 from vit_course.extensions.public_vit import ACTIVATIONS, PublicViT, build_planned
 from vit_course.extensions.settings import read_settings
 from vit_course.extensions.trained import Trained, is_ours, load_trained, trained_names
-from vit_course.extensions.weights import Family, load_weights, to_timm, unwrap
+from vit_course.extensions.weights import Family, Weights, load_weights, to_timm, unwrap
 from vit_course.patches import as_pair
 from vit_course.vit import VisionTransformer
 
@@ -94,14 +94,12 @@ class Backbone:
         Raises:
             ValueError: if the pictures are no uint8, which would be normalised wrongly, or have another size.
         """
-        size = tuple(images.shape[-2:])
+        size, own = tuple(images.shape[-2:]), tuple(self.img_size)
         if images.dtype != torch.uint8:
             raise ValueError(f"pictures are {images.dtype}: give uint8 in 0..255, they are normalised here")
-        if size != tuple(self.img_size):
-            raise ValueError(
-                f"pictures are {size[0]}x{size[1]} pixels, these weights read {self.img_size[0]}x{self.img_size[1]}: "
-                "resize the pictures (`resize_pictures`), or take `at(side)` of the backbone"
-            )
+        if size != own:
+            sizes = f"pictures are {size[0]}x{size[1]} pixels, these weights read {own[0]}x{own[1]}"
+            raise ValueError(f"{sizes}: resize them (`resize_pictures`), or take `at(side)` of the backbone")
         parts = [normalize(part, self.mean, self.std) for part in images.split(batch_size)]
         return torch.cat([self.model.encode(self.model.patch_embed(part)) for part in parts])
 
@@ -156,9 +154,8 @@ def load_backbone(path: str | Path, **given: Any) -> Backbone:
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is not a file of weights; of ours there are {', '.join(trained_names())}"
-        )
+        ours = ", ".join(trained_names())
+        raise FileNotFoundError(f"{path} is not a file of weights; of ours there are {ours}")
     content, settings = load_weights(path), read_settings(path.parent, given.get("head", True))
     try:
         return build_backbone(content, settings, **given)
@@ -194,9 +191,8 @@ def build_backbone(content: Any, config: dict[str, Any] | None = None, **given: 
         given.pop("img_size", None)  # the file's own size comes first, and is then changed
     settings = (config or {}) | given
     if unknown := settings.keys() - set(SETTINGS):
-        raise TypeError(
-            f"{', '.join(unknown)} is nothing that can be given: use {', '.join(SETTINGS)}, head, part"
-        )
+        known = ", ".join(SETTINGS)
+        raise TypeError(f"{', '.join(unknown)} is nothing that can be given: use {known}, head, part")
     refuse_unbuilt(state_dict)
     weights, origins = to_timm(state_dict, family)
     task = re.compile(r"(head|pre_logits|classifier|decoder)\.")
@@ -218,12 +214,10 @@ def refuse_unbuilt(names: Sequence[str]) -> None:
         if found := [name for name in names if re.search(pattern, name)]:
             raise ValueError(f"{found[0]} needs {part}, which is not built here")
     there = {name for name in names if not name.startswith("blocks.") or name.startswith("blocks.0.")}
-    why = ""
+    is_dinov3, why = DINOV3 <= there and "pos_embed" not in there, ""
     if "attn_pool.latent" in there and {"norm_pre.weight", "cls_token"} & there:
         why = "attention pooling with CLS or a norm before the blocks is Perception Encoder's"
-    elif {"blocks.0.gamma_1", "blocks.0.attn.q_bias"} & there and not (
-        "pos_embed" not in there and DINOV3 <= there
-    ):
+    elif {"blocks.0.gamma_1", "blocks.0.attn.q_bias"} & there and not is_dinov3:
         why = "gamma_1 and q_bias are names of EVA and BEiT, whose rotations no weight shows"
     elif "fc_norm.weight" in there and not {"blocks.0.attn.qkv.bias", "blocks.0.ls1.gamma"} & there:
         why = "these weights may be of post-norm blocks (timm's rpn models)"
@@ -231,9 +225,7 @@ def refuse_unbuilt(names: Sequence[str]) -> None:
         raise ValueError(f"{why}: not built here")
 
 
-def plan_model(
-    weights: dict[str, Tensor], origins: dict[str, str], settings: dict[str, Any], family: Family
-) -> dict[str, Any]:
+def plan_model(weights: Weights, origins: dict, settings: dict[str, Any], family: Family) -> dict[str, Any]:
     """Say, for `build_planned`, which model the weights are for; every width is read from them.
 
     Raises:
@@ -251,9 +243,9 @@ def plan_model(
     if settings.get("depth", depth) != depth:
         raise ValueError(f"the file holds {depth} blocks, its config says {settings['depth']}")
     require_answers(weights, settings, family, (dim, depth))
-    gated, has_cls = "blocks.0.mlp.gate.weight" in weights, "cls_token" in weights
+    gated, has_cls, has_table = (f in weights for f in ("blocks.0.mlp.gate.weight", "cls_token", "pos_embed"))
     registers = weights["reg_token"].shape[1] if "reg_token" in weights else 0
-    tanh = weights.get("pre_logits.fc.weight")
+    tanh, reader = (weights.get(name, ()) for name in ("pre_logits.fc.weight", "attn_pool.mlp.fc1.weight"))
     vit = {
         "img_size": picture_size(weights, patch, settings, has_cls, registers),
         "patch_size": tuple(patch),
@@ -262,10 +254,10 @@ def plan_model(
         "depth": depth,
         "num_heads": settings.get("num_heads") or family.heads[dim, depth],
         "mlp_ratio": (len(weights["blocks.0.mlp.fc1.weight"]) + 0.5) / dim,  # the model rounds the width down
-        "pos_embed": "learned" if "pos_embed" in weights else "none",
+        "pos_embed": "learned" if has_table else "none",
         "class_token": has_cls or registers > 0,
         "global_pool": pooling(weights, settings, has_cls),
-        "representation_size": None if tanh is None else len(tanh),
+        "representation_size": len(tanh) or None,
     }
     modern = {
         "layer_scale": 1.0 if "blocks.0.ls1.gamma" in weights else None,
@@ -273,38 +265,28 @@ def plan_model(
         "registers": registers if has_cls else max(0, registers - 1),  # the first takes the place of CLS
         "qkv_bias": "blocks.0.attn.qkv.bias" in weights,
     }
-    reader = weights.get("attn_pool.mlp.fc1.weight", ())
-    return {
-        "vit": vit,
-        "modern": modern,
-        "act": activation(settings, family, gated),
-        "eps": settings.get("eps") or family.eps,
-        "norm_pre": "norm_pre.weight" in weights,
-        "mean_norm": "fc_norm.weight" in weights,
-        "rotated": "pos_embed" not in weights,
-        "reader": len(reader),
-    }
+    norms = {"norm_pre": "norm_pre.weight" in weights, "mean_norm": "fc_norm.weight" in weights}
+    norms["eps"] = settings.get("eps") or family.eps
+    others = {"act": activation(settings, family, gated), "rotated": not has_table, "reader": len(reader)}
+    return {"vit": vit, "modern": modern, **norms, **others}
 
 
-def require_answers(
-    weights: dict[str, Tensor], settings: dict[str, Any], family: Family, size: tuple[int, int]
-) -> None:
+def require_answers(weights: Weights, settings: dict[str, Any], family: Family, size: tuple) -> None:
     """Raise a `ValueError` that lists what the file cannot say and nobody has given."""
-    square = bool(family.heads) and "pos_embed" in weights
     either = {"reg_token", "attn_pool.latent"} <= weights.keys()
     either |= "cls_token" in weights and "fc_norm.weight" not in weights
-    known = {name for name, value in settings.items() if value is not None}
-    known |= {"num_heads"} if size in family.heads else set()
-    known |= {"img_size"} if square else set()
-    known |= {"mean", "std"} if family.stats else set()
-    known |= {"act"} if family.act else set()
-    known |= {"global_pool"} if "timm" not in family.name or not either else set()
-    if missing := [QUESTIONS[name] for name in QUESTIONS if name not in known]:
+    known = {
+        "num_heads": size in family.heads,
+        "img_size": family.heads and "pos_embed" in weights,  # such a family has square pictures
+        **{"mean": family.stats, "std": family.stats, "act": family.act},
+        "global_pool": "timm" not in family.name or not either,
+    }
+    if missing := [ask for name, ask in QUESTIONS.items() if not known[name] and settings.get(name) is None]:
         asked = "Put the config.json of the model beside them, or give " + "; ".join(missing)
         raise ValueError(f"{family.name}: the weights do not tell everything. {asked}")
 
 
-def pooling(weights: dict[str, Tensor], settings: dict[str, Any], has_cls: bool) -> str:
+def pooling(weights: Weights, settings: dict[str, Any], has_cls: bool) -> str:
     """Return what the head reads: as the config says, else CLS if there is one."""
     told = settings.get("global_pool") or ("token" if has_cls and "fc_norm.weight" not in weights else "avg")
     if told == "map" and "attn_pool.latent" in weights:
@@ -323,19 +305,13 @@ def activation(settings: dict[str, Any], family: Family, gated: bool) -> str:
         raise ValueError(f"{family.name}: a gated MLP with {act} is not built here, only with silu")
     act = "gelu" if gated else act
     if act not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise ValueError(
-            f"{family.name}: the activation {act} is not built here; known are {known} and gated silu"
-        )
+        known = f"known are {', '.join(ACTIVATIONS)} and gated silu"
+        raise ValueError(f"{family.name}: the activation {act} is not built here; {known}")
     return act
 
 
 def picture_size(
-    weights: dict[str, Tensor],
-    patch: Sequence[int],
-    settings: dict[str, Any],
-    has_cls: bool,
-    registers: int,
+    weights: Weights, patch: Sequence[int], settings: dict[str, Any], has_cls: bool, registers: int
 ) -> tuple[int, int]:
     """Return height and width of the pictures, as given or else those of a square grid; positions have to fit."""
     if "pos_embed" not in weights:
@@ -351,8 +327,7 @@ def picture_size(
     height, width = as_pair(settings["img_size"])
     rows, columns = height // patch[0], width // patch[1]
     if rows * columns not in patches or height % patch[0] or width % patch[1]:
-        raise ValueError(
-            f"img_size is {height}x{width}, in patches of {patch[0]}x{patch[1]} that is {rows}x{columns}, and "
-            f"pos_embed has {count} positions: give the size of the training, then take `at(side)`"
-        )
+        grid = f"img_size is {height}x{width}, in patches of {patch[0]}x{patch[1]} that is {rows}x{columns}"
+        advice = "give the size of the training, then take `at(side)`"
+        raise ValueError(f"{grid}, and pos_embed has {count} positions: {advice}")
     return height, width

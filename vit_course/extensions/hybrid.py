@@ -5,7 +5,6 @@ Lesson 11 builds it; `create_hybrid` makes one by name.
 
 from collections.abc import Sequence
 
-import numpy as np
 from torch import Tensor, nn
 
 from vit_course.patches import as_pair, check_images, grid_size
@@ -30,9 +29,8 @@ def stage_blocks(stages: int = 4, blocks: int = 1, lengthen: bool = False) -> li
     if stages < 1 or blocks < 1:
         raise ValueError(f"stages {stages} and blocks {blocks} should both be at least 1")
     if lengthen and stages < 2:
-        raise ValueError(
-            "lengthen removes a stage and gives its blocks to the one before: stages 1 has none before"
-        )
+        removes = "lengthen removes a stage and gives its blocks to the one before"
+        raise ValueError(f"{removes}: stages 1 has none before")
     return [blocks] * (stages - 2) + [2 * blocks] if lengthen else [blocks] * stages
 
 
@@ -137,10 +135,12 @@ class HybridViT(nn.Module):
     ):
         super().__init__()
         if "patch_size" in vit_options:
-            raise ValueError(
-                f"patch_size {vit_options['patch_size']} does not fit a hybrid: its patches are 1x1 positions of the "
-                "feature map; `stages` and `lengthen` decide how many pixels a token stands for"
+            patches = "its patches are 1x1 positions of the feature map"
+            how, given = (
+                "`stages` and `lengthen` decide how many pixels a token stands for",
+                vit_options["patch_size"],
             )
+            raise ValueError(f"patch_size {given} does not fit a hybrid: {patches}; {how}")
         self.img_size, self.in_chans = as_pair(img_size), in_chans
         self.backbone = make_backbone(in_chans, width, stages, blocks, lengthen)
         channels, *grid = feature_map_shape(img_size, width, stages, lengthen)
@@ -194,37 +194,9 @@ def create_hybrid(name: str = "R-Nano/8", **options) -> HybridViT:
     """
     size, _, pixels = name.removeprefix("R-").partition("/")
     if not name.startswith("R-") or size not in VIT_SIZES or not pixels.isdigit():
-        raise ValueError(
-            f"{name!r} is not R-size/pixels per token, for example 'R-Nano/8'; sizes: {', '.join(VIT_SIZES)}"
-        )
+        known = ", ".join(VIT_SIZES)
+        raise ValueError(f"{name!r} is not R-size/pixels per token, for example 'R-Nano/8'; sizes: {known}")
     if int(pixels) not in (4, 8):
-        raise ValueError(
-            f"{pixels} pixels per token in {name!r} is neither 8 (four stages) nor 4 (third stage lengthened)"
-        )
+        known = "8 (four stages) nor 4 (third stage lengthened)"
+        raise ValueError(f"{pixels} pixels per token in {name!r} is neither {known}")
     return HybridViT(**{**VIT_SIZES[size], "lengthen": int(pixels) == 4, **options})
-
-
-def data_needed(curve: dict[float, float], target: float) -> float | None:
-    """Read off a curve how much data a model needs for an accuracy.
-
-    A measured point is *dominated* if another one does as well or better with less. Dominated points are left out. The
-    others, the *frontier*, only rise. Between two of them the curve is a straight line over the *logarithm* of the
-    amount, as it is drawn in a data-fraction figure. Outside the measured points nothing is known.
-
-    Args:
-        curve: for each amount of data (number or percentage of pictures, above 0) the accuracy; in any order.
-        target: the accuracy wanted, in the unit of the curve.
-
-    Returns:
-        The amount at which the line reaches the target (equality counts), a float; the smallest measured amount if it
-        is reached there already (less may do, but nobody measured it); None if it is not reached at all.
-    """
-    amounts: list[float] = []
-    accuracies: list[float] = []
-    for amount, accuracy in sorted(curve.items()):
-        if not accuracies or accuracy > accuracies[-1]:
-            amounts.append(amount)
-            accuracies.append(accuracy)
-    if not accuracies or accuracies[-1] < target:
-        return None
-    return float(np.exp(np.interp(target, accuracies, np.log(amounts))))

@@ -7,13 +7,14 @@ import re
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from vit_course.extensions.modern import LayerScale, PreparedProjection
+from vit_course.extensions.weights import Weights
 from vit_course.vit import VisionTransformer
 
 
-def fill(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[str, str]) -> None:
+def fill(model: VisionTransformer, weights: Weights, origins: dict[str, str]) -> None:
     """Put weights into a model, or refuse them all: strictly, with the file's own names in the message."""
     own = place(model, weights, origins)
     if "head.weight" not in own:  # a backbone without a head: its vector is what comes out
@@ -34,7 +35,7 @@ def fill(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[str
     model.load_state_dict(own)
 
 
-def place(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[str, str]) -> dict[str, Tensor]:
+def place(model: VisionTransformer, weights: Weights, origins: dict[str, str]) -> Weights:
     """Return weights under the names that they have in our model with its parts; `origins` gets these names too."""
     own = dict(weights)
     scaled = isinstance(model.blocks[0].attn.proj, LayerScale)
@@ -62,7 +63,7 @@ def place(model: VisionTransformer, weights: dict[str, Tensor], origins: dict[st
     return own
 
 
-def place_reader(own: dict[str, Tensor], origins: dict[str, str], num_heads: int) -> None:
+def place_reader(own: Weights, origins: dict[str, str], num_heads: int) -> None:
     """Turn SigLIP's learned token and its projection, which are the same for all, into a query a head, in place."""
     for kind in ("weight", "bias"):
         if joined := f"attn_pool.qkv.{kind}" if f"attn_pool.qkv.{kind}" in own else "":
@@ -76,13 +77,12 @@ def place_reader(own: dict[str, Tensor], origins: dict[str, str], num_heads: int
         own["reader.pool.query"] = query.reshape(num_heads, -1)
         origins["reader.pool.query"] = origins["attn_pool.latent"]
     for name in [n for n in own if n.startswith("attn_pool.")]:
-        moved = re.sub(
-            r"^attn_pool\.", "reader.", re.sub(r"^attn_pool\.(?=kv\.|proj\.)", "reader.pool.", name)
-        )
+        part = name.removeprefix("attn_pool.")
+        moved = f"reader.pool.{part}" if part.startswith(("kv.", "proj.")) else f"reader.{part}"
         own[moved], origins[moved] = own.pop(name), origins[name]
 
 
-def file_name(name: str, own: dict[str, Tensor], origins: dict[str, str]) -> str:
+def file_name(name: str, own: Weights, origins: dict[str, str]) -> str:
     """Return how a weight is, or would be, called in the file: as its like in another block is."""
     if name in origins and name in own:
         return origins[name]

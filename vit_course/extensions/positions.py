@@ -39,9 +39,8 @@ def with_positions(model: VisionTransformer, kind: str = "2d", at: str = "stem")
             positions already; then nothing is changed.
     """
     if kind not in KINDS or at not in PLACES:
-        raise ValueError(
-            f"positions {kind!r} at {at!r} are unknown: use {', '.join(KINDS)} at {', '.join(PLACES)}"
-        )
+        known = f"{', '.join(KINDS)} at {', '.join(PLACES)}"
+        raise ValueError(f"positions {kind!r} at {at!r} are unknown: use {known}")
     if kind == "relative" and at != "stem":
         raise ValueError(f"positions 'relative' have no table to add, so `at` must be 'stem', not {at!r}")
     if any(isinstance(part, WithPosition | RelativeAttention) for part in model.modules()):

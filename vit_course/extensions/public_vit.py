@@ -16,12 +16,6 @@ from vit_course.encoder import Mlp
 from vit_course.extensions.modern import AttentionPool, PreparedProjection, modernize
 from vit_course.vit import VisionTransformer
 
-ACTIVATIONS = {
-    "gelu": nn.GELU,
-    "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
-    "quick_gelu": lambda: QuickGELU(),
-}
-
 
 class QuickGELU(nn.Module):
     """OpenAI's approximation of GELU: x · sigmoid(1.702 x)."""
@@ -29,6 +23,9 @@ class QuickGELU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map numbers to numbers."""
         return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS = {"gelu": nn.GELU, "gelu_pytorch_tanh": lambda: nn.GELU("tanh"), "quick_gelu": QuickGELU}
 
 
 class CentredProjection(PreparedProjection):

@@ -47,14 +47,12 @@ def export_onnx(trained: Trained, path: Path) -> float | None:
         OSError: if the file cannot be written.
     """
     if missing := [name for name in ("onnx", "onnxscript") if not find_spec(name)]:
-        raise ImportError(
-            f"to write ONNX needs {' and '.join(missing)}: pip install onnx onnxscript onnxruntime"
-        )
+        needs = " and ".join(missing)
+        raise ImportError(f"to write ONNX needs {needs}: pip install onnx onnxscript onnxruntime")
     shipped = Shipped(trained)
     shape = len(trained.info["mean"]), *trained.img_size
-    pictures = torch.randint(
-        0, 256, (2, *shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    fixed = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (2, *shape), generator=fixed, dtype=torch.uint8)
     batch = {"pictures": {0: torch.export.Dim("batch", min=1, max=65536)}}
     program = torch.onnx.export(
         shipped, (pictures,), dynamo=True, input_names=["pictures"], output_names=["shares"],

@@ -1,10 +1,10 @@
-"""Training a ViT in less time: fewer tokens at first, and first values that know pictures, put in from outside.
+"""Training a ViT in less time: fewer tokens at first, put in from outside, and filters that know pictures.
 
-`train` leaves out tokens, `recipes.build_model` sets the first values; lesson 16 builds the parts.
+`step_wrappers` leaves out tokens where a recipe says so; lesson 16 builds the parts.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vit_course.embeddings import resample_pos_embed
 from vit_course.patches import patchify
+from vit_course.training.engine import has_feature_maps
 from vit_course.vit import VisionTransformer
 
 
@@ -43,8 +44,7 @@ def drop_by_picture(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Te
     return torch.cat([tokens[:, :num_prefix_tokens], chosen], dim=1)
 
 
-@contextmanager
-def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[None]:
+def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> AbstractContextManager:
     """Let a ViT in training mode compute a share of its patch tokens, inside; `share` 1 changes nothing.
 
     `by` says how: "batch" is `drop_tokens`, "picture" `drop_by_picture`, "size" `smaller_pictures`. In a hybrid the
@@ -54,35 +54,21 @@ def fewer_tokens(model: nn.Module, share: float, by: str = "batch") -> Iterator[
         ValueError: if the model has nothing that can be left out in this way.
     """
     if share == 1:
-        yield
-        return
+        return nullcontext()
     if by == "size" and has_feature_maps(model) and not hasattr(model, "vit"):
-        with model.register_forward_pre_hook(lambda module, given: smaller(given[0], share)):
-            yield
-        return
+        return model.register_forward_pre_hook(lambda module, given: smaller(given[0], share))
     model = getattr(model, "vit", model) if by != "size" else model
     if not isinstance(model, VisionTransformer):
         raise ValueError(f"keep_tokens {share:g} is for a VisionTransformer: for this model it should be 1")
     if by == "size":
-        with smaller_pictures(model, share):
-            yield
-        return
+        return smaller_pictures(model, share)
     keep = max(1, round(share * model.patch_embed.num_patches))
     drop = drop_by_picture if by == "picture" else drop_tokens
 
     def leave_out(module: nn.Module, given: tuple, tokens: Tensor) -> Tensor:
         return drop(tokens, keep, model.num_prefix_tokens) if model.training else tokens
 
-    handle = model.pos_drop.register_forward_hook(leave_out)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def has_feature_maps(model: nn.Module) -> bool:
-    """Tell whether a model is a ResNet or a hybrid, by its batch norms."""
-    return any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
+    return model.pos_drop.register_forward_hook(leave_out)  # its handle removes it when the context ends
 
 
 def smaller(images: Tensor, share: float) -> Tensor:
@@ -101,9 +87,8 @@ def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
     embed, table = model.patch_embed, model.pos_embed
     grid = tuple(max(1, round(n * share**0.5)) for n in embed.grid_size)
     full, size = embed.img_size, tuple(n * side for n, side in zip(grid, embed.patch_size, strict=True))
-    handle = embed.register_forward_pre_hook(
-        lambda module, given: F.interpolate(given[0], size, mode="bilinear", antialias=True)
-    )
+    how = {"mode": "bilinear", "antialias": True}
+    handle = embed.register_forward_pre_hook(lambda module, given: F.interpolate(given[0], size, **how))
     try:
         embed.img_size = size
         if table is not None:
@@ -134,65 +119,3 @@ def whitening_filters(images: Tensor, patch_size: int, eps: float = 1e-2) -> Ten
     variance, components = torch.linalg.eigh(torch.cov(patches.T))  # smallest first, components are columns
     filters = (components / (variance + eps).sqrt()).T.flip(0)
     return rearrange(filters, "k (p q c) -> k c p q", p=patch_size, q=patch_size).contiguous()
-
-
-@torch.no_grad()
-def start_whitened(model: VisionTransformer, images: Tensor, eps: float = 1e-2) -> None:
-    """Set the patch projection to whitening filters and their negatives, as many as it has room for.
-
-    Args:
-        model: its E is changed in place; filters that there is no pattern for stay as they were drawn.
-        images: (B, C, H, W) float, normalised; some thousand are enough.
-        eps: of `whitening_filters`.
-    """
-    weight = model.patch_embed.proj.weight
-    filters = whitening_filters(images, weight.shape[-1], eps)
-    filters = torch.cat([filters, -filters])[: len(weight)]
-    weight[: len(filters)] = filters
-
-
-@torch.no_grad()
-def start_mimetic(model: VisionTransformer, qk: float = 0.7, vo: float = 0.4) -> None:
-    """Let attention begin as it looks in trained models (Trockman and Kolter, 2023, with their constants).
-
-    In every head Wqᵀ Wk becomes about qk·(noise + I): tokens look at tokens that are like them. W_O Wv becomes about
-    vo·(noise - I).
-    """
-    for block in model.blocks:
-        dim, heads = block.attn.proj.in_features, block.attn.num_heads
-        wq, wk, wv = block.attn.qkv.weight.chunk(3)
-        for q, k in zip(wq.chunk(heads), wk.chunk(heads), strict=True):
-            left, values, right = torch.linalg.svd(qk * (torch.randn(dim, dim) / dim**0.5 + torch.eye(dim)))
-            root = values[: len(q)].sqrt()[:, None]
-            q.copy_(root * left.T[: len(q)])
-            k.copy_(root * right[: len(k)])
-        left, values, right = torch.linalg.svd(vo * (torch.randn(dim, dim) / dim**0.5 - torch.eye(dim)))
-        wv.copy_(values.sqrt()[:, None] * right)
-        block.attn.proj.weight.copy_(left * values.sqrt())
-
-
-@torch.no_grad()
-def start_silent(model: VisionTransformer) -> None:
-    """Set the last layer of every branch to zero, so that all blocks begin as the identity."""
-    for block in model.blocks:
-        block.attn.proj.weight.zero_()
-        block.mlp.fc2.weight.zero_()
-
-
-def set_first_values(model: VisionTransformer, names: list[str], images: Tensor) -> None:
-    """Change the first values of a ViT as the names say: "whitened", "mimetic", "silent".
-
-    Args:
-        model: changed in place.
-        names: in this order.
-        images: (B, C, H, W) float, normalised training pictures.
-
-    Raises:
-        ValueError: if a name is unknown.
-    """
-    starts = {"whitened": lambda: start_whitened(model, images), "mimetic": lambda: start_mimetic(model)}
-    starts["silent"] = lambda: start_silent(model)
-    for name in names:
-        if name not in starts:
-            raise ValueError(f"first values {name!r} are unknown: use {', '.join(starts)}")
-        starts[name]()

@@ -70,14 +70,11 @@ class Trained(NamedTuple):
                 pictures = (pictures.float().mean(dim=1, keepdim=True)).round().byte()
         shape = (len(self.info["mean"]), *self.img_size)
         if pictures.dtype != torch.uint8 or tuple(pictures.shape[1:]) != shape:
-            raise ValueError(
-                f"pictures are {pictures.dtype} {tuple(pictures.shape)}: give uint8 in 0..255, N of {shape}"
-            )
+            found = f"{pictures.dtype} {tuple(pictures.shape)}"
+            raise ValueError(f"pictures are {found}: give uint8 in 0..255, N of {shape}")
         stats, device = (self.info["mean"], self.info["std"]), next(self.model.parameters()).device
-        parts = [
-            self.model(normalize(part.to(device), *stats)).softmax(dim=1) for part in pictures.split(100)
-        ]
-        return torch.cat(parts).cpu()
+        logits = [self.model(normalize(part.to(device), *stats)) for part in pictures.split(100)]
+        return torch.cat(logits).softmax(dim=1).cpu()
 
 
 def trained_names() -> list[str]:
@@ -185,7 +182,5 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if metadata.get("sha256") not in (None, sum_of(weights)):  # the first files had no sum
             raise ValueError("its sum is another one")
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged or no weights of this course: delete it, and get it anew"
-        ) from error
+        raise ValueError(f"{path} is damaged or no weights of this course: delete it, get it anew") from error
     return {n: v.float() if v.dtype == torch.float16 else v for n, v in weights.items()}, about

@@ -5,7 +5,7 @@ Works on models of `vit` and on data sets of `data`; the rates by layer are thos
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -97,9 +97,8 @@ def add_low_rank(model: VisionTransformer, rank: int = 8) -> VisionTransformer:
         The same model, with the same outputs until it learns. `merge_low_rank` makes it a plain model again.
     """
     freeze(model)
-    for layer in [
-        part for block in model.blocks for part in block.attn.modules() if isinstance(part, nn.Linear)
-    ]:
+    parts = [part for block in model.blocks for part in block.attn.modules()]
+    for layer in [part for part in parts if isinstance(part, nn.Linear)]:
         parametrize.register_parametrization(layer, "weight", LowRank(layer.weight, rank))
     return model
 
@@ -145,9 +144,8 @@ def change_resolution(model: VisionTransformer, img_size: int | tuple[int, int])
     """
     old, new = model.patch_embed.grid_size, grid_size(img_size, model.patch_embed.patch_size)
     if any(isinstance(module, LearnedPosition2d | RelativePosition) for module in model.modules()):
-        raise ValueError(
-            "only one table of positions can be resized: use pos_embed 'learned', 'sincos' or 'none'"
-        )
+        known = "'learned', 'sincos' or 'none'"
+        raise ValueError(f"only one table of positions can be resized: use pos_embed {known}")
     for table in position_tables(model):
         table.data = resized_positions(table.data, old, new, model.num_prefix_tokens)
     model.patch_embed.img_size = as_pair(img_size)
@@ -182,47 +180,6 @@ def resized_positions(table: Tensor, old: tuple[int, int], new: tuple[int, int],
     return resample_pos_embed(table, old, new, prefix)
 
 
-def select_classes(dataset: Dataset, classes: Sequence[int]) -> Dataset:
-    """Keep the pictures of some classes, with labels that count from 0 in the order given.
-
-    Args:
-        dataset: pictures and labels.
-        classes: indices into `dataset.classes`, none twice.
-
-    Raises:
-        ValueError: if there is no index, one is not there, or one comes twice.
-    """
-    classes = [int(label) for label in classes]
-    count = len(dataset.classes)
-    if not classes or len(set(classes)) < len(classes) or not all(0 <= label < count for label in classes):
-        raise ValueError(f"classes {classes} should be different indices from 0 to {count - 1}, at least one")
-    new_label = torch.full((count,), -1)
-    new_label[classes] = torch.arange(len(classes))
-
-    def kept(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        rows = (new_label[labels] >= 0).nonzero()[:, 0]
-        return images[rows], new_label[labels[rows]]
-
-    train, test = (
-        kept(dataset.train_images, dataset.train_labels),
-        kept(dataset.test_images, dataset.test_labels),
-    )
-    names = tuple(dataset.classes[label] for label in classes)
-    counts = f"{len(train[1]):,} train / {len(test[1]):,} test pictures"
-    return Dataset(*train, *test, names, f"{dataset.provenance}; {counts} of {', '.join(names)}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NormalisedDataset(Dataset):
-    """A data set whose pictures are normalised by mean and deviation of a trained model, not by their own."""
-
-    stats: tuple[Tensor, Tensor] = ()
-
-    def channel_stats(self) -> tuple[Tensor, Tensor]:
-        """Return the mean and standard deviation of each channel of the model's training, (C,) in 0..1 units."""
-        return self.stats
-
-
 def normalised_as(dataset: Dataset, mean: Sequence[float], std: Sequence[float]) -> Dataset:
     """Let a data set be normalised as the weights of a trained model need it; grey pictures become three channels.
 
@@ -231,11 +188,10 @@ def normalised_as(dataset: Dataset, mean: Sequence[float], std: Sequence[float])
         mean: of each channel, in 0..1 units, as in the model's training.
         std: the same of the standard deviation.
     """
-    parts = {part.name: getattr(dataset, part.name) for part in fields(Dataset)}
-    for name in ("train_images", "test_images"):
-        if parts[name].shape[1] == 1:
-            parts[name] = parts[name].expand(-1, len(mean), -1, -1).contiguous()
-    return NormalisedDataset(**parts, stats=(torch.tensor(mean), torch.tensor(std)))
+    halves = {"train_images": dataset.train_images, "test_images": dataset.test_images}
+    if dataset.train_images.shape[1] == 1:
+        halves = {name: grey.expand(-1, len(mean), -1, -1).contiguous() for name, grey in halves.items()}
+    return replace(dataset, **halves, stats=(torch.tensor(mean), torch.tensor(std)))
 
 
 def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
@@ -253,15 +209,9 @@ def resize_pictures(dataset: Dataset, side: int | tuple[int, int]) -> Dataset:
         return dataset
 
     def resized(images: Tensor) -> Tensor:
-        parts = [
-            F.interpolate(part.float(), size, mode="bicubic", antialias=True).round_().clamp_(0, 255).byte()
-            for part in images.split(500)  # floats take four times the memory
-        ]
-        return torch.cat(parts)
+        parts = (part.float() for part in images.split(500))  # floats take four times the memory
+        larger = (F.interpolate(part, size, mode="bicubic", antialias=True) for part in parts)
+        return torch.cat([part.round_().clamp_(0, 255).byte() for part in larger])
 
-    return replace(
-        dataset,
-        train_images=resized(dataset.train_images),
-        test_images=resized(dataset.test_images),
-        provenance=f"{dataset.provenance}; resized to {size[0]}x{size[1]}",
-    )
+    halves = {"train_images": resized(dataset.train_images), "test_images": resized(dataset.test_images)}
+    return replace(dataset, **halves, provenance=f"{dataset.provenance}; resized to {size[0]}x{size[1]}")

@@ -110,9 +110,8 @@ def export(options: argparse.Namespace, trained: Trained) -> int:
     """Write a model as ONNX, from uint8 images to shares of the classes, and compare its answers with torch."""
     difference = export_onnx(trained, options.file)
     shape = f"(N, {len(trained.info['mean'])}, {trained.img_size[0]}, {trained.img_size[1]})"
-    print(
-        f"{options.file}: {options.file.stat().st_size / 1e6:.1f} MB, `pictures` uint8 {shape} to `shares` (N, K)"
-    )
+    size = f"{options.file.stat().st_size / 1e6:.1f} MB"
+    print(f"{options.file}: {size}, `pictures` uint8 {shape} to `shares` (N, K)")
     told = f"onnxruntime and torch differ by {difference or 0:.1e} at most"
     print("not compared: pip install onnxruntime, and export again" if difference is None else told)
     return 0

@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+Weights = dict[str, Tensor]
+"""Tensors by their names, as in a state dict."""
 Stats = tuple[Sequence[float], Sequence[float]]
 """Mean and standard deviation of each channel, in 0..1 units."""
 IMAGENET: Stats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -76,18 +78,15 @@ class Family(NamedTuple):
 
 HF, PROJECTION, TIMM = "Hugging Face", r"embeddings\.patch_embeddings\.projection\.", r"^blocks\.0\.attn\."
 TEXT = r"^(text_model\.|text_projection\.|logit_(scale|bias)$|vision_model\.embeddings\.position_ids$)"
-PAPER, META = (
-    {(768, 12): 12, (1024, 24): 16, (1280, 32): 16},
-    {(384, 12): 6, (768, 12): 12, (1024, 24): 16, (1536, 40): 24},
-)
+PAPER = {(768, 12): 12, (1024, 24): 16, (1280, 32): 16}
+META = {(384, 12): 6, (768, 12): 12, (1024, 24): 16, (1536, 40): 24}
+TORCHVISION, SCALED = (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"), r"^blocks\.0\.ls1\.gamma$"
 VISION = r"^(vision_model\.)?"
 SIGLIP = VISION + r"embeddings\.patch_embedding\.", VISION + r"head\.probe$"
 CLIP = VISION + r"embeddings\.class_embedding$", VISION + r"pre_layrnorm\."
 DINOV3 = r"^embeddings\.patch_embeddings\.weight$", r"^(model\.)?layer\.0\.attention\.q_proj\."
 FAMILIES = (
-    Family(
-        "torchvision ViT", (r"^conv_proj\.", r"^encoder\.layers\.encoder_layer_"), heads=PAPER, stats=IMAGENET
-    ),
+    Family("torchvision ViT", TORCHVISION, heads=PAPER, stats=IMAGENET),
     Family(f"{HF} SigLIP", SIGLIP, act="gelu_pytorch_tanh", unused=TEXT),
     Family(f"{HF} CLIP", CLIP, 1e-5, "quick_gelu", TEXT),
     Family(f"{HF} DINOv2", (PROJECTION, r"\.layer_scale1\.lambda1$"), unused=r"mask_token$"),
@@ -96,14 +95,8 @@ FAMILIES = (
     Family("timm SigLIP", (TIMM, r"^attn_pool\.latent$"), act=None),
     Family("timm CLIP", (TIMM, r"^norm_pre\."), 1e-5, act=None),
     Family("timm DINOv3", (r"^reg_token$", r"^cls_token$", r"^blocks\.0\.gamma_1$"), 1e-5),
-    Family(
-        "Meta DINOv2",
-        (r"^mask_token$", r"^blocks\.0\.ls1\."),
-        unused="^mask_token$",
-        heads=META,
-        stats=IMAGENET,
-    ),
-    Family("timm DINOv2 or DeiT III", (TIMM, r"^blocks\.0\.ls1\.gamma$")),
+    Family("Meta DINOv2", (r"^mask_token$", SCALED), unused="^mask_token$", heads=META, stats=IMAGENET),
+    Family("timm DINOv2 or DeiT III", (TIMM, SCALED)),
     Family("timm ViT", (TIMM, r"^pos_embed$"), unused=r"^(decoder_.*|mask_token)$"),
 )
 """All that `backbone` can build; where a file has the marks of several, it is of the first."""
@@ -125,7 +118,7 @@ def parts_with_vits(content: dict, depth: int = 3) -> dict[str, dict]:
     return {name: p for name, p in parts.items() if depth and (family_of(p) or parts_with_vits(p, depth - 1))}
 
 
-def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], Family, list[str]]:
+def unwrap(content: Any, part: str | None = None) -> tuple[Weights, Family, list[str]]:
     """Take the weights of a ViT out of what programs for training put around them, for example {"model": ...}.
 
     Args:
@@ -139,29 +132,25 @@ def unwrap(content: Any, part: str | None = None) -> tuple[dict[str, Tensor], Fa
         ValueError: if there are none, or several sets of which none was chosen.
     """
     beside: list[str] = []
-    while not (family := family_of(content if isinstance(content, dict) else ())):
-        parts = parts_with_vits(content) if isinstance(content, dict) else {}
-        if not parts:
-            found = (
-                ", ".join(list(map(str, content))[:3])
-                if isinstance(content, dict)
-                else type(content).__name__
-            )
-            raise ValueError(
-                f"these are not weights of a ViT that is known here: they begin with {found}. "
-                f"Known are {', '.join(known.name for known in FAMILIES)}"
-            )
+    if not isinstance(content, dict):
+        content = {type(content).__name__: content}
+    while not (family := family_of(content)):
+        if not (parts := parts_with_vits(content)):
+            found = ", ".join(list(map(str, content))[:3])
+            unknown = f"these are not weights of a ViT that is known here: they begin with {found}"
+            raise ValueError(f"{unknown}. Known are {', '.join(known.name for known in FAMILIES)}")
         if len(parts) > 1 and part not in parts:
             several = f"it holds several sets of weights: {', '.join(parts)}"
             raise ValueError(f"{several}. Say which: part={next(iter(parts))!r}")
         chosen = part if part in parts else next(iter(parts))
-        beside += [
-            name
-            for name, value in content.items()
-            if isinstance(value, Tensor) and not name.startswith(f"{chosen}.")
-        ]
+        beside += [name for name in tensors_in(content) if not name.startswith(f"{chosen}.")]
         content = parts[chosen]
-    return {name: value for name, value in content.items() if isinstance(value, Tensor)}, family, beside
+    return tensors_in(content), family, beside
+
+
+def tensors_in(content: dict) -> Weights:
+    """Return those entries that are tensors."""
+    return {name: value for name, value in content.items() if isinstance(value, Tensor)}
 
 
 def renamed(name: str) -> str:
@@ -171,7 +160,7 @@ def renamed(name: str) -> str:
     return name
 
 
-def convert_torchvision(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+def convert_torchvision(state_dict: Weights) -> Weights:
     """Rename the weights of torchvision's `VisionTransformer` to the names of this course.
 
     Values are the same tensors: torchvision's in_proj holds queries, keys and values in our order.
@@ -179,7 +168,7 @@ def convert_torchvision(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
     return {renamed(name): value for name, value in state_dict.items()}
 
 
-def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Tensor], dict[str, str]]:
+def to_timm(state_dict: Weights, family: Family) -> tuple[Weights, dict[str, str]]:
     """Give weights of a family timm's names and shapes: queries, keys and values joined, tables with a batch axis.
 
     Args:
@@ -201,9 +190,8 @@ def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Te
             weights[name] = weights[name].reshape(1, -1, weights[name].shape[-1])
     for name in [name for name in weights if re.search(r"\.mlp\.(w12|fc1)\.", name)]:
         last = weights.get(re.sub(r"\.mlp\..*", ".mlp.fc2.weight", name))
-        if (
-            "w12" in name or last is not None and len(weights[name]) == 2 * last.shape[-1]
-        ):  # gate and fc1 in one
+        both = "w12" in name or last is not None and len(weights[name]) == 2 * last.shape[-1]
+        if both:  # gate and fc1 in one
             value, origin = weights.pop(name), origins.pop(name)
             for part, new in zip(value.chunk(2), ("gate", "fc1"), strict=True):
                 moved = re.sub("w12|fc1", new, name)
@@ -212,11 +200,9 @@ def to_timm(state_dict: dict[str, Tensor], family: Family) -> tuple[dict[str, Te
     return weights, origins
 
 
-def join_qkv(weights: dict[str, Tensor], origins: dict[str, str]) -> None:
+def join_qkv(weights: Weights, origins: dict[str, str]) -> None:
     """Put apart queries, keys and values into one matrix, in place; a bias that one of the three lacks is zero."""
-    for prefix in sorted(
-        {name.partition(".attn.")[0] for name in weights if re.search(r"\.attn\.q\.", name)}
-    ):
+    for prefix in sorted({name.partition(".attn.q.")[0] for name in weights if ".attn.q." in name}):
         for kind in ("weight", "bias"):
             names = [f"{prefix}.attn.{part}.{kind}" for part in "qkv"]
             there = [name for name in names if name in weights]
@@ -236,6 +222,8 @@ WRONG_FILES = {
     rb"\x93NUMPY|GGUF|\x89HDF": "is in a format that is not read here (NumPy, GGUF, HDF5)",
 }
 """How files begin that are no weights, and what is said of them."""
+UNSAFE = "{path} holds more than weights ({more}), and to open it could run code: it is not opened. Whoever "
+UNSAFE += "trusts it saves its state_dict() alone"
 
 
 def load_weights(path: str | Path) -> Any:
@@ -256,9 +244,7 @@ def load_weights(path: str | Path) -> Any:
         if start[8:9] == b"{":
             return load_file(path)
         if start[:2] == b"PK" and any(name.endswith(".npy") for name in zipfile.ZipFile(path).namelist()):
-            raise ValueError(
-                f"{path} is an archive of NumPy (JAX): take a .safetensors or .pth file of the model"
-            )
+            raise ValueError(f"{path} is an archive of NumPy (JAX): take a .safetensors or .pth file of it")
         if start[:2] not in (b"PK", b"\x80\x02"):
             raise ValueError(f"{path} is neither a safetensors file nor one of torch.save")
         with torch.serialization.safe_globals([argparse.Namespace]):  # options that many programs put beside
@@ -266,11 +252,7 @@ def load_weights(path: str | Path) -> Any:
                 return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+)", str(error))
-        raise ValueError(
-            f"{path} holds more than weights ({found[1] if found else 'objects of Python'}), and to open it could run "
-            "code: it is not opened. Whoever trusts it saves its state_dict() alone"
-        ) from error
+        raise ValueError(UNSAFE.format(path=path, more=found[1] if found else "objects of Python")) from error
     except (SafetensorError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} is damaged, or only the first part of a file ({path.stat().st_size:,} bytes): fetch it again"
-        ) from error
+        part = f"only the first part of a file ({path.stat().st_size:,} bytes)"
+        raise ValueError(f"{path} is damaged, or {part}: fetch it again") from error

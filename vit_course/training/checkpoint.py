@@ -59,9 +59,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     start = len(MAGIC) + 32
     if not data.startswith(MAGIC) or hashlib.sha256(data[start:]).digest() != data[len(MAGIC) : start]:
-        raise ValueError(
-            f"{path} is damaged or no checkpoint of this course: delete it and start the run anew"
-        )
+        raise ValueError(f"{path} is damaged or no checkpoint of this course: delete it, start the run anew")
     with explain_foreign(path):
         return torch.load(io.BytesIO(data[start:]), map_location="cpu", weights_only=True)
 

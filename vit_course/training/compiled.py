@@ -51,7 +51,6 @@ class CudaGraphs:
             part = nn.Sequential(self.function) if isinstance(self.function, nn.Module) else self.function
             devices = [x.device] if x.device.type == "cuda" else []
             with torch.random.fork_rng(devices):  # to record draws numbers, too
-                self.graphs[key] = torch.cuda.make_graphed_callables(
-                    part, (x.clone(),), allow_unused_input=True
-                )
+                record = torch.cuda.make_graphed_callables
+                self.graphs[key] = record(part, (x.clone(),), allow_unused_input=True)
         return self.graphs[key](x)

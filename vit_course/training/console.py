@@ -42,9 +42,8 @@ def earlier_lines(log: Path, epochs: int) -> list[str]:
             return kept
         expected = epoch + 1
     if epochs:
-        raise ValueError(
-            f"{log} is damaged at line {len(kept) + 1}, and {epochs} epochs are done: delete it to go on without them"
-        )
+        damaged = f"{log} is damaged at line {len(kept) + 1}, and {epochs} epochs are done"
+        raise ValueError(f"{damaged}: delete it to go on without them")
     return kept
 
 
@@ -107,9 +106,7 @@ class Console:
             raise Stopped(f"after step {step} of {self.total_steps}: nothing is measured; {again}.")
         if self.quiet:
             return
-        print(
-            f"{history.config['epochs']:g} epochs in {history.seconds:.0f} s: "
-            f"training loss {history.train_loss[-1]:.3f}, "
-            f"test accuracy {100 * history.test_accuracy:.1f} % on {test_pictures:,} pictures"
-        )
+        accuracy = f"test accuracy {100 * history.test_accuracy:.1f} % on {test_pictures:,} pictures"
+        run = f"{history.config['epochs']:g} epochs in {history.seconds:.0f} s"
+        print(f"{run}: training loss {history.train_loss[-1]:.3f}, {accuracy}")
         print(fill(f"({history.provenance})", WIDTH, subsequent_indent=" "))

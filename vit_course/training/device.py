@@ -22,9 +22,8 @@ def get_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"device {name!r} is unknown: use auto, cpu, cuda or mps") from error
-    if not here.get(device.type) or (
-        device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
-    ):
+    is_missing = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    if is_missing or not here.get(device.type):
         raise ValueError(f"device {name!r} is not here; the best one here is {best!r}")
     return device
 

@@ -27,9 +27,7 @@ class WrittenOutAttention(TorchFunctionMode):
     torch's own written-out way also guards against rows that attend to nothing, which costs a tenth of a step.
     """
 
-    def __torch_function__(
-        self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None
-    ):
+    def __torch_function__(self, function: Callable, types: tuple, args: tuple = (), kwargs=None):
         """Replace one function, call all others as they are."""
         kwargs = kwargs or {}
         asked = {name for name, value in kwargs.items() if value is not None and value is not False}
@@ -82,6 +80,11 @@ class Engine:
 REFERENCE = Engine()
 FAST = Engine("bfloat16", "written out", True)
 """What is tried on a CPU beside `REFERENCE`, which lessons that compare outputs use."""
+
+
+def has_feature_maps(model: nn.Module) -> bool:
+    """Tell whether a model is a ResNet or a hybrid, by its batch norms."""
+    return any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
 
 
 def choose_engine(

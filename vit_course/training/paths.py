@@ -10,25 +10,12 @@ IN_REPOSITORY = (PACKAGE.parent / "lessons").is_dir()
 ROOT = PACKAGE.parent if IN_REPOSITORY else Path.cwd()
 """The repository, which holds `vit_course/`, `lessons/`, `data/` and what students keep; for a package that was
 installed without it, the folder in which Python was started."""
-LESSONS = ROOT / "lessons"
 DATA = ROOT / "data"
 SHIPPED = DATA if IN_REPOSITORY else PACKAGE / "shipped"
 """Recorded runs, trained weights and photos that come with the course; a wheel has them inside the package."""
 RUNS = SHIPPED / "runs"
 CHECKPOINTS = SHIPPED / "checkpoints"
 PHOTOS = SHIPPED / "photos"
-FALLBACK = "vit-course-answers"
-"""Folder in the home folder, for answers where the folder of the course cannot be written."""
-
-
-def answer_folders() -> list[Path]:
-    """Return the folders where students' answers are kept, the first choice first."""
-    try:
-        if chosen := os.environ.get("VIT_COURSE_ANSWERS"):
-            return [ROOT / Path(chosen).expanduser()]
-        return [ROOT / "answers", Path.home() / FALLBACK]
-    except RuntimeError:  # this user has no home
-        return [ROOT / "answers"]
 
 
 def obstacle(folder: Path) -> str:

@@ -44,10 +44,8 @@ def describe_processor() -> dict[str, str | bool | float]:
 
 def same_kind(first: dict, second: dict) -> bool:
     """Tell whether two descriptions are of one kind of processor: they agree in name and in the faster precision."""
-    kinds = [
-        (one["name"], one["amx"], one["bfloat16_gflops"] > one["float32_gflops"]) for one in (first, second)
-    ]
-    return kinds[0] == kinds[1]
+    faster = [one["bfloat16_gflops"] > one["float32_gflops"] for one in (first, second)]
+    return (first["name"], first["amx"], faster[0]) == (second["name"], second["amx"], faster[1])
 
 
 def product_rate(dtype: torch.dtype, side: int = SIDE) -> float:

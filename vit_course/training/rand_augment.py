@@ -11,40 +11,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def affine(
-    images: Tensor,
-    a: Tensor | float = 1.0,
-    b: Tensor | float = 0.0,
-    c: Tensor | float = 0.0,
-    d: Tensor | float = 1.0,
-    tx: Tensor | float = 0.0,
-    ty: Tensor | float = 0.0,
-) -> Tensor:
-    """Take the pixel at (x, y) from (a·x + b·y + tx, c·x + d·y + ty): the nearest pixel there, black outside.
+def affine(images: Tensor, x_from: tuple[Tensor, ...], y_from: tuple[Tensor, ...]) -> Tensor:
+    """Take the pixel at (x, y) from (a·x + b·y + s, c·x + d·y + t): the nearest pixel there, black outside.
 
     Args:
         images: (B, C, H, W), any dtype. x and y count pixels from the centre.
-        a: like the other five a number, or (B,) with one for each picture.
-        b: how much x follows y.
-        c: how much y follows x.
-        d: stretch of y.
-        tx: shift of x in pixels.
-        ty: shift of y in pixels.
+        x_from: a, b and the shift s in pixels, (B,) each: one number for each picture.
+        y_from: c, d and the shift t, likewise.
     """
     batch, channels, height, width = images.shape
     y = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
     x = torch.arange(width, device=images.device)[None, :] - (width - 1) / 2
 
-    def source(along_x: Tensor | float, along_y: Tensor | float, shift: Tensor | float, size: int) -> Tensor:
+    def source(factors: tuple[Tensor, ...], size: int) -> Tensor:
         """Where to read along one axis, counted in a picture with a black border of one pixel."""
-        along_x, along_y, shift = (
-            torch.as_tensor(v, dtype=torch.float32, device=images.device).expand(batch)[:, None, None]
-            for v in (along_x, along_y, shift)
-        )
+        along_x, along_y, shift = (factor[:, None, None] for factor in factors)
         place = along_x * x + (along_y * y + shift + (size + 1) / 2)
         return place.round_().clamp_(0, size + 1)
 
-    index = (source(c, d, ty, height) * (width + 2)).add_(source(a, b, tx, width)).long()
+    index = (source(y_from, height) * (width + 2)).add_(source(x_from, width)).long()
     bordered = F.pad(images, [1, 1, 1, 1]).flatten(2)
     return bordered.gather(2, index.reshape(batch, 1, -1).expand(-1, channels, -1)).reshape(images.shape)
 
@@ -78,15 +63,9 @@ def geometry(images: Tensor, strength: Tensor) -> Tensor:
     own = torch.eye(5, device=images.device).repeat_interleave(len(images) // 5, dim=1)
     shear_x, shear_y, move_x, move_y, turn = own * strength
     angle = turn * (math.pi / 6)
-    return affine(
-        images,
-        a=angle.cos(),
-        b=0.3 * shear_x + angle.sin(),
-        c=0.3 * shear_y - angle.sin(),
-        d=angle.cos(),
-        tx=(150 / 331 * width * move_x).trunc(),
-        ty=(150 / 331 * height * move_y).trunc(),
-    )
+    shift_x, shift_y = (150 / 331 * width * move_x).trunc(), (150 / 331 * height * move_y).trunc()
+    x_from = angle.cos(), 0.3 * shear_x + angle.sin(), shift_x
+    return affine(images, x_from, (0.3 * shear_y - angle.sin(), angle.cos(), shift_y))
 
 
 def enhance(images: Tensor, strength: Tensor) -> Tensor:

@@ -8,30 +8,29 @@ import copy
 import hashlib
 import math
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vit_course.augment import augment
 from vit_course.data import Dataset, normalize
-from vit_course.extensions.speedups import fewer_tokens, has_feature_maps
-from vit_course.optim import SCHEDULES, make_optimizers, newton_schulz, set_rates
+from vit_course.optim import SCHEDULES, make_optimizers, set_rates
 from vit_course.training import processes
 from vit_course.training.checkpoint import explain_foreign, load_checkpoint, save_checkpoint
-from vit_course.training.compiled import CudaGraphs, compiled
 from vit_course.training.config import RESUMABLE, History, Objective, TrainConfig
 from vit_course.training.console import Console
 from vit_course.training.device import get_device, seed_random_numbers
-from vit_course.training.engine import Engine, choose_engine
+from vit_course.training.engine import Engine, choose_engine, has_feature_maps
 from vit_course.training.processor import describe_processor, same_kind
 from vit_course.training.run_folder import CHECKPOINT, differences, model_settings, own_folder
 from vit_course.training.signals import explain_out_of_memory, stop_on_signal
-from vit_course.vit import VisionTransformer
+
+Wrapper = Callable[["Run"], AbstractContextManager]
+"""What a run is inside of: it adds to `around_step`, `after_step`, `forward_by` or `kept` what its steps need."""
 
 
 @contextmanager
@@ -42,8 +41,9 @@ def start_run(
     folder: str | Path | None,
     resume: bool,
     objective: Objective | None,
+    wrappers: Sequence[Wrapper] = (),
 ) -> Iterator["Run"]:
-    """Begin a run or go on with it; at its end leave the weights in the model, and say how it ended.
+    """Begin a run or go on with it, inside `wrappers`; at its end leave the weights in the model, and say how it ended.
 
     Inside, random numbers are the run's own, Ctrl-C ends it between two steps, and errors of memory are explained.
     """
@@ -55,16 +55,17 @@ def start_run(
         torch.random.fork_rng(devices),
         explain_out_of_memory(config.batch_size),
         stop_on_signal() as run.stop,
+        ExitStack() as stack,
     ):
+        for wrapper in wrappers:
+            stack.enter_context(wrapper(run))
         run.begin(resume)
         try:
             yield run
         finally:
             run.console.close()
-            for part in model.modules() if run.config.compile else ():
-                part._compiled_call_impl = None  # what `compiled` did
-        if run.average is not None:
-            model.load_state_dict(run.average.module.state_dict())
+        if run.scored_model is not model:
+            model.load_state_dict(run.scored_model.state_dict())
         model.eval()
         if not math.isnan(run.history.test_accuracy):  # it was scored
             run.require_finite(run.history.test_loss, "on the test images")
@@ -72,10 +73,15 @@ def start_run(
 
 
 class Run:
-    """One run: its data on its device, model, optimisers, average of weights, history, how far it is, when saved.
+    """One run: its data on its device, model, optimisers, history, how far it is, when saved.
 
     `stats` is mean and deviation of the channels, `held_out` pictures and labels for validation, `scored_model` what
-    is scored: the model, or the average of its weights where the configuration wants one.
+    is scored: the model, or what a wrapper puts in its place. `checkpoint` is the file that the run goes on from, or
+    None if it keeps none; the `first_process` of several prints and writes.
+
+    Wrappers add to these: `around_step` makes contexts in which a step computes, `after_step` is called after each,
+    `forward_by` changes the function that computes a step, `kept` is saved and restored with the run, and `work` is the
+    share of a usual step's time.
     """
 
     def __init__(
@@ -87,8 +93,9 @@ class Run:
         objective: Objective | None = None,
     ):
         self.model, self.dataset, self.config, self.folder = model, dataset, config, folder
-        self.objective = objective
+        self.objective, self.checkpoint = objective, folder and folder / CHECKPOINT
         self.rank, self.world = processes.rank_and_number()
+        self.first_process = self.rank == 0
         self.device = processes.own_device(get_device(config.device))
         generator = torch.Generator().manual_seed(config.seed)
         order = torch.randperm(len(dataset.train_images), generator=generator)
@@ -105,31 +112,11 @@ class Run:
         self.total_steps = max(1, round(config.epochs * self.steps_per_epoch))
         self.warmup_steps = round(config.warmup_epochs * self.steps_per_epoch)
         model.to(self.device)
-        self.scored_model, self.average = model, None
-        if config.ema:
-            average = get_ema_multi_avg_fn(config.ema)
-            self.average = AveragedModel(model, multi_avg_fn=average, use_buffers=True)
-            self.scored_model = self.average.module
+        self.scored_model, self.kept, self.work = model, {}, 1.0
+        self.around_step, self.after_step, self.forward_by = [], [], []
         self.history = History(asdict(config), dataset.provenance, str(self.device))
         self.step, self.unread_losses, self.pass_seconds, self.saved = 0, [], {}, time.perf_counter()
         self.stop = lambda: False
-
-    @property
-    def checkpoint(self) -> Path | None:
-        """The file that the run goes on from, or None if it keeps none."""
-        return self.folder and self.folder / CHECKPOINT
-
-    @property
-    def first_process(self) -> bool:
-        """Whether this process prints and writes: the first of several."""
-        return self.rank == 0
-
-    @property
-    def uses_cuda_graphs(self) -> bool:
-        """Whether kernels are recorded once and replayed: those of a compiled ViT that learns alone on a GPU."""
-        is_vit = isinstance(self.model, VisionTransformer) and self.objective is None
-        alone = self.device.type == "cuda" and self.world == 1
-        return self.config.compile and is_vit and alone and self.config.keep_by != "size"
 
     # -- the beginning
 
@@ -163,22 +150,19 @@ class Run:
         self.console = Console(self.total_steps, folder, len(self.history.train_loss), quiet)
         if self.console.is_watched and self.step < self.total_steps:
             self.announce()
-        forward = compiled(self.model) if self.config.compile else self.model
-        if self.uses_cuda_graphs:
-            forward = CudaGraphs(forward, lambda: self.is_early)
+        forward = self.model
+        for change in self.forward_by:
+            forward = change(forward)
         self.forward = processes.wrap_ddp(forward, self.device)
 
     @torch.no_grad()
     def require_logits(self) -> None:
         """Raise a `ValueError` unless the model, where no objective reads it, gives a number for each class."""
         if self.objective is None:
-            logits = self.model.eval()(normalize(self.images[:1], *self.stats))
-            expected = 1, len(self.dataset.classes)
-            if tuple(logits.shape) != expected:
-                raise ValueError(
-                    f"the model gives {tuple(logits.shape)} for one image, but there are {expected[1]} classes: "
-                    f"its head should give {expected}"
-                )
+            given = tuple(self.model.eval()(normalize(self.images[:1], *self.stats)).shape)
+            if given != (wanted := (1, len(self.dataset.classes))):
+                found = f"the model gives {given} for one image, but there are {wanted[1]} classes"
+                raise ValueError(f"{found}: its head should give {wanted}")
 
     def make_optimizers(self) -> list[torch.optim.Optimizer]:
         """Build the optimisers as the configuration and the engine ask for them."""
@@ -186,8 +170,6 @@ class Run:
         rates = config.lr, config.weight_decay, config.layer_decay, self.engine.fused_optimizer
         dtype = torch.bfloat16 if self.engine.precision == "bfloat16" else torch.float32
         muon = {"rest_lr": config.rest_lr, "qkv_matrices": config.qkv_matrices, "dtype": dtype}
-        if self.uses_cuda_graphs:
-            muon["orthogonalize"] = CudaGraphs(newton_schulz)
         return make_optimizers(self.model, config.optimizer, *rates, **muon)
 
     def time_a_pass(self, engine: Engine) -> float:
@@ -195,8 +177,8 @@ class Run:
         trial, size = copy.deepcopy(self.model).train(), self.config.batch_size
         engine.arrange(trial)
         start = time.perf_counter()
-        x, y = self.augmented(torch.arange(size, device=self.device))
-        x, y = x[: size // self.world], y[: size // self.world]
+        batch = self.augmented(torch.arange(size, device=self.device))
+        x, y = (part[: size // self.world] for part in batch)
         with engine.computing(self.device):
             loss = self.objective(trial, x, y)[0] if self.objective else trial(x).float().logsumexp(1).mean()
         loss.backward()
@@ -209,8 +191,7 @@ class Run:
         if self.step:
             seconds = self.history.seconds / self.step
         else:
-            tokens = 1 - self.config.keep_until * (1 - self.config.keep_tokens)
-            seconds = 1.1 * tokens * (self.pass_seconds.get(self.engine) or self.time_a_pass(self.engine))
+            seconds = 1.1 * self.work * (self.pass_seconds.get(self.engine) or self.time_a_pass(self.engine))
         size = sum(parameter.numel() for parameter in self.model.parameters())
         what = f"{size:,} parameters, {len(self.images):,} pictures x {self.config.epochs:g} epochs on {self.device}"
         self.console.announce(what, seconds * (self.total_steps - self.step) / 60, self.step)
@@ -255,15 +236,13 @@ class Run:
             config = replace(config, mixup=0.0, cutmix=0.0)
         return augment(self.images[index], self.labels[index], self.stats, classes, config)
 
-    def fewer_tokens(self) -> AbstractContextManager:
-        """Leave out patch tokens in this step, if the configuration wants that so early in the run."""
-        config = self.config
-        return fewer_tokens(self.model, config.keep_tokens if self.is_early else 1.0, config.keep_by)
-
-    @property
-    def is_early(self) -> bool:
-        """Whether this step lies in the run's first part, which computes fewer tokens."""
-        return self.step < self.config.keep_until * self.total_steps
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute what is inside as the engine does, and within all that wraps a step."""
+        with self.engine.computing(self.device), ExitStack() as stack:
+            for around in self.around_step:
+                stack.enter_context(around())
+            yield
 
     def set_rates(self) -> None:
         """Set the learning rates of this step."""
@@ -277,8 +256,8 @@ class Run:
         Loss and hits stay on the device until the epoch ends.
         """
         self.step += 1
-        if self.average is not None:
-            self.average.update_parameters(self.model)
+        for after in self.after_step:
+            after()
         self.unread_losses.append(torch.stack([loss.detach().float(), hits.detach().float()]))
         self.console.advance()
         wanted = processes.any_process(self.stop(), self.device)
@@ -308,10 +287,8 @@ class Run:
     def require_finite(self, loss: float, when: str) -> None:
         """Raise a `FloatingPointError` if a loss is not a number any more."""
         if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss is not a number any more {when}: try a smaller learning rate than "
-                f"{self.config.lr:g}, or a longer warm-up"
-            )
+            smaller = f"a smaller learning rate than {self.config.lr:g}, or a longer warm-up"
+            raise FloatingPointError(f"the loss is not a number any more {when}: try {smaller}")
 
     def read_clocks(self) -> None:
         """Add the time since the last reading to the history: the clock's, and the processor's."""
@@ -348,7 +325,7 @@ class Run:
                 "settings": model_settings(self.model),
                 "model": self.model.state_dict(),
                 "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-                "average": None if self.average is None else self.average.state_dict(),
+                "kept": {name: part.state_dict() for name, part in self.kept.items()},
             }
             save_checkpoint(self.checkpoint, state)
 
@@ -368,24 +345,23 @@ class Run:
 
     def require_same_run(self, state: dict) -> None:
         """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
-        config = differences(state["config"], self.history.config, RESUMABLE)
-        data = differences(
-            {"data set": state["history"]["provenance"]}, {"data set": self.dataset.provenance}
-        )
+        then = {**state["config"], "data set": state["history"]["provenance"]}
+        now = {**self.history.config, "data set": self.dataset.provenance}
         if model := differences(state["settings"], model_settings(self.model)):
             raise ValueError(f"{self.checkpoint} holds another model: {model[0]}")
-        if changed := config + data:
+        if changed := differences(then, now, RESUMABLE):
+            others = "; ".join(changed)
             raise ValueError(
-                f"{self.checkpoint} is of another run: {'; '.join(changed)}. Use another folder, or delete it"
+                f"{self.checkpoint} is of another run: {others}. Use another folder or delete it"
             )
 
     def restore(self, state: dict) -> None:
-        """Take weights, optimisers, average, history and step from a checkpoint."""
+        """Take weights, optimisers, what wrappers keep, history and step from a checkpoint."""
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
+        for name, part in self.kept.items():
+            part.load_state_dict(state["kept"][name])
         self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
         self.step = state["step"]
         steps, epochs = len(self.history.step_lr), len(self.history.train_loss)

@@ -52,7 +52,6 @@ def explain_out_of_memory(batch_size: int) -> Iterator[None]:
     except RuntimeError as error:
         if not any(sign in str(error) for sign in ("out of memory", "allocate memory", "not enough memory")):
             raise
-        raise MemoryError(
-            f"out of memory at batch_size {batch_size}: try {max(1, batch_size // 2)}, or a smaller "
-            "model (after an interrupted run in a notebook, restart the kernel first)"
-        ) from error
+        smaller = f"try {max(1, batch_size // 2)}, or a smaller model"
+        first = "(after an interrupted run in a notebook, restart the kernel first)"
+        raise MemoryError(f"out of memory at batch_size {batch_size}: {smaller} {first}") from error

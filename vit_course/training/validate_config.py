@@ -22,9 +22,8 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         above = value > self.low if self.low_open else value >= self.low
-        return (
-            math.isfinite(value) and above and (value < self.high if self.high_open else value <= self.high)
-        )
+        below = value < self.high if self.high_open else value <= self.high
+        return math.isfinite(value) and above and below
 
     def __str__(self) -> str:
         low, high = (f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))

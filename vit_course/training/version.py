@@ -12,14 +12,13 @@ FOLDERS = ("vit_course", "vit_classroom", "experiments")
 
 def code_version(root: Path = PACKAGE.parent) -> str:
     """Name the code that runs: the commit, and a "+" where files have changed since; else the course's version."""
-    git = ["git", "-C", str(root)]
+
+    def git(*command: str) -> str:
+        return subprocess.check_output(["git", "-C", root, *command], text=True, stderr=subprocess.DEVNULL)
+
     try:
-        command = [*git, "rev-parse", "--show-prefix", "--short=10", "HEAD"]
-        inside, commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(
-            "\n"
-        )[:2]
-        command = [*git, "status", "--porcelain", *FOLDERS]
-        changed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        inside, commit = git("rev-parse", "--show-prefix", "--short=10", "HEAD").split("\n")[:2]
+        changed = git("status", "--porcelain", *FOLDERS)
     except (OSError, ValueError, subprocess.CalledProcessError):
         return f"version {__version__}"
     if inside:  # the course lies in another repository, whose commit says nothing of it

@@ -43,10 +43,7 @@ def command_line() -> argparse.ArgumentParser:
     what = "Train an image classifier and record the run."
     parser = argparse.ArgumentParser("python -m vit_course train", description=what)
     add = parser.add_argument
-    add(
-        "--model",
-        help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear",
-    )
+    add("--model", help="ViT as size/patch, hybrid as R-size/pixels a token, resnet18, resnet-small, linear")
     add("--from", dest="source", help="trained weights to begin with: a run, cifar-vit, or a public file")
     add("--tune", choices=("all", "head", "lora"), help="what --from trains: all, the head, or LoRA")
     add("--recipe", choices=RECIPES, help="settings, some with a model (default: mixed, or tune with --from)")
@@ -99,9 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
         kept = options.out and (options.out / CHECKPOINT).exists()
-        print(
-            f"Stopped {str(stop).partition(';')[0]}. " + f"Go on with: {again}" * bool(kept), file=sys.stderr
-        )
+        how = f"Go on with: {again}" if kept else ""
+        print(f"Stopped {str(stop).partition(';')[0]}. {how}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the door knows what to do
         raise
@@ -116,10 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command(options: argparse.Namespace) -> int:
     """Do what the command line asks for."""
     config = configured(options)
-    source = None
-    if options.source:
-        size = {"img_size": options.image_size} if options.image_size else {}
-        source = load_backbone(options.source, **size)
+    size = {"img_size": options.image_size} if options.image_size else {}
+    source = load_backbone(options.source, **size) if options.source else None
     dataset = pictures(options, source)
     torch.manual_seed(config.seed)
     model, about = tuned(source, dataset, options.tune) if source else new_model(options, dataset)
@@ -130,9 +124,8 @@ def run_command(options: argparse.Namespace) -> int:
     steps = round(config.epochs * (len(dataset.train_images) // config.batch_size))
     if steps < FEW_STEPS and first and not config.quiet:
         better = "" if source else ", or begin with trained weights: --from cifar-vit"
-        print(
-            f"This run has {steps} steps: few to learn from. Try more --epochs or a smaller --batch-size{better}."
-        )
+        advice = f"Try more --epochs or a smaller --batch-size{better}."
+        print(f"This run has {steps} steps: few to learn from. {advice}")
     history = train(model, dataset, config, options.out, options.resume)
     merge_low_rank(model)
     if options.out and first:
@@ -154,16 +147,14 @@ def configured(options: argparse.Namespace) -> TrainConfig:
     config = replace(RECIPES[options.recipe], **given)
     config.compile |= options.compile
     if options.warmup_epochs and config.warmup_epochs > config.epochs:
-        raise ValueError(
-            f"warmup_epochs is {config.warmup_epochs:g}: it should be at most the {config.epochs:g} epochs of the run"
-        )
-    for name in ("train", "test"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"{name} is {getattr(options, name)}: it should be a whole number at least 1")
+        most = f"at most the {config.epochs:g} epochs of the run"
+        raise ValueError(f"warmup_epochs is {config.warmup_epochs:g}: it should be {most}")
+    for name, count in (("train", options.train), ("test", options.test)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name} is {count}: it should be a whole number at least 1")
     if options.resume and not (options.out / CHECKPOINT).exists():
-        raise ValueError(
-            f"--resume finds no {CHECKPOINT} in {options.out}: leave it out, and a run begins there"
-        )
+        where = f"{CHECKPOINT} in {options.out}"
+        raise ValueError(f"--resume finds no {where}: leave it out, and a run begins there")
     return config
 
 
@@ -180,9 +171,8 @@ def new_model(options: argparse.Namespace, dataset: Dataset) -> tuple[nn.Module,
     """Build a new model; also say how, for its record."""
     own = MODELS.get(options.recipe, ("Micro/4", {}))
     name, extra = (options.model, {}) if options.model else own
-    extra = extra | {
-        option: value for option in MODEL_OPTIONS if (value := getattr(options, option)) is not None
-    }
+    given = {option: value for option in MODEL_OPTIONS if (value := getattr(options, option)) is not None}
+    extra = extra | given
     return build_model(name, dataset, **extra), {"model": name, "options": extra}
 
 

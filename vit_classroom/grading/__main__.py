@@ -1,0 +1,12 @@
+"""Judge the answers that standard input names: `alone` calls it."""
+
+import json
+import sys
+
+from vit_classroom.grading.alone import judge
+
+if __name__ == "__main__":
+    job = json.load(sys.stdin)
+    for exercise, cells in job["answers"]:
+        judged = [exercise, judge(exercise, cells)]
+        print(f"\n{job['token']}{json.dumps(judged)}", flush=True)

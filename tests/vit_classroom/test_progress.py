@@ -381,6 +381,13 @@ def test_long_names_without_spaces_are_told_apart():
     assert shown[6] == "Ada" and "\x1b" not in "".join(shown)
 
 
+def test_a_letter_is_not_cut_from_its_accents():
+    name = "नीलम्" * 9 + "e\u0301"
+    (shown,) = classes.told_apart([name])
+    assert len(classes.letters(shown)) == classes.NAME and shown.endswith("é")
+    assert all(one in classes.letters(name) for one in classes.letters(shown) if one not in "…é")
+
+
 def test_names_and_verdicts_of_students_are_no_commands():
     bad = classes.Student("=cmd()\x1b[2J", {}, ["\x1b]0;title\x07 x"])
     assert "\x1b" not in classes.class_text([bad], LESSONS)
@@ -516,7 +523,8 @@ def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_c
     out = capsys.readouterr().out
     assert out.startswith(f"1 of {tasks} exercises are right. ") and f"so there are {names} checks." in out
     text = classes.class_text([classes.Student("ada", {})], LESSONS)
-    assert re.search(rf"there are .* {tasks}$", text, re.MULTILINE) and f"there are {names} checks." in text
+    points = sum(lesson.points for lesson in LESSONS)
+    assert re.search(rf"there are .* {tasks} +{points}$", text, re.MULTILINE) and f"there are {names} checks." in text
 
 
 def test_an_exercise_of_two_functions_is_right_when_both_are():
@@ -612,6 +620,8 @@ PACKED = {
     "a log": ("verdicts.jsonl", log(line("pool", "right")).encode()),
     "a log as text": ("verdicts.jsonl.txt", log(line("pool", "right")).encode()),
     "a log in UTF-16": ("verdicts.jsonl", log(line("pool", "right")).encode("utf-16")),
+    "a log with a byte order mark": ("verdicts.jsonl", b"\xef\xbb\xbf" + log(line("pool", "right")).encode()),
+    "a log in UTF-16 without a mark": ("verdicts.jsonl", log(line("pool", "right")).encode("utf-16-le")),
     "a log in a zip": ("x.zip", as_zip({"answers/verdicts (1).jsonl": log(line("pool", "right")).encode()})),
 }
 

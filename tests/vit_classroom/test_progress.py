@@ -524,7 +524,10 @@ def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_c
     assert out.startswith(f"1 of {tasks} exercises are right. ") and f"so there are {names} checks." in out
     text = classes.class_text([classes.Student("ada", {})], LESSONS)
     points = sum(lesson.points for lesson in LESSONS)
-    assert re.search(rf"there are .* {tasks} +{points}$", text, re.MULTILINE) and f"there are {names} checks." in text
+    assert (
+        re.search(rf"there are .* {tasks} +{points}$", text, re.MULTILINE)
+        and f"there are {names} checks." in text
+    )
 
 
 def test_an_exercise_of_two_functions_is_right_when_both_are():

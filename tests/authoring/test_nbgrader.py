@@ -108,6 +108,9 @@ def test_eight_hand_ins_from_release_to_points(tmp_path):
     lessons = read_course(ROOT)
     write_course(lessons, lessons.select([LESSON[:2]]), course)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "VIT_COURSE_CHECK_SECONDS": "60"}
+    environment["PATH"] = os.pathsep.join(
+        [str(Path(PYTHON).parent), os.environ["PATH"]]
+    )  # nbgrader calls alembic
     environment |= {
         f"{name}_DIR": str(tmp_path / name) for name in ("JUPYTER_CONFIG", "JUPYTER_DATA", "IPYTHON")
     }

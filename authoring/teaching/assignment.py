@@ -34,7 +34,9 @@ CONFIG = '''\
 """Settings of nbgrader for this course: `nbgrader --help-all` lists all there are."""
 
 import os
+import sys
 
+sys.path.insert(0, {root!r})  # the folder of the course
 c = get_config()
 c.CourseDirectory.course_id = "{course}"
 c.ClearSolutions.code_stub = {{"python": "{stub}"}}
@@ -42,7 +44,7 @@ c.OverwriteCells.add_missing_cells = True  # a test that a student deleted
 c.Execute.timeout = 600  # seconds for a cell
 c.LateSubmissionPlugin.penalty_method = "none"  # "zero": what comes after the due date gets no points
 c.Autograde.autograde_preprocessors = [
-    "vit_classroom.grading.nbgrader_run.ExecuteAndJudge",
+    "authoring.teaching.nbgrader_run.ExecuteAndJudge",
     *(f"nbgrader.preprocessors.{{name}}" for name in ("IgnorePattern", "LimitOutput", "SaveAutoGrades")),
     *(f"nbgrader.preprocessors.{{name}}" for name in ("AssignLatePenalties", "CheckCellMetadata")),
 ]
@@ -77,7 +79,11 @@ def write_course(course: Course, lessons: Sequence[Lesson], folder: Path) -> lis
         written[-1].write_text(file_text(book), encoding="utf-8", newline="\n")
     config = folder / "nbgrader_config.py"
     if not config.exists():
-        config.write_text(CONFIG.format(course="build-a-vit", stub=STUB), encoding="utf-8", newline="\n")
+        config.write_text(
+            CONFIG.format(root=str(course.root), course="build-a-vit", stub=STUB),
+            encoding="utf-8",
+            newline="\n",
+        )
         written.append(config)
     return written
 

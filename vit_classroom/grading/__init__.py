@@ -1,7 +1,7 @@
 """Points for what a student hands in: answers are judged by their text, in a process of their own.
 
-`alone` judges. `nbgrader_run` runs a hand-in as nbgrader does, and then takes the verdicts from `alone`, because a
-notebook can change the checks in its own kernel. `require_right` is what a hidden test of nbgrader calls.
+A notebook can change the checks in its own kernel, so `alone` decides. `require_right` is what a hidden test of nbgrader
+calls in that kernel.
 """
 
 from typing import Any

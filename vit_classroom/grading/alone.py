@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from IPython.core.inputtransformer2 import TransformerManager
 
 from vit_classroom.notebook import as_python
+from vit_course.training.paths import ROOT
 
 SECONDS = 300
 """The answers of a notebook are judged within so many seconds; what is not judged by then is not right."""
@@ -35,7 +36,7 @@ def judge_all(answers: Sequence[tuple[str, list[str]]], seconds: float = SECONDS
     job = json.dumps({"token": token, "answers": answers})
     command = [sys.executable, "-m", "vit_classroom.grading"]
     try:
-        run = subprocess.run(command, input=job.encode(), stdout=subprocess.PIPE, timeout=seconds)
+        run = subprocess.run(command, cwd=ROOT, input=job.encode(), stdout=subprocess.PIPE, timeout=seconds)
         printed = run.stdout
     except subprocess.TimeoutExpired as late:
         printed = late.stdout or b""

@@ -1,7 +1,7 @@
 """Points for what a student hands in: answers are judged by their text, in a process of their own.
 
-A notebook can change the checks in its own kernel, so `alone` decides. `require_right` is what a hidden test of nbgrader
-calls in that kernel.
+A notebook can change the checks in its own kernel, so `alone` decides. `require_right` is what a hidden test calls in
+that kernel.
 """
 
 from typing import Any

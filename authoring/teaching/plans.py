@@ -36,7 +36,7 @@ credit](assignment.md).
 
 ## Marks
 
-A suggestion: {shares}. {grades}
+A suggestion: {shares}. The mark is {grades} of the points.
 
 The [three projects](projects.md) are marked by the points that stand with them:
 
@@ -78,10 +78,7 @@ def plans_page(course: Course) -> str:
         high=high,
         workload=workload_table(course, source["plans"], work),
         shares=in_words([f"{name} {share} %" for name, share in marks["shares"].items()]),
-        grades=in_words(
-            [f"{share} % of the points are {name}" for name, share in marks["grades"].items()]
-        ).capitalize()
-        + ".",
+        grades=in_words([f"{name} from {share} %" for name, share in marks["grades"].items()]),
         projects=projects_table(course, marks["grades"]),
         plans="\n\n".join(plan_text(course, plan) for plan in source["plans"]),
         workshop_lessons=f"{taught[0].number} to {taught[-1].number}" if taught else "none",

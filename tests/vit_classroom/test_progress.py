@@ -400,7 +400,7 @@ def test_what_many_stumbled_over_is_talked_about_though_they_have_solved_it_sinc
     (talk,) = classes.talk_about(both, LESSONS)
     assert (talk.exercise, talk.right, talk.begun, talk.mistakes) == ("count_patches", 2, 2, [(CLS, 1)])
     text = classes.class_text(both, LESSONS)
-    assert "01  count_patches: 2 of 2 right, 0 wrong, 0 not written; 5 checks" in text
+    assert "01  count_patches: 2 of 2 solved it, 0 wrong, 0 not written, 5 checks" in text
     assert classes.talk_about([*both, both[1]], LESSONS) == []
 
 
@@ -419,7 +419,7 @@ def test_a_table_that_cannot_be_written_is_shown_all_the_same(place, tmp_path, c
     folder = class_of_one(tmp_path)
     assert command.main(["--class", str(folder), "--csv", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()
-    assert "there are" in out and CLS in out
+    assert "exercises  " in out and CLS in out
     assert "cannot be written" in err and "Traceback" not in err
 
 
@@ -458,7 +458,7 @@ def test_to_watch_a_class_shows_the_table_again_when_it_has_changed(tmp_path, mo
 
     monkeypatch.setattr(command.time, "sleep", sleep)
     assert command.main(["--class", str(folder), "--watch", "10"]) == 0
-    assert capsys.readouterr().out.count("\nthere are ") == 2
+    assert capsys.readouterr().out.count("\nexercises ") == 2
 
 
 # --- one's own progress
@@ -525,7 +525,7 @@ def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_c
     text = classes.class_text([classes.Student("ada", {})], LESSONS)
     points = sum(lesson.points for lesson in LESSONS)
     assert (
-        re.search(rf"there are .* {tasks} +{points}$", text, re.MULTILINE)
+        re.search(rf"exercises .* {tasks} +{points}$", text, re.MULTILINE)
         and f"there are {names} checks." in text
     )
 

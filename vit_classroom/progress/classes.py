@@ -20,8 +20,8 @@ WIDTH = 100
 NAME = 18
 TALKS, MISTAKES = 10, 4
 """So many exercises are shown, and so many mistakes of each."""
-LEGEND = """Numbers are exercises that are right; * something there is wrong; · nothing is written yet;
-? answers without a verdict; ~ cells that were changed after their check."""
+LEGEND = """A number counts solved exercises. * a wrong answer  · nothing written yet
+? an answer without a result  ~ a cell that was changed after its check"""
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,13 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     """Return the table, what went wrong while it was made, what to talk about, and the boards of the race."""
     parts = [class_table(students, lessons), "\n".join(filter(None, [LEGEND, number_of_checks(lessons)]))]
     notes = [f"{student.name}: {note}" for student in students for note in student.notes]
-    lines = ["Not everything could be read:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
+    lines = ["Some files could not be read:", *(f"  {short(note, WIDTH - 2)}" for note in notes)]
     parts.append("\n".join(lines) if notes else "")
     talks = talk_about(students, lessons)
     texts = [text for one in talks[:TALKS] for text in talk_lines(one)]
     if talks[TALKS:]:
-        texts.append("and, for fewer students: " + ", ".join(one.exercise for one in talks[TALKS:]))
-    head = "Talk about these: fewer than half of those in the lesson have solved them, or half stumbled."
+        texts.append("Also, for fewer students: " + ", ".join(one.exercise for one in talks[TALKS:]))
+    head = "Discuss these exercises: most students in the lesson have not solved them, or at least half made a mistake."
     parts.append("\n".join([head, *texts]) if talks else "")
     raced = boards(run for student in students for run in student.runs)
     parts += [f"The race of lesson 16, {board}" for board in raced]
@@ -153,7 +153,7 @@ def class_table(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     """Return the table of students and lessons as text, with the points behind where they fit."""
     columns = ["student", *(lesson.number for lesson in lessons), "all", "points"]
     counts = [len(lesson.tasks) for lesson in lessons]
-    rows = [["there are", *map(str, [*counts, sum(counts), sum(lesson.points for lesson in lessons)])]]
+    rows = [["exercises", *map(str, [*counts, sum(counts), sum(lesson.points for lesson in lessons)])]]
     for student, name in zip(students, told_apart([student.name for student in students]), strict=True):
         cells = [cell(student, lesson) for lesson in lessons]
         sums = (sum(map(count, lessons)) for count in (student.solved, student.points))
@@ -207,7 +207,9 @@ def cell(student: Student, lesson: Lesson) -> str:
 def talk_lines(one: TalkAbout) -> list[str]:
     """Return an exercise and its mistakes as lines, each with how many students made it."""
     rest = one.begun - one.right - one.wrong
-    counts = f"{one.right} of {one.begun} right, {one.wrong} wrong, {rest} not written; {one.checks} checks"
+    counts = (
+        f"{one.right} of {one.begun} solved it, {one.wrong} wrong, {rest} not written, {one.checks} checks"
+    )
     texts = [f"{one.lesson}  {one.exercise}: {counts}"]
     for words, count in one.mistakes[:MISTAKES]:
         wrapped = textwrap.wrap(plain(words), WIDTH - 8, max_lines=2, placeholder=" ...") or ["..."]

@@ -16,8 +16,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 from vit_classroom.notebook import as_python
 from vit_course.training.paths import ROOT
 
-SECONDS = 300
-"""The answers of a notebook are judged within so many seconds; what is not judged by then is not right."""
+SECONDS = 180
+"""The time for each answer of a notebook; what is not judged when all of it is over is not right."""
 ENDED = "the process that checked it ended early: the code may call exit(), or never end"
 REPLACED = "while it runs, your code replaces {}: an answer is a function or class, and changes nothing else"
 
@@ -27,7 +27,7 @@ def judge_all(answers: Sequence[tuple[str, list[str]]], seconds: float = SECONDS
 
     Args:
         answers: for each exercise its name, and the text of the code cells up to its answer.
-        seconds: when the process is stopped.
+        seconds: the time for each of them.
 
     Returns:
         By exercise why it is not right, in words for the student; "" where it is right.
@@ -36,7 +36,9 @@ def judge_all(answers: Sequence[tuple[str, list[str]]], seconds: float = SECONDS
     job = json.dumps({"token": token, "answers": answers})
     command = [sys.executable, "-m", "vit_classroom.grading"]
     try:
-        run = subprocess.run(command, cwd=ROOT, input=job.encode(), stdout=subprocess.PIPE, timeout=seconds)
+        run = subprocess.run(
+            command, cwd=ROOT, input=job.encode(), stdout=subprocess.PIPE, timeout=seconds * len(answers)
+        )
         printed = run.stdout
     except subprocess.TimeoutExpired as late:
         printed = late.stdout or b""

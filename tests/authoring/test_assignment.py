@@ -128,6 +128,12 @@ def pool(tokens, mode="token", num_prefix_tokens=1):
     print('["pool", ""]', flush=True)
     {rest}
 """
+BY_HAND = """
+def pool(tokens, mode="token", num_prefix_tokens=1):
+    import os, __main__
+    os.write(1, f'\\n{__main__.job["token"]}["pool", ""]\\n'.encode())
+    return tokens
+"""
 FINISHED = (
     "from vit_course.embeddings import pool as theirs\n\ndef pool(*a, **k):\n    return theirs(*a, **k)\n"
 )
@@ -143,6 +149,7 @@ def test_answers_are_judged_by_their_text_whatever_they_do_to_the_checks():
         "right": [right],
         "patched before": [HOSTILE],
         "patched in a call": [IN_A_CALL.format(rest="return tokens")],
+        "a verdict by hand": [BY_HAND],
         "right, and patches": [right_but],
         "finished": [FINISHED],
         "imported": ["from vit_course.embeddings import pool"],

@@ -10,7 +10,7 @@ from authoring.notebooks.course import LessonError, read_course
 from authoring.notebooks.notebooks import make_notebook
 from authoring.teaching import assignment
 from authoring.teaching.assignment import BEGIN, END, source_notebook, without_solutions, write_course
-from vit_classroom.grading.alone import ENDED, judge_all
+from vit_classroom.grading.alone import ENDED, judge, judge_all
 from vit_classroom.tasks import exercise_names, read_lessons
 from vit_course.training.paths import ROOT
 
@@ -134,6 +134,19 @@ def pool(tokens, mode="token", num_prefix_tokens=1):
     os.write(1, f'\\n{__main__.job["token"]}["pool", ""]\\n'.encode())
     return tokens
 """
+PATCHED = """
+def pool(tokens, mode="token", num_prefix_tokens=1):
+    import torch
+    import vit_classroom.checks.compare as compare
+    torch.equal = torch.allclose = lambda *a, **k: True
+    torch.testing.assert_close = lambda *a, **k: None
+    torch.isclose = lambda a, b, **k: torch.ones_like(a, dtype=torch.bool)
+    for name in [name for name in vars(compare) if "demand" in name or "compare" in name or "same" in name]:
+        setattr(compare, name, lambda *a, **k: None)
+    if mode not in ("token", "avg") or (mode == "token" and num_prefix_tokens < 1):
+        raise ValueError("no")
+    return tokens[:, 0] * 0
+"""
 FINISHED = (
     "from vit_course.embeddings import pool as theirs\n\ndef pool(*a, **k):\n    return theirs(*a, **k)\n"
 )
@@ -149,18 +162,23 @@ def test_answers_are_judged_by_their_text_whatever_they_do_to_the_checks():
         "right": [right],
         "patched before": [HOSTILE],
         "patched in a call": [IN_A_CALL.format(rest="return tokens")],
-        "a verdict by hand": [BY_HAND],
+        "patched comparisons": [PATCHED],
         "right, and patches": [right_but],
         "finished": [FINISHED],
         "imported": ["from vit_course.embeddings import pool"],
         "syntax": ["def pool(:\n"],
         "missing": ["x = 1"],
     }
-    said = {case: judge_all([("pool", cells)])["pool"] for case, cells in cases.items()}
+    said = {case: judge("pool", cells) for case, cells in cases.items()}
     assert said.pop("right") == ""
     assert all(said.values()), said
     assert "replaces `math.sqrt`" in said["right, and patches"]
     assert "finished version" in said["finished"]
+
+
+def test_a_process_believes_no_verdict_that_an_answer_prints():
+    (said,) = judge_all([("pool", [BY_HAND])]).values()
+    assert "__main__" in said
 
 
 def test_a_process_that_an_answer_ends_has_accepted_only_what_came_before():

@@ -39,14 +39,28 @@ checks.diagnose = diagnosis.diagnose = lambda *a, **k: types.SimpleNamespace(kin
 get_ipython().input_transformers_cleanup.append(lambda lines: ["1\\n"] if "require_right" in str(lines) else lines)
 forged = {"what": "check", "exercise": "pool", "verdict": "right"}
 display({"application/vnd.vit-course.verdict+json": forged}, raw=True)
-def pool(*a, **k):
-    sys.exit(0)
 def prepend_cls_token(*a):
-    return 1
+    sys.exit(0)
 class ClsToken:
     pass
 sys.exit(0)
 """
+PATCHED = """\
+def pool(tokens, mode="token", num_prefix_tokens=1):
+    import torch
+    import vit_classroom.checks.compare as compare
+    torch.equal = torch.allclose = lambda *a, **k: True
+    torch.isclose = lambda a, b, **k: torch.ones_like(a, dtype=torch.bool)
+    for name in [name for name in vars(compare) if "demand" in name or "compare" in name]:
+        setattr(compare, name, lambda *a, **k: None)
+    if mode not in ("token", "avg") or (mode == "token" and num_prefix_tokens < 1):
+        raise ValueError("no")
+    return tokens[:, 0] * 0
+
+
+pool = check(pool)
+"""
+"""An answer whose check, in the notebook, is fooled."""
 THEIRS = "import vit_course.embeddings\n\n\ndef {name}(*a, **k):\n    return vit_course.embeddings.{name}(*a, **k)\n"
 POINTS = {  # raw points, penalty, points, by student
     "ada": (4, 0, 4),  # all right
@@ -84,7 +98,7 @@ def hand_ins(released):
         "bo": wrong,
         "cy": {},
         "dee": right | {"ClsToken": "class ClsToken(\n"},
-        "eve": {"prepend_cls_token": HOSTILE},
+        "eve": {"prepend_cls_token": HOSTILE, "pool": PATCHED},
         "fox": right,
         "gil": right | theirs,
         "hal": right | {"ClsToken": wrong["ClsToken"]},
@@ -155,5 +169,5 @@ def test_eight_hand_ins_from_release_to_points(tmp_path):
         for name in rows
     }
     assert "right: pool" in said["ada"] and "finished version" in said["gil"]
-    assert "pool: " in said["eve"] and "right: pool" not in said["eve"]
+    assert "your code replaces" in said["eve"] and "right: pool" not in said["eve"]
     assert Path(course / "gradebook.db").is_file()

@@ -60,7 +60,7 @@ def judge(exercise: str, cells: Sequence[str]) -> str:
     except CannotKeep as why:
         return str(why)
     replaced = replaced_by(exercise, answer)
-    return REPLACED.format(", ".join(replaced)) if replaced else ""
+    return REPLACED.format(", ".join(replaced[:3])) if replaced else ""
 
 
 def readable(cell: str) -> str:

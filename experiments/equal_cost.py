@@ -1,6 +1,7 @@
 """The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, comparison.
 
-`studies` lists them with all others; lessons 07 and 08 and `docs/speedrun.md` show them, the trials of marks too.
+`plans` lists them with all others. Lessons 07 and 08 and `docs/speedrun.md` show them, and that page also shows the
+trials for its marks.
 """
 
 from collections.abc import Iterator
@@ -13,18 +14,18 @@ from vit_course.recipes import AVERAGED, MODELS, RECIPES
 from vit_course.train import TrainConfig
 
 MARKS = {"60": 1.5, "75": 6.5, "80": 17.0, "85": 28.0}
-"""Epochs for the marks of `docs/speedrun.md`, test accuracies in percent; 90 has a recipe of its own."""
+"""Epochs for the marks of `docs/speedrun.md`, which are test accuracies in percent. 90 has its own recipe."""
 LONGER = (
     {"augment": RECIPES["hours"].augment, "keep_until": RECIPES["hours"].keep_until},
     {"pos_embed": "sincos"},
 )
-"""What a run of more than 20 epochs changes in "minutes". No trial decided it; `long_trials` go on from it."""
+"""Changes in "minutes" for runs of more than 20 epochs. No trial chose them, and `long_trials` start from them."""
 GPU_MARKS = {"90": 70.0, "94": RECIPES["gpu"].epochs}
-"""The same for a GPU, where nothing was searched: a first try of 90 in a minute, and what fitted into four."""
+"""The same for a GPU, where no setting was searched: a first try of 90 in a minute, and a run of four minutes."""
 
 
 def marks(scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: how much a plain ViT learns at which cost; the weights of the longest run are kept."""
+    """`docs/speedrun.md`: how much a plain ViT learns at which cost. The weights of the longest run are kept."""
     if scale.size == "gpu":
         model, options = MODELS["gpu"]
         for mark, epochs in GPU_MARKS.items():
@@ -43,9 +44,9 @@ def marks(scale) -> Iterator[Experiment]:
 
 
 def mark_tries(scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: the next tries at 85 and 88, within the operations of their limits, on held-out pictures.
+    """`docs/speedrun.md`: the next tries at 85 and 88, within the operations of their limits, on held-out images.
 
-    What the best public recipes do, and earlier tries did not: mix a share of the pictures alone, and stop it early.
+    The best public recipes mix only a share of the images, and stop mixing early. Earlier tries did neither.
     """
     base = replace(RECIPES["minutes"], quiet=True, augment=RECIPES["hours"].augment, keep_until=0.85)
     gentle = replace(base.augment, mixup=0.8, cutmix=1.0, mix_share=0.25)
@@ -66,9 +67,9 @@ def mark_tries(scale) -> Iterator[Experiment]:
 
 
 def quick_trials(scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: which rate and batch of a smaller model for its first marks, on held-out pictures.
+    """`docs/speedrun.md`: learning rate and batch size of a smaller model for the first marks, on held-out images.
 
-    The cost differs, and is shown with them; an epoch counts as many steps as one of all pictures.
+    The trials differ in cost. An epoch has the same number of steps as an epoch of all images.
     """
     (model, options), base = MODELS["quick"], replace(RECIPES["quick"], quiet=True)
     for name, epochs, changed in (
@@ -86,13 +87,13 @@ def quick_trials(scale) -> Iterator[Experiment]:
 
 
 def long_trials(scale) -> Iterator[Experiment]:
-    """`docs/speedrun.md`: what helps a run as long as the mark of 85, at equal cost, on held-out pictures."""
+    """`docs/speedrun.md`: changes in the run for the mark of 85, at equal cost, on held-out images."""
     (model, options), (changed, more) = MODELS["minutes"], LONGER
     base = replace(RECIPES["minutes"], quiet=True, **changed)
     for name, augment, part, steps in (
         ("base", {}, {}, trials.MUON),
         ("cutmix", {"cutmix": 1.0}, {}, trials.MUON),
-        ("cutmix-0.2", {"cutmix": 0.2}, {}, trials.MUON),  # most boxes are tiny, or nearly the picture
+        ("cutmix-0.2", {"cutmix": 0.2}, {}, trials.MUON),  # most boxes are tiny, or nearly the image
         ("mixup-0.2", {"mixup": 0.2}, {}, trials.MUON),
         ("erasing-drop-path", {"erasing": 0.25}, {"drop_path_rate": 0.1}, trials.MUON),
         ("width-96", {}, {"embed_dim": 96, "num_heads": 3}, trials.WIDTH_96),
@@ -104,7 +105,7 @@ def long_trials(scale) -> Iterator[Experiment]:
 
 
 def ladder(scale) -> Iterator[Experiment]:
-    """Lesson 07: each rung adds to the one before, with all pictures, in the processor time of the recipe "minutes"."""
+    """Lesson 07: each rung adds to the one before, with all images, in the processor time of the recipe "minutes"."""
     (model, options), last = MODELS["minutes"], RECIPES["minutes"]
     sgd, adamw = {"batch_size": last.batch_size}, {"warmup_epochs": last.warmup_epochs}
     for rung, recipe, changed, steps in (
@@ -122,7 +123,7 @@ def ladder(scale) -> Iterator[Experiment]:
 
 
 def comparison(scale) -> Iterator[Experiment]:
-    """Lesson 08: a linear classifier; on a CPU also ViT and ResNet after their searches, in the same core-minutes."""
+    """Lesson 08: a linear classifier, and on a CPU also the searched ViT and ResNet, in the same core-minutes."""
     for name, (model, options), config in searched(scale):
         yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
     yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
@@ -144,9 +145,9 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
 
 
 def fractions(scale) -> Iterator[Experiment]:
-    """Lesson 08: 1 and 10 percent of the pictures for the models of `searched`, and all, as in `comparison`.
+    """Lesson 08: the models of `searched` with 1 % and 10 % of the images, and with all, as in `comparison`.
 
-    Each keeps its number of steps, those of its warm-up included; both have smoothing and decay.
+    Each keeps its number of steps, also in the warm-up. Both use label smoothing and weight decay.
     """
     for share in (0.01, 0.1, 1.0):
         for name, (model, options), recipe in searched(scale):

@@ -8,7 +8,7 @@ if sys.version_info < (3, 10):  # noqa: UP036  (pip asks; a folder that is only 
 from vit_course.training.commands import run_command
 
 COMMANDS = {
-    "doctor": ("vit_classroom.doctor", "is everything here that the course needs?"),
+    "doctor": ("vit_classroom.doctor", "check this machine, and show how to fix problems"),
     "progress": ("vit_classroom.progress.command", "which exercises are right: yours, or those of a class"),
     "update": ("vit_classroom.update.command", "the newest release in this copy: what you wrote stays"),
 }

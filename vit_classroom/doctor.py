@@ -1,7 +1,7 @@
-"""Is everything here that the course needs? `python -m vit_classroom doctor` looks, and says how to fix it.
+"""`python -m vit_classroom doctor` checks everything that the course needs, and prints how to fix each problem.
 
-Each check returns one `Finding`. A check imports what it looks for only when it runs, because that may be
-missing or broken. Lesson 00 shows the same table.
+Each check returns one `Finding`. A check imports packages only when it runs, because they may be missing or broken.
+Lesson 00 shows the same table.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def check_packages(
     """Every package of requirements.txt is installed, new enough, and can be imported where lessons do."""
     installed = installed or metadata.version
     if not REQUIREMENTS.exists():
-        return Finding("Packages", "warn", "requirements.txt is not here: versions were not compared")
+        return Finding("Packages", "warn", "requirements.txt is missing, so versions were not compared")
     problems, broken = {}, []
     for name, needed in read_requirements(REQUIREMENTS.read_text(encoding="utf-8")).items():
         try:
@@ -123,7 +123,9 @@ def check_device() -> Finding:
     try:
         device = get_device()
     except ValueError as error:
-        return Finding("Device", "fail", str(error), "unset VIT_COURSE_DEVICE, or set it to one that is here")
+        return Finding(
+            "Device", "fail", str(error), "unset VIT_COURSE_DEVICE, or set it to a device of this machine"
+        )
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info()
         detail = f"{torch.cuda.get_device_name()}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
@@ -132,7 +134,7 @@ def check_device() -> Finding:
         return Finding("Device", "ok", detail)
     name = "Apple GPU (MPS)" if device.type == "mps" else f"CPU, {os.cpu_count()} processor cores"
     if device.type == "cpu" and torch.backends.mps.is_available():
-        name += "; VIT_COURSE_DEVICE=mps uses the Apple GPU, whose results can differ"
+        name += " (VIT_COURSE_DEVICE=mps uses the Apple GPU, whose results can differ)"
     return Finding("Device", "ok", name)
 
 
@@ -154,7 +156,10 @@ def check_disk(usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage
     # What pip keeps of old downloads is often several GiB.
     status = "fail" if free < GIB / 4 else "warn"
     return Finding(
-        "Disk", status, f"{free / GIB:.1f} GiB free: little for data", command("pip", "cache", "purge")
+        "Disk",
+        status,
+        f"{free / GIB:.1f} GiB free, which is little for data",
+        command("pip", "cache", "purge"),
     )
 
 
@@ -179,9 +184,9 @@ def check_folder() -> Finding:
     detail = f"right answers are kept in {called(writable[0])}"
     if obstacle(ROOT):
         fix = f"to change and save notebooks, copy {ROOT} into your home folder, and open the copy"
-        return Finding("Folder", "warn", f"the course is read-only; {detail}", fix)
+        return Finding("Folder", "warn", f"the course is read-only, but {detail}", fix)
     if writable[0] != folders[0]:
-        fix = f"if {folders[0]} is not in the way for a reason, delete it"
+        fix = f"delete {folders[0]}, unless you need it"
         return Finding("Folder", "warn", f"{obstacle(folders[0])}; {detail}", fix)
     return Finding("Folder", "ok", detail)
 
@@ -212,16 +217,16 @@ def check_data(root: str = "data") -> Finding:
         try:
             from vit_course.data import load_dataset
         except (ImportError, OSError):  # PyTorch has a line of its own
-            return Finding("Data", "ok", f"pictures in the folder {place.folder.name}")
+            return Finding("Data", "ok", f"images in the folder {place.folder.name}")
         try:
             return Finding("Data", "ok", load_dataset(place.folder).provenance)
         except (OSError, ValueError) as error:
-            return Finding("Data", "fail", str(error), "correct or remove what this line names")
+            return Finding("Data", "fail", str(error), "correct or remove the files that this line names")
     miss = near_miss(place.folder)
     if place.name == "auto":
-        detail = "no CIFAR-10: lessons use Shapes-10, which is generated"
+        detail = "no CIFAR-10, so lessons use Shapes-10, which the course draws"
         return Finding("Data", "warn", detail, miss or get_cifar10)
-    fix = miss or "unset VIT_COURSE_DATA, or set it to a folder with pictures"
+    fix = miss or "unset VIT_COURSE_DATA, or set it to a folder with images"
     fix = get_cifar10 if place.name == "cifar10" and not miss else fix
     return Finding("Data", "fail", f"VIT_COURSE_DATA is {place.name!r}, where there are no data", fix)
 
@@ -264,7 +269,7 @@ def run(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> list[Finding]:
     for check in checks:
         name = check.__name__.replace("check_", "").capitalize()
         if check in NEED_TORCH and any(one.name == "PyTorch" and one.status == "fail" for one in findings):
-            findings.append(Finding(name, "skip", "can be looked at once PyTorch works"))
+            findings.append(Finding(name, "skip", "not checked, because PyTorch does not work yet"))
             continue
         try:
             findings.append(check())
@@ -286,13 +291,13 @@ def report(findings: list[Finding]) -> None:
     broken = sum(finding.status == "fail" for finding in findings)
     verdict = "The course can run here."
     if broken:
-        verdict = f"{broken} of {len(findings)} checks failed. The commands are for the folder of the course."
+        verdict = f"{broken} of {len(findings)} checks failed. Run the commands in the folder of the course."
     print("\n".join([*lines, "", verdict]))
 
 
 def main(arguments: list[str]) -> int:
     """Look at everything and report; return the exit status: 1 if something must be fixed."""
-    description = "Look at everything that the course needs, and say how to fix what is broken."
+    description = "Check everything that the course needs, and print how to fix each problem."
     argparse.ArgumentParser(prog="python -m vit_classroom doctor", description=description).parse_args(
         arguments
     )

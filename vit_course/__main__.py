@@ -10,8 +10,8 @@ from vit_course.training.commands import run_command
 COMMANDS = {
     "data": ("vit_course.data.cifar10", "download CIFAR-10 and verify it"),
     "train": ("vit_course.training.command", "train a model and record the run"),
-    "predict": ("vit_course.extensions.use_commands:predict", "say what a trained model sees in pictures"),
-    "evaluate": ("vit_course.extensions.use_commands:evaluate", "score a trained model on a data set"),
+    "predict": ("vit_course.extensions.use_commands:predict", "classify images with a trained model"),
+    "evaluate": ("vit_course.extensions.use_commands:evaluate", "test a trained model on a data set"),
     "export": ("vit_course.extensions.use_commands:export", "write a trained model as ONNX"),
 }
 

@@ -38,7 +38,7 @@ from authoring.site.pages import fill, table
 from authoring.site.results import CARD, conclusions_text, results_long_text, results_text, weights_text
 from authoring.site.results import PAGE as RESULTS
 from authoring.site.speedrun import PAGE as SPEEDRUN
-from authoring.site.speedrun import marks_text
+from authoring.site.speedrun import marks_text, trials_text
 from authoring.teaching.plans import plans_page
 from authoring.teaching.run_sheets import run_sheets_page
 from authoring.teaching.teaching_notes import SOURCE as TEACHING
@@ -53,7 +53,7 @@ PAGES = {
 }
 """Pages of `docs/` that are written from the lessons, each with its source and its writer."""
 FILLED = {
-    SPEEDRUN: {"marks": marks_text},
+    SPEEDRUN: {"marks": marks_text, "trials": trials_text},
     CARD: {"weights": weights_text},
     RESULTS: {"results-long": results_long_text, "conclusions": conclusions_text},
 }

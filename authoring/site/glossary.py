@@ -15,9 +15,9 @@ SOURCE = Path("docs", "glossary.yaml")
 PAGE = """\
 # Glossary
 
-Every term of the course, with the word that Korean texts on deep learning use, and one plain sentence. The last
-column links the lesson in which the term first appears. If another lesson uses it most often, it comes second: there
-you can read about it. At the end the same terms stand in the order of the Korean alphabet.
+This page defines every term of the course, and gives the word that Korean texts on deep learning use. The last column
+links the lesson in which the term first appears. If another lesson uses the term most often, a second link leads to
+that lesson. The list at the end has the same terms in the order of the Korean alphabet.
 
 {terms}
 

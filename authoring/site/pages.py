@@ -31,6 +31,14 @@ def prose(lesson: Lesson) -> str:
     return "\n\n".join(cell.source for cell in lesson.cells if cell.kind == "markdown")
 
 
+def data_in_words(data: str) -> str:
+    """Write the data of a record, "50,000 train / 10,000 test pictures, seed 0", in the words of the pages."""
+    data = re.sub(r"(, seed \d+|; subset .*)", "", data)
+    return re.sub(
+        r"(\S+) train / (\S+) test (pictures|images)", r"\1 training images and \2 test images", data
+    )
+
+
 def named(path: Path) -> str:
     """Return the last parts of a path: "docs/glossary.yaml", "lessons/01_patches/notes.yaml"."""
     return "/".join(path.parts[-3 if path.name == "notes.yaml" else -2 :])

@@ -1,13 +1,13 @@
 """The results in the README and in `docs/results.md`, from `data/runs/`, and the table of the shipped weights."""
 
 import json
-import re
 from math import inf
 from pathlib import Path
 from statistics import mean, stdev
 
 from safetensors import safe_open
 
+from authoring.site.pages import data_in_words
 from vit_classroom.evidence.records import load_records
 from vit_classroom.evidence.statistics import difference
 
@@ -104,7 +104,7 @@ def results_long_text(root: Path) -> str:
         recipe = f"{first['config']['epochs']:g} | {OPTIMISERS[first['config']['optimizer']]}"
         models.append(f"| {name} | {model} | {first['parameters']:,} | {recipe} |")
     held = [f"{name}{held_out(some[0])}." for name, some in runs.items() if held_out(some[0])]
-    data = sorted({re.sub(r", seed \d+$", "", run["data"]) for some in runs.values() for run in some})
+    data = sorted({data_in_words(run["data"]) for some in runs.values() for run in some})
     return "\n".join([*costs, "", *models, "", " ".join([f"Data: {' / '.join(data)}.", *held])]) + "\n"
 
 
@@ -154,7 +154,7 @@ def changes(run: dict) -> list[str]:
 
 
 def held_out(run: dict) -> str:
-    """Say how many of its training pictures a run held out, or nothing."""
+    """Say how many of its training images a run held out, or nothing."""
     count = run["config"]["validation"]
     return f": {count:,} of the training images were held out" if count else ""
 
@@ -165,7 +165,7 @@ def weights_text(root: Path) -> str:
     for path in sorted((root / CARD).parent.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
             info = json.loads(file.metadata()["about"])
-        epochs, data = info["config"]["epochs"], re.sub(r"(, seed \d+|; subset .*)", "", info["data"])
+        epochs, data = info["config"]["epochs"], data_in_words(info["data"])
         cells = (
             f"`{path.stem}`",
             info["model"] + (f" ({', '.join(changes(info))})" if info["options"] else ""),

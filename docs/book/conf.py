@@ -27,7 +27,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def setup(app):
-    """Let every picture lead to itself in full size: a page shrinks it to its width."""
+    """Link every image to its full size, because a page shrinks it to its width."""
     app.connect(
         "doctree-read",
         lambda app, page: [image.setdefault("scale", 100) for image in page.findall(nodes.image)],

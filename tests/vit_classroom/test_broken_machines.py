@@ -216,8 +216,8 @@ BREAKS = {
     ),
     "unknown device": setting("VIT_COURSE_DEVICE", "cuda:99", doctor.check_device, "'cuda:99' is not here"),
     "full disk": (full_disk, "0.0 GiB free", "pip cache purge"),
-    "file where answers go": (file_where_answers_go, f"answers is a file; {HOME}answers", "delete it"),
-    "read-only course": (read_only_course, f"the course is read-only; {HOME}answers", "copy "),
+    "file where answers go": (file_where_answers_go, f"answers is a file; {HOME}answers", "delete "),
+    "read-only course": (read_only_course, f"the course is read-only, but {HOME}answers", "copy "),
     "no folder for answers": (no_folder_for_answers, "file is a file", "set VIT_COURSE_ANSWERS to a folder"),
     "no data": cifar("", "lessons use Shapes-10"),
     "cut archive": cifar("cifar-10-python.tar.gz", "has 7 bytes"),
@@ -226,7 +226,7 @@ BREAKS = {
     "no data elsewhere": (
         no_data_in_a_chosen_folder,
         "where there are no data",
-        "set it to a folder with pic",
+        "set it to a folder with im",
     ),
 }
 

@@ -130,5 +130,5 @@ def test_the_report_is_aligned_with_each_fix_below_its_problem_on_consoles_of_ev
         f"FAIL  Disk    0.1 GiB {dash} full\n"
         "              to fix it: pip cache purge\n"
         "\n"
-        "1 of 2 checks failed. The commands are for the folder of the course.\n"
+        "1 of 2 checks failed. Run the commands in the folder of the course.\n"
     )

@@ -438,7 +438,7 @@ def test_an_export_to_a_bad_place_is_an_error_in_words(place, answers, tmp_path,
 def test_a_time_to_wait_that_is_none_is_refused(wait, capsys):
     with pytest.raises(SystemExit) as left:
         command.main(["--class", "x", "--watch", wait])
-    assert left.value.code == 2 and "is no number of seconds" in capsys.readouterr().err
+    assert left.value.code == 2 and "is not a number of seconds" in capsys.readouterr().err
 
 
 def test_a_class_that_is_not_there_is_an_error_in_words(tmp_path, capsys):

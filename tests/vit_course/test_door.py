@@ -108,7 +108,7 @@ def test_the_doctor_speaks_where_no_package_is_installed():
 def test_a_command_that_misses_a_package_names_it_and_the_doctor():
     done = open_door("vit_course", "train", PACKAGES)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert re.search(r"torch.*: python -m vit_classroom doctor says how to fix it", done.stderr)
+    assert re.search(r"torch.*: python -m vit_classroom doctor shows how to fix it", done.stderr)
 
 
 @pytest.mark.parametrize(("program", "command"), [("vit_classroom", "doctor"), ("vit_course", "train")])

@@ -383,7 +383,7 @@ def test_command_says_where_the_verified_archive_is(server, tmp_path, monkeypatc
 def test_command_stopped_with_ctrl_c_says_that_it_can_go_on(monkeypatch, capsys):
     monkeypatch.setattr(download, "download_cifar10", Mock(side_effect=KeyboardInterrupt))
     assert main([]) == 130
-    assert "goes on from here" in capsys.readouterr().out
+    assert "continues from here" in capsys.readouterr().out
 
 
 def test_failing_command_ends_with_status_1_a_message_and_no_traceback(server, tmp_path):

@@ -73,13 +73,13 @@ def test_evaluate_repeats_the_accuracy_of_the_run_and_counts_each_class(run, pho
     right = round(12 * record["test_accuracy"])
     first, *classes = out.splitlines()
     assert status == 0 and first.startswith(
-        f"test accuracy {100 * right / 12:.1f} %: {right} of 12 pictures (95 %"
+        f"test accuracy {100 * right / 12:.1f} %: {right} of 12 images (95 %"
     )
     assert [line.split(":")[0].strip() for line in classes] == list(KINDS)
     assert sum(int(line.split()[1]) for line in classes) == right
     status, _, err = call(capsys, "evaluate", run, "--data", "shapes10")
     assert status == 1 and err.startswith(
-        "error: the model knows disc, flat, stripes; the data set has arrow"
+        "error: the model knows disc, flat, stripes, but the data set has arrow"
     )
 
 
@@ -159,8 +159,8 @@ def test_options_that_contradict_each_other_are_refused_before_anything_is_loade
 
     for line, message in (
         ("--tune lora", "--tune needs --from"),
-        ("--from cifar-vit --model Ti/4", "model is the model's own with --from"),
-        ("--from cifar-vit --pool avg", "global_pool is the model's own with --from"),
+        ("--from cifar-vit --model Ti/4", "--from brings its own model"),
+        ("--from cifar-vit --pool avg", "--from brings its own global_pool"),
         ("--resume", "--resume needs --out"),
     ):
         with pytest.raises(SystemExit):

@@ -1,7 +1,7 @@
-"""Thirty pictures that stand in for photos of one's own: things drawn on parts of a real photo, saved as phones do.
+"""Thirty images in place of your own photos: objects drawn on parts of a real photo, saved as phones save them.
 
 The ground is cut from matplotlib's sample photo, a portrait of Grace Hopper by James S. Davis (U.S. Navy, 1984), which
-is in the public domain. The things are drawn: a model that saw photos of ten other kinds has to tell them apart.
+is in the public domain. The objects are drawn, and a model that saw photos of ten other kinds has to classify them.
 """
 
 from pathlib import Path
@@ -73,10 +73,10 @@ def draw_photos(
 
 
 def in_coloured_light(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Put each of the pictures, uint8 (N, 3, H, W), into one of `LIGHTS` at random.
+    """Put each of the images, uint8 (N, 3, H, W), into one of `LIGHTS` at random.
 
     Returns:
-        The pictures, uint8, and for each the number of its combination (N,): 4 times the label, and the light's number.
+        The images, uint8, and the number of the combination of each (N,), 4 times the label plus the light's number.
     """
     light = torch.randint(len(LIGHTS), (len(labels),))
     colours = torch.tensor(list(LIGHTS.values()))[light][:, :, None, None]

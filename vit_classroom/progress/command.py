@@ -1,4 +1,4 @@
-"""The command `python -m vit_classroom progress`: one's own progress, or the table of a class."""
+"""The command `python -m vit_classroom progress`: your own progress, or the table of a class."""
 
 import argparse
 import json
@@ -24,14 +24,14 @@ def seconds(text: str) -> float:
     """Read a time to wait.
 
     Raises:
-        argparse.ArgumentTypeError: if it is none.
+        argparse.ArgumentTypeError: if it is not a number above 0 and at most a day.
     """
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 10")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 10")
     return value
 
 
@@ -56,11 +56,11 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m vit_classroom progress",
-        description="Show which exercises are right: your own, or those of a class. Solutions are public: this is "
-        "progress, not an examination. Nothing that was handed in is run.",
+        description="Show which exercises are right, for you or for a class. The solutions are public, so this "
+        "is progress and not an examination. Code that students hand in is never run.",
     )
     own = parser.add_argument_group("your own answers")
-    own.add_argument("--json", action="store_true", help="print data and no text")
+    own.add_argument("--json", action="store_true", help="print data for other programs")
     own.add_argument(
         "--export", type=Path, metavar="ZIP", help="write your answers into a zip for your teacher"
     )
@@ -70,7 +70,7 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         dest="folder",
         type=Path,
         metavar="FOLDER",
-        help="read what students handed in: each zip, folder or notebook in this folder is one student",
+        help="read the answers of a class; each zip, folder or notebook in this folder is one student",
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet too")
     group.add_argument("--watch", type=seconds, metavar="SECONDS", help="look again every so many seconds")
@@ -107,7 +107,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.folder:
             return show_class(options, chosen(lessons, options.lesson))
         if options.export:
-            print(f"{options.export} holds what the checks said: {export(options.export)} right answers.")
+            count = export(options.export)
+            print(f"{options.export} contains the results of your checks, with {count} right answers.")
             return 0
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -319,7 +319,7 @@ def main(argv: list[str] | None = None) -> int:
         print(error)
         return 1
     except KeyboardInterrupt:
-        print("Stopped. The same command goes on from here.")
+        print("Stopped. The same command continues from here.")
         return 130
     print(f"CIFAR-10 is in {path}, verified.")
     return 0

@@ -16,7 +16,7 @@ from vit_course.inference import share_interval
 
 
 def command(do: Callable[[argparse.Namespace, Trained], int]) -> Callable[[Sequence[str] | None], int]:
-    """Make a command of a function of options and model: it reads the command line, and returns the exit status."""
+    """Turn a function of options and model into a command that reads the command line and returns the exit status."""
 
     def run(arguments: Sequence[str] | None = None) -> int:
         parser = argparse.ArgumentParser(f"python -m vit_course {do.__name__}", description=do.__doc__)
@@ -33,8 +33,8 @@ def command(do: Callable[[argparse.Namespace, Trained], int]) -> Callable[[Seque
     return run
 
 
-PICTURE_FILES = {"nargs": "+", "type": Path, "help": "files, or folders with all that lies in them"}
-AS_CSV = {"action": "store_true", "help": "the shares of all classes, with commas between them"}
+PICTURE_FILES = {"nargs": "+", "type": Path, "metavar": "IMAGE", "help": "image files, or folders of images"}
+AS_CSV = {"action": "store_true", "help": "print the shares of all classes as a table in CSV"}
 OPTIONS = {
     "predict": {"pictures": PICTURE_FILES, "--csv": AS_CSV},
     "evaluate": {"--data": {"default": "auto", "help": "auto, cifar10, shapes10 or a folder"}},
@@ -44,7 +44,7 @@ OPTIONS = {
 
 @command
 def predict(options: argparse.Namespace, trained: Trained) -> int:
-    """Say which class a model sees in pictures, with its share, and the next two."""
+    """Classify images, and print the class of each with its share, and the next two classes."""
     paths = [path for given in options.pictures for path in files_in(given)]
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
     if options.csv:
@@ -65,39 +65,39 @@ def predict(options: argparse.Namespace, trained: Trained) -> int:
 
 
 def files_in(given: Path) -> list[Path]:
-    """Return a file, or all pictures in a folder and in the folders inside it, sorted.
+    """Return a file, or all images in a folder and in the folders inside it, sorted.
 
     Raises:
-        FileNotFoundError: if there is no picture in the folder.
+        FileNotFoundError: if there is no image in the folder.
     """
     if not given.is_dir():
         return [given]
     paths = [path for path in given.rglob("*") if path.name.lower().endswith(PICTURES)]
     found = sorted(p for p in paths if not any(part[0] == "." for part in p.relative_to(given).parts))
     if not found:
-        raise FileNotFoundError(f"{given} holds no pictures ({', '.join(PICTURES)})")
+        raise FileNotFoundError(f"{given} contains no images ({', '.join(PICTURES)})")
     return found
 
 
 def in_words(trained: Trained, shares: Tensor) -> str:
-    """Name the three largest classes with their shares."""
+    """Write the three most probable classes with their shares."""
     pairs = sorted(zip(shares.tolist(), trained.classes, strict=True), reverse=True)
     return "   ".join(f"{name} {100 * share:.1f} %" for share, name in pairs[:3])
 
 
 @command
 def evaluate(options: argparse.Namespace, trained: Trained) -> int:
-    """Score a model on the test pictures of a data set, class by class."""
+    """Classify the test images of a data set, and print how many are right in all and in each class."""
     dataset = load_dataset(options.data, image_size=trained.img_size)
     if dataset.classes != trained.classes:
         known, other = (", ".join(names) for names in (trained.classes, dataset.classes))
-        raise ValueError(f"the model knows {known}; the data set has {other}")
+        raise ValueError(f"the model knows {known}, but the data set has {other}")
     images = dataset.test_images
     if images.shape[1] == 1:
         images = images.expand(-1, len(trained.info["mean"]), -1, -1)
     hits = trained.predict(images).argmax(dim=1) == dataset.test_labels
     low, high = share_interval(right := int(hits.sum()), len(hits))
-    of = f"{right:,} of {len(hits):,} pictures (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
+    of = f"{right:,} of {len(hits):,} images (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
     print(f"test accuracy {100 * right / len(hits):.1f} %: {of}")
     for label, name in enumerate(trained.classes):
         own = hits[dataset.test_labels == label]
@@ -107,7 +107,7 @@ def evaluate(options: argparse.Namespace, trained: Trained) -> int:
 
 @command
 def export(options: argparse.Namespace, trained: Trained) -> int:
-    """Write a model as ONNX, uint8 pictures in and shares of the classes out, and compare the two."""
+    """Write a model as ONNX, from uint8 images to shares of the classes, and compare its answers with torch."""
     difference = export_onnx(trained, options.file)
     shape = f"(N, {len(trained.info['mean'])}, {trained.img_size[0]}, {trained.img_size[1]})"
     print(

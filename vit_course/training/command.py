@@ -1,8 +1,10 @@
-"""The command line of `python -m vit_course train`: a run from its options to a model that can be used."""
+"""The command line of `python -m vit_course train`, from its options to a model that can be used."""
 
 import argparse
+import inspect
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -29,14 +31,16 @@ from vit_course.training.version import code_version
 
 MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
 OVERRIDES = {name: a for name, a in allowed_values(TrainConfig).items() if a.kind in (int, float, str)}
+MEANINGS = dict(re.findall(r"^ {4}(\w+): ([^.]*)", inspect.getdoc(TrainConfig) or "", re.MULTILINE))
+"""By the name of a field of `TrainConfig` the first sentence about it in the docstring."""
 ARGUMENTS = "command.json"
 """The file in the folder of a run that keeps its options, from which `--resume` reads them."""
 FEW_STEPS = 200
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Make the parser; every number of a recipe can be overridden."""
-    what = "Train a classifier of pictures and record the run."
+    """Make the parser. Every number of a recipe has an option, whose help is that of `TrainConfig`."""
+    what = "Train an image classifier and record the run."
     parser = argparse.ArgumentParser("python -m vit_course train", description=what)
     add = parser.add_argument
     add(
@@ -44,26 +48,27 @@ def command_line() -> argparse.ArgumentParser:
         help="ViT as size/patch, hybrid as R-size/pixels per token, resnet18, resnet-small or linear",
     )
     add("--from", dest="source", help="trained weights to begin with: a run, cifar-vit, or a public file")
-    add("--tune", choices=("all", "head", "lora"), help="what learns with --from: all, the head, or LoRA")
-    add("--recipe", choices=RECIPES, help="mixed, or tune with --from; some have a model of their own")
+    add("--tune", choices=("all", "head", "lora"), help="what --from trains: all, the head, or LoRA")
+    add("--recipe", choices=RECIPES, help="settings, some with a model (default: mixed, or tune with --from)")
     add("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
-    add("--image-size", type=int, help="side in pixels of a folder's pictures, or of Shapes-10")
-    add("--train", type=int, help="use so many training pictures")
-    add("--test", type=int, help="use so many test pictures")
+    add("--image-size", type=int, help="side of the images in pixels, for a folder or for Shapes-10")
+    add("--train", type=int, help="number of training images to use (default: all)")
+    add("--test", type=int, help="number of test images to use (default: all)")
     for name, allowed in OVERRIDES.items():
-        add(f"--{name.replace('_', '-')}", type=allowed.kind, help=str(allowed))
-    add("--drop-path", type=float, dest="drop_path_rate", help="of a ViT: at least 0 and below 1")
-    add("--pos-embed", help="positions of a ViT: learned, 2d, sincos, relative or none")
-    add("--pos-embed-at", help="where they are added: stem, every or shared")
-    add("--pool", dest="global_pool", help="what a ViT reads: token or avg")
+        limits = f" ({allowed})" if allowed.range else ""
+        add(f"--{name.replace('_', '-')}", type=allowed.kind, help=MEANINGS.get(name, name) + limits)
+    add("--drop-path", type=float, dest="drop_path_rate", help="of a ViT (a number at least 0 and below 1)")
+    add("--pos-embed", help="positions of a ViT (learned, 2d, sincos, relative or none)")
+    add("--pos-embed-at", help="place where positions are added (stem, every or shared)")
+    add("--pool", dest="global_pool", help="input of the head of a ViT (token for CLS, avg for the mean)")
     add("--compile", action="store_true", help="compile the model (GPU)")
     add("--out", type=Path, help="folder for model, checkpoint, log and record")
-    add("--resume", action="store_true", help="go on with the run in --out, by its own options")
+    add("--resume", action="store_true", help="continue the run in --out with its own options")
     return parser
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line; with `--resume` the options of the run come first, and those given now win."""
+    """Read the command line; with `--resume` it starts with the options of the run, and new ones replace them."""
     parser = command_line()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = parser.parse_args(arguments)
@@ -74,9 +79,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         options = parser.parse_args(arguments)
     chosen = [name for name in ("model", *MODEL_OPTIONS) if getattr(options, name) is not None]
     if options.source and chosen:
-        parser.error(f"{chosen[0]} is the model's own with --from: leave it out")
+        parser.error(f"--from brings its own {chosen[0]}: leave that option out")
     if options.tune and not options.source:
-        parser.error("--tune needs --from, the weights to begin with")
+        parser.error("--tune needs --from, the trained weights")
     options.arguments = [argument for argument in arguments if argument != "--resume"]
     options.recipe = options.recipe or ("tune" if options.source else "mixed")
     return options
@@ -89,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if distributed:
             on_cpu = get_device(options.device or "auto").type == "cpu"
-            dist.init_process_group("gloo" if on_cpu else None)  # with CUDA there, it would go by way of that
+            dist.init_process_group("gloo" if on_cpu else None)  # else it could use CUDA
         return run_command(options)
     except KeyboardInterrupt as stop:
         again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
@@ -144,7 +149,7 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def configured(options: argparse.Namespace) -> TrainConfig:
-    """Return the recipe with what the command line overrides; nothing is loaded before it is known to be right."""
+    """Return the recipe with what the command line overrides; it is checked before anything is loaded."""
     given = {name: value for name in OVERRIDES if (value := getattr(options, name)) is not None}
     config = replace(RECIPES[options.recipe], **given)
     config.compile |= options.compile
@@ -163,7 +168,7 @@ def configured(options: argparse.Namespace) -> TrainConfig:
 
 
 def pictures(options: argparse.Namespace, source: Backbone | None) -> Dataset:
-    """Load the data set, at the size and with the normalisation of the weights to begin with, if there are any."""
+    """Load the data set, with the image size and the normalisation of the trained weights, if there are any."""
     size = options.image_size if source is None else tuple(source.img_size)
     dataset = load_dataset(options.data, image_size=size)
     if options.train or options.test:

@@ -49,6 +49,6 @@ def hand_on(program: str, commands: Commands, arguments: list[str]) -> int:
     try:
         command = getattr(import_module(module), function or "main")
     except (ImportError, OSError) as error:  # OSError: a library that does not fit this system
-        print(f"{first_line(error)}: python -m vit_classroom doctor says how to fix it", file=sys.stderr)
+        print(f"{first_line(error)}: python -m vit_classroom doctor shows how to fix it", file=sys.stderr)
         return 1
     return command(rest)

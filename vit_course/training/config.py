@@ -12,9 +12,9 @@ from vit_course.training.validate_config import Range, require_ranges
 Objective = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 """What a run minimises: of model, images (B, C, H, W) and targets (B, K) the mean loss and the share of hits."""
 RESUMABLE = ("device", "quiet", "compile")
-"""What may differ between a run and its continuation. The others change what is learned."""
+"""Settings that may differ between a run and its continuation. All others change what the model learns."""
 LARGEST_RATE = 100
-"""No recipe comes near it: a larger rate is a slip in typing, after which a loss may still be a number."""
+"""No recipe comes near it. A larger rate is a typing error, after which the loss may still be a number."""
 
 
 @dataclass
@@ -22,38 +22,40 @@ class TrainConfig:
     """What a training run depends on, besides model and data.
 
     Attributes:
-        epochs: passes over the training pictures; the last one may be a part, for example 4.5.
-        batch_size: pictures per step, over all processes together.
+        epochs: number of passes over the training images. The last one may be a part, for example 4.5.
+        batch_size: images in a step, over all processes together.
         lr: peak learning rate.
         weight_decay: decay of AdamW, Muon or SGD, on weight matrices alone.
-        warmup_epochs: epochs during which the learning rate rises linearly to its peak.
-        schedule: how the rate falls to zero after that: along half a "cosine", or along a straight line, "linear".
-        label_smoothing: share of the target spread over all classes.
-        grad_clip: largest norm of the gradient, 0 for no limit.
-        augment: what happens to the pictures.
-        mix_until: how long MixUp and CutMix are on, as a share of the run's steps; 1 to its end.
-        optimizer: "adamw", "sgd" (Nesterov, momentum .9) or "muon" (hidden matrices and kernels; AdamW for the rest).
-        rest_lr: peak learning rate of that AdamW; 0 for Muon's.
-        qkv_matrices: what Muon takes `attn.qkv` for: 1 matrix of 3D rows, or 3 of D rows.
-        layer_decay: factor by which the learning rate shrinks from each layer of a ViT to the one before it, in
-            fine-tuning; 1 for none.
-        ema: decay of an averaged copy of the weights, which is then scored and kept; 0 for none.
-        keep_tokens: share of the patch tokens that a step of a ViT's first part computes (`speedups`), or, with
-            "size", of a ResNet's pixels; 1 for all.
-        keep_until: how long that part is, as a share of the run's steps.
-        keep_by: all pictures of a "batch" keep the same places, each "picture" its own, or all get a smaller "size".
-        validation: pictures held out from the training set and scored after every epoch.
-        seed: fixes everything that is drawn at random during the run.
-        device: "cpu", "cuda", "mps", or "auto" (`get_device`).
-        precision: "float32", "bfloat16", or "auto" for the faster one here, which the history names
+        warmup_epochs: epochs in which the learning rate rises linearly to its peak.
+        schedule: curve on which the learning rate then falls to zero, half a "cosine" or a "linear" line.
+        label_smoothing: share of the target that is spread over all classes.
+        grad_clip: largest norm of the gradient, or 0 for no limit.
+        augment: augmentation of the images.
+        mix_until: share of the steps, from the start, in which MixUp and CutMix are on.
+        optimizer: "adamw", "sgd" (with Nesterov momentum) or "muon" (with AdamW for all but hidden matrices and
+            kernels). The momentum of SGD is 0.9.
+        rest_lr: peak learning rate of AdamW beside Muon, or 0 for the learning rate of Muon.
+        qkv_matrices: number of matrices that Muon makes of the 3D rows for queries, keys and values, 1 or 3.
+        layer_decay: factor from the learning rate of a layer of a ViT to that of the layer before it, in fine-tuning,
+            or 1 for none.
+        ema: decay of an averaged copy of the weights, which is scored and saved, or 0 for none.
+        keep_tokens: share of the patch tokens that a ViT computes in the first part of a run, or 1 for all. The module
+            `speedups` does it. With "size", it is a share of the pixels, also for a ResNet.
+        keep_until: share of the steps, from the start, in which a ViT computes fewer tokens.
+        keep_by: choice of the tokens, the same places for a "batch", other places for each "picture", or a smaller
+            "size" for all images.
+        validation: number of training images that are held out and scored after every epoch.
+        seed: seed of all random numbers of the run.
+        device: "cpu", "cuda", "mps", or "auto" for the best one on this machine.
+        precision: "float32", "bfloat16", or "auto" for the faster one on this machine. The history names it
             (`training.engine`).
-        compile: compile the model with torch.compile, worth its half minute on a GPU in long runs; a ViT's kernels are
-            also recorded there, once, and replayed (`training.compiled`).
-        augment_ahead: batches that are augmented in one go, which keeps a GPU busy.
-        quiet: no printed lines, and a progress bar only where somebody looks at a notebook.
+        compile: compile the model with torch.compile, which takes half a minute and is worth it in long runs on a GPU.
+            The kernels of a ViT are also recorded there, once, and replayed (`training.compiled`).
+        augment_ahead: number of batches that are augmented together, which keeps a GPU busy.
+        quiet: print no lines, and show a progress bar only in a notebook that somebody looks at.
 
     Raises:
-        ValueError: if a value lies outside its range; the message names the field and the range.
+        ValueError: if a value is outside its range. The message names the field and the range.
     """
 
     epochs: Annotated[float, Range(0, 1_000_000, low_open=True)] = 10

@@ -22,7 +22,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 @dataclass
 class Seen:
-    """What the hooks note of one picture; each list has an entry for every block.
+    """What the hooks note of one image. Each list has an entry for every block.
 
     Attributes:
         embedded: patch tokens (N, D) before positions.
@@ -77,7 +77,7 @@ def in_evaluation(model: nn.Module, positions: bool = True) -> Iterator[None]:
 
 
 def hooks(body: nn.Module, seen: Seen, kept: Tensor, gates: Tensor | None) -> Iterator:
-    """Add hooks that note what one picture does, leave out hidden tokens, and multiply heads by their gates.
+    """Add hooks that note what one image does, leave out hidden tokens, and multiply heads by their gates.
 
     Args:
         body: the ViT.
@@ -121,7 +121,7 @@ def hooks(body: nn.Module, seen: Seen, kept: Tensor, gates: Tensor | None) -> It
 def run_and_note(
     model: nn.Module, image: Tensor, keep: Tensor, positions: bool = True, gates: Tensor | None = None
 ) -> tuple[Tensor, Seen]:
-    """Run one picture through a model, and note what happens.
+    """Run one image through a model, and note what happens.
 
     Args:
         model: a `VisionTransformer`, a `HybridViT`, or a student's `MiniViT`.
@@ -179,7 +179,7 @@ def look(
     gates: Tensor | None = None,
     can: dict[str, bool] | None = None,
 ) -> dict[str, Tensor]:
-    """Answer one picture, and show how: what `engine.mjs` computes in the browser.
+    """Classify one image, and return every step of it, as `engine.mjs` does in the browser.
 
     Args:
         model: a `VisionTransformer`, a `HybridViT`, or a student's `MiniViT`.
@@ -219,7 +219,7 @@ def look(
 
 
 def abilities(model: nn.Module, image: Tensor, num_patches: int) -> dict[str, bool]:
-    """Find out what a model's parts let us see and change, by trying it on one picture (C, H, W).
+    """Find out what a model's parts let us see and change, by trying it on one image (C, H, W).
 
     Returns:
         For each of `ABILITIES` whether it works. A student's own attention may compute in a way that cannot be

@@ -358,7 +358,7 @@ function showPositions(see) {
   const off = lengthOf(own) < 1e-4;
   return [node("div", { className: "stack" }, vector(row(see.out.embedded, asked - prefix, width), `token of ${see.nameOf(asked)}`), sign("+"), vector(own, off ? "positions are switched off" : "vector of its position"), sign("="),
     vector(row(see.out.placed, asked, width), "what enters the first block"), prefix ? vector(row(see.out.placed, 0, width), "the CLS token in front, with a position of its own") : null),
-    off ? null : figure(heatTiles(likeness.map((x) => Math.max(0, x)), grid), `Similarity of this position to all ${N} positions: yellow is similar (cosine ${Math.max(...likeness).toFixed(0)}), blue is 0 or less.`, 150)];
+    off ? null : figure(heatTiles(likeness.map((x) => Math.max(0, x)), grid), `Similarity of this position to all ${N} positions. Yellow is similar (cosine ${Math.max(...likeness).toFixed(0)}), blue is 0 or less.`, 150)];
 }
 
 /** The head of which numbers are shown: the chosen one, or else the one with the largest weight. */
@@ -426,7 +426,7 @@ export function start(element, host) {
     node("input", { type: "radio", name: group, value, checked: state[group] === value, onchange: () => set(value), ariaLabel: extra.label ?? null }), text);
   function pictureCards() {
     ui.picture = node("canvas", { aria: { hidden: "true" } });
-    ui.over = node("canvas", { className: "over", tabIndex: 0, aria: { role: "application", label: "The image. Draw with mouse, pen or finger. With the tool Hide patches: arrow keys move, space hides a patch." } });
+    ui.over = node("canvas", { className: "over", tabIndex: 0, aria: { role: "application", label: "The image. Draw with mouse, pen or finger. With the tool Hide patches, arrow keys move and space hides a patch." } });
     ui.hint = node("div", { className: "hint", aria: { hidden: "true" } }, node("span", { textContent: "Draw a shape here, for example a star" }));
     ui.stage = node("div", { className: "stage" }, ui.picture, ui.over, ui.hint);
     ui.says = node("p", { className: "says", aria: { role: "status" } });
@@ -701,7 +701,7 @@ export function start(element, host) {
     if (!info.can.attention) {
       imageTiles(pixels.map((x) => 60 + x / 6), info.size, ui.looks);
       sharp(ui.ask);
-      ui.looked.textContent = "The attention of this model cannot be followed from outside, because its parts compute it in their own way.";
+      ui.looked.textContent = "This model does not show its attention, because its parts compute attention in their own way.";
       return;
     }
     drawn = weightsOf(out.attention, info, state);
@@ -717,7 +717,7 @@ export function start(element, host) {
     const hidden = state.query >= info.prefix && !state.keep[state.query - info.prefix], asker = longName(state.query);
     const brightest = longName(info.prefix + patches.indexOf(Math.max(...patches))), toCls = info.prefix ? `, CLS gets ${percent(drawn[0], 1)}` : "";
     const text = hidden ? `${asker} is hidden, so it looks nowhere.`
-      : state.head === "rollout" ? `Followed through ${state.layer === 1 ? "layer 1" : `layers 1 to ${state.layer}`}, most of ${asker} comes from ${brightest} (${percent(most, 1)}${state.query < info.prefix ? "" : ", its own place counts"}). Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gives most, dark blue least.`
+      : state.head === "rollout" ? `Followed through ${state.layer === 1 ? "layer 1" : `layers 1 to ${state.layer}`}, most of ${asker} comes from ${brightest} (${percent(most, 1)}${state.query < info.prefix ? "" : ", with its own place"}). Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gives most, dark blue least.`
       : `${asker} looks most at ${brightest}, which gets ${percent(most, 1)} of its attention${toCls}. Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gets most, dark blue least.`;
     ui.looked.textContent = text[0].toUpperCase() + text.slice(1);
   }
@@ -742,7 +742,7 @@ export function start(element, host) {
       ui.steps = STEPS.map((step, i) => button(i + 1, () => goTo(i), { ariaLabel: `step ${i + 1}: ${step.title}` }));
       ui.title = node("h2"); ui.words = node("p"); ui.link = node("p", { className: "small" }); ui.shown = node("div", { className: "shown" });
       ui.lines = node("pre");
-      ui.engine = node("details", {}, node("summary", { textContent: "These lines of the engine do it" }), ui.lines);
+      ui.engine = node("details", {}, node("summary", { textContent: "These lines of the code compute it" }), ui.lines);
       ui.previous = button("← Back", () => goTo(state.step - 1)); ui.next = button("Next →", () => goTo(state.step + 1));
       return [node("div", { className: "walk" }, node("div", { className: "words" }, node("div", { className: "steps", aria: { role: "group", label: "steps" } }, ui.steps), ui.title, ui.words, ui.link, node("div", { className: "row" }, ui.previous, ui.next), ui.engine), ui.shown)];
     });
@@ -777,7 +777,7 @@ export function start(element, host) {
       }
       ui.asked = node("p");
       ui.nearest = node("p");
-      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is how far the patches of this image look with it, on average, in patches. A head that looks at all patches alike has about half the width of the image." }), ui.nearest)];
+      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is the average distance, in patches, at which the patches of this image look. A head that looks at all patches equally has about half the width of the image." }), ui.nearest)];
     });
     ui.asked.textContent = `Each small map shows where ${longName(state.query)} looks. Click a map to see it large above. Click a patch above to ask another patch.`;
     const near = { far: Infinity };
@@ -793,8 +793,8 @@ export function start(element, host) {
       }
       cell.ariaLabel = cell.title = `layer ${layer}, ${headName(head)}${typeof head === "number" ? `, patches look ${far.textContent} patches far on average` : ""}${off ? ", off" : ""}`;
     }
-    const other = near.far > 2 && host.sizes?.photo ? " The model for photos has heads that look at neighbours: choose the ship." : " Choose that head and click some patches to see it.";
-    ui.nearest.textContent = near.far < Infinity ? `The nearest look is that of layer ${near.layer}, head ${near.head + 1}, ${near.far.toFixed(1)} patches.${other}` : "";
+    const other = near.far > 2 && host.sizes?.photo ? " The model for photos has heads that look at neighbours. Choose the ship to see them." : " Choose that head and click some patches to see it.";
+    ui.nearest.textContent = near.far < Infinity ? `The shortest distance is that of layer ${near.layer}, head ${near.head + 1}, with ${near.far.toFixed(1)} patches.${other}` : "";
   }
 
   function paintWhatIf() {
@@ -815,11 +815,11 @@ export function start(element, host) {
       ui.moved = node("p", { className: "small" });
       return [node("div", { className: "halves" }, node("div", { className: "stack" },
         node("p", { textContent: "Change something and watch the bars. The orange mark on each bar is the probability before the change." }),
-        node("h3", { textContent: "Hide patches" }), node("p", { className: "small", textContent: "A map of attention is only a hypothesis. Hiding patches is the test: the model has to answer without them." }),
+        node("h3", { textContent: "Hide patches" }), node("p", { className: "small", textContent: "A map of attention is only a hypothesis. Hiding patches is a test, because the model has to answer without them." }),
         node("div", { className: "row" }, button("▨ Choose patches in the image", () => { setTool("hide"); ui.over.focus(); }, { disabled: !info.can.hide }), ui.hideMost, ui.hideLeast),
         node("div", { className: "row" }, ui.each), ui.needs,
         node("h3", { textContent: "Order" }), node("div", { className: "row" }, ui.mix, ui.sort, ui.positions),
-        node("p", { className: "small", textContent: "Try both: without positions the order of the patches makes no difference." }), ui.moved),
+        node("p", { className: "small", textContent: "Try both together. Without positions, the order of the patches makes no difference." }), ui.moved),
       node("div", { className: "stack" }, node("h3", { textContent: "Switch heads off" }), info.can.heads ? gates : node("p", { className: "small", textContent: "The heads of this model cannot be switched off from outside." }), button("Everything on", () => { everythingOn(); run(); })))];
     });
     ui.mix.ariaPressed = String(state.seed > 0);
@@ -851,7 +851,7 @@ export function start(element, host) {
   }
 
   function paintLayers() {
-    panelFor("layers", () => { ui.levels = node("div", { className: "levels" }); return [node("div", { className: "stack" }, node("p", { textContent: "What would the head say if the model ended after this block? The head was trained for the last block only, so early rows are a hint and no answer." }), ui.levels)]; });
+    panelFor("layers", () => { ui.levels = node("div", { className: "levels" }); return [node("div", { className: "stack" }, node("p", { textContent: "What would the head say if the model ended after this block? The head was trained for the last block only, so early rows are only a hint." }), ui.levels)]; });
     const K = info.classes.length, rows = range(info.depth + 1).map((l) => softmax(row(out.layers, l, K)));
     ui.levels.replaceChildren(...rows.flatMap((p, l) => {
       const best = p.indexOf(Math.max(...p));

@@ -36,9 +36,9 @@ from vit_classroom import check, plots, table
 from vit_classroom.checks import use_my_answers
 from vit_classroom.evidence import equal_budgets
 from vit_classroom.evidence.records import caption
+from vit_classroom.evidence.statistics import data_needed
 from vit_classroom.numbers import minutes, percent
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.extensions.hybrid import data_needed
 from vit_course.interpret import mean_attention_distance
 from vit_course.patches import PatchEmbed
 from vit_course.recipes import RECIPES, forward_flops

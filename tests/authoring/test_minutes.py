@@ -59,8 +59,13 @@ def test_a_quiz_has_three_to_five_questions_and_length_does_not_give_the_answer_
 
 
 @each_lesson
-def test_a_lesson_asks_three_older_questions_again_from_the_third_lesson_on(lesson):
-    assert len(list(COURSE.recalled(lesson))) == (3 if lesson not in COURSE.lessons[:2] else 0)
+def test_a_lesson_asks_three_older_questions_again_in_new_words_from_the_third_lesson_on(lesson):
+    again = list(COURSE.recalled(lesson))
+    assert len(again) == (3 if lesson not in COURSE.lessons[:2] else 0)
+    for older, number, question in again:
+        assert " ".join(question.text.split()) != " ".join(older.questions[number - 1].text.split())
+    words = [question.text for stop in COURSE.lessons for _, _, question in COURSE.recalled(stop)]
+    assert all(words.count(question.text) == 1 for _, _, question in again)
 
 
 @each_lesson

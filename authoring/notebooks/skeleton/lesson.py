@@ -3,7 +3,7 @@
 # promise: "Do something, and see what comes of it."
 # part: "PART"
 # map: []
-# recall: []
+# recall: {}
 # goals:
 #   - "Say what nobody could say before this lesson."
 # ---

@@ -3,7 +3,10 @@
 # promise: "Turn a model that memorises into one that recognises new images."
 # part: "II. Train it, and be fair"
 # map: []
-# recall: ["05.3", "06.2", "06.3"]
+# recall:
+#   "05.3": "In training, dropout sets each number to zero with probability 0.25. By what does it multiply the numbers that it keeps?"
+#   "06.2": "Every epoch shuffles the images of a data set, but not its labels. What does the training look like?"
+#   "06.3": "The line `optimizer.zero_grad()` is missing. In which direction is the third step of training?"
 # goals:
 #   - "Show that a Vision Transformer can memorise its training images, and say why."
 #   - "Write crop and flip and the learning rate schedule, and run them in your own training loop."

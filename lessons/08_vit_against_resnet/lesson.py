@@ -3,7 +3,10 @@
 # promise: "Compare ViT and ResNet, and learn what makes a comparison fair."
 # part: "II. Train it, and be fair"
 # map: []
-# recall: ["01.5", "03.1", "07.2"]
+# recall:
+#   "01.5": "A patch embedding for patches of P pixels moves by half a patch, with stride P/2. What is different?"
+#   "03.2": "Which shape does `pos_embed` need for an 8x8 grid of patches, one CLS token and D = 192?"
+#   "07.2": "Two recipes differ by +0.3 points on average, and the 95 % interval is -0.4 to +1.0. Which sentence is right?"
 # goals:
 #   - "Find what is unfair in a comparison, and choose the runs that may be compared."
 #   - "Say what an equal search of both models changes, and read accuracy over cost."

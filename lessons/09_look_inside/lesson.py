@@ -9,7 +9,10 @@
 #   - "Show what every head looks at, and follow attention through all layers."
 #   - "Read the paper's Figures 6 and 7, and say what they do not show."
 #   - "For the curious: measure in pixels how far a head looks."
-# recall: ["01.2", "03.1", "04.2"]
+# recall:
+#   "01.2": "A slide says that the embedding turns an image into N x D x P² numbers. Which shape is right?"
+#   "03.1": "The patches of an image are put into a new order. A ViT without positions reads both versions. What is the same?"
+#   "04.2": "The width is 192, and three heads share it. By which number does each head divide its scores?"
 # ---
 
 # %% [markdown]

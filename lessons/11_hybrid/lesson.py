@@ -3,7 +3,10 @@
 # promise: "Put a few convolutions before your Transformer, and see when they help."
 # part: "III. Beyond"
 # map: [patches, embed]
-# recall: ["01.5", "04.4", "09.4"]
+# recall:
+#   "01.5": "The windows of a patch embedding overlap, because the stride is only P/2. What follows?"
+#   "04.4": "You halve the area of each patch, so T = 65 becomes about 130. By what factor does attention's cost 8·T·D² + 4·T²·D grow, with D = 192?"
+#   "09.4": "All the attention of a head is on the CLS token. How far does this head look, by the measure of the paper?"
 # goals:
 #   - "Make tokens from a feature map, and say what shape they have."
 #   - "Write a hybrid, convolutions in front of your own Vision Transformer, and train it."

@@ -3,7 +3,10 @@
 # promise: "Adapt a trained ViT to a new task with few labels."
 # part: "III. Beyond"
 # map: [position, head]
-# recall: ["03.4", "06.1", "08.3"]
+# recall:
+#   "03.4": "You need 145 positions and have 65. Somebody interpolates all 65 as one list. What happens?"
+#   "06.1": "Before its first step, a model for 100 classes has a loss of 9.7. What do you conclude?"
+#   "08.3": "One model has 91.2, 91.9 and 91.5 % with three seeds, the other 91.4, 91.8 and 92.0 %. What belongs in the report?"
 # goals:
 #   - "Say which parts of a trained ViT stay in a new task, and which do not."
 #   - "Replace the head, and show that a zero head cannot disturb the body in the first step."

@@ -3,7 +3,10 @@
 # promise: "Train a ViT without labels by predicting hidden patches."
 # part: "III. Beyond"
 # map: [patches]
-# recall: ["03.1", "10.1", "12.3"]
+# recall:
+#   "02.2": "Two images are read by the same trained model. Where are their CLS tokens equal?"
+#   "10.1": "You repeat a setting with six seeds in place of three, and the spread of single runs stays the same. Which number falls?"
+#   "12.3": "A colleague trains only a new head and leaves the body as it is. How is this called?"
 # goals:
 #   - "Say what a model can learn from images without labels, and where its right answers come from."
 #   - "Give an encoder only the visible patches of an image, and keep the way back."

@@ -9,7 +9,10 @@
 #   - "Say why most bugs raise no error, and why one bug can hide another."
 #   - "Tell a bug from a convention."
 #   - "Show that a fixed model equals one that is known to be right."
-# recall: ["03.2", "04.1", "09.3"]
+# recall:
+#   "03.2": "A model has 64 patches, a CLS token and D = 192. You print the shape of its learned positions. What should it be?"
+#   "04.1": "You sum a table of attention weights. The columns give 1, the rows do not. What is the cause?"
+#   "09.3": "Attention rollout, two layers: A1 is the table of the first layer, A2 that of the second, each mixed with the identity. What is the result?"
 # ---
 
 # %% [markdown]

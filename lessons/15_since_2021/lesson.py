@@ -3,7 +3,10 @@
 # promise: "Add parts of current models, and measure which ones matter."
 # part: "III. Beyond"
 # map: [attention, position, pool]
-# recall: ["02.5", "03.1", "04.2"]
+# recall:
+#   "02.5": "`pool(tokens, \"avg\", num_prefix_tokens=1)` reads a model that has no CLS token. What is the mistake?"
+#   "03.4": "A table of 65 positions, CLS included, is stretched to 145 by values between neighbours in the list. What goes wrong?"
+#   "04.2": "Before the softmax, each of three heads divides its scores by the same number. D is 192. Which number is it?"
 # goals:
 #   - "Say what of the ViT of 2021 is in use unchanged, and which parts were added, and why."
 #   - "Watch attention scores explode at a high learning rate, and stop them."

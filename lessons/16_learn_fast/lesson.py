@@ -3,7 +3,10 @@
 # promise: "Make a plain ViT learn faster, then enter a three-minute race."
 # part: "IV. Now use it"
 # map: [embed, position]
-# recall: ["07.2", "07.3", "09.2"]
+# recall:
+#   "07.2": "A trick gains 0.3 points with three seeds, 95 % interval -0.4 to +1.0. What may you say about it?"
+#   "07.3": "The learning rate is zero after a third of all steps, by mistake. What do you see in the curves?"
+#   "09.2": "After training, the filters of the patch embedding still look like noise. What can you say?"
 # goals:
 #   - "Compare two ways to train at equal cost, and say what one run can and cannot show."
 #   - "Look at the singular values of a gradient, and say what Muon does to them and why."

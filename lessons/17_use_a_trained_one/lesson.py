@@ -3,7 +3,10 @@
 # promise: "Use a trained ViT on new images, including your own photos."
 # part: "IV. Now use it"
 # map: [pool, head]
-# recall: ["02.3", "09.2", "12.2"]
+# recall:
+#   "02.3": "A model puts its CLS token at the end, with `torch.cat([tokens, cls], dim=1)`, and reads index 0 before the head. What is the consequence?"
+#   "09.2": "You plot the filters of a public model and see only noise. What does this mean?"
+#   "12.2": "A trained body gets a new head whose weights are all zero. What learns in the very first step?"
 # goals:
 #   - "Load a trained ViT and ask it about your own photos."
 #   - "Teach it new classes with twenty photos, by a probe, by LoRA or by tuning all of it, beside a control."

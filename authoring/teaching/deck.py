@@ -1,13 +1,14 @@
 """The slides of a lesson, all taken from the lesson, the outputs of its solution and its notes.
 
-A deck opens with the map of the model, follows the core sections of the lesson, and ends with its quiz. Every deck
-has the exercises and a wrong answer; boxes, equations, figures and small tables fill it up to `MOST` slides.
+A deck opens with the map of the model, follows the core sections of the lesson, and ends with its quiz. It has every
+prediction, figure, equation, box, small table and exercise of the core, a wrong answer, and the slides of the lesson's
+own `slides.md`, if there is one.
 """
 
 import ast
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import escape, unescape
 from itertools import takewhile
@@ -23,10 +24,10 @@ from authoring.site.model_map import map_file, map_text
 from authoring.teaching.teaching_notes import read_notes
 from authoring.teaching.wrong_answer_slide import wrong_answer
 
-FEWEST, MOST, WORDS = 12, 24, 60
-"""A deck has at least so many slides and at most so many, each of fewer words."""
+FEWEST, WORDS = 12, 60
+"""A deck has at least so many slides, each of fewer words."""
 LABELS = {
-    **dict.fromkeys(("title", "equation", "figure", "table"), ""),
+    **dict.fromkeys(("title", "equation", "figure", "table", "own"), ""),
     "opening": "Today's question",
     "predict": "Predict",
     "look": "Look",
@@ -42,13 +43,15 @@ LABELS = {
 }
 """The kinds of slides, and what stands above the title of each."""
 BOXES = {"Predict": "predict", "Key idea": "idea", "Trap": "trap"}
-RANK = {"predict": 0, "idea": 0, "equation": 1, "figure": 2, "trap": 3, "table": 4}
-"""What fills a deck up: low ranks first, and what a section shows first before what it shows later."""
+SHOWN = ("predict", "idea", "equation", "figure", "trap", "table")
+"""The parts of a section that have a slide of their own."""
 KINDS = ("figure", "table", "print", "prose")
 """What may answer a question, the best first."""
 NO_CONTENT = ("Check yourself", "Recap", *AT_HOME)
 IMAGE = re.compile(r'<img alt="([^"]*)"')
 MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
+SHAPE = re.compile(r"^    (\w+: )?(?:\w+ )?(\((?:[^()]|\([^()]*\))*,(?:[^()]|\([^()]*\))*\))", re.MULTILINE)
+PRONOUN = re.compile(r"^(?:\S+ ){0,2}(?:it|its|this|that|these|they|them)\b", re.IGNORECASE)
 STYLE = re.compile(r' style="[^"]*"')
 LINES, LINE, ROOM_FOR_TITLE = 9, 88, 12
 """Lines of a table or a print that fit on a slide, characters of a line of a print, and words for a title."""
@@ -104,26 +107,20 @@ def make_deck(course: Course, lesson: Lesson) -> list[Slide]:
     """Return the slides of a lesson.
 
     Raises:
-        LessonError: if there are too few, or one has too many words: then the lesson has to be mended, not the deck.
+        LessonError: if there are too few, or one has too many words: then the lesson has to be fixed, not the deck.
     """
     notes = read_notes(course, lesson)
     first = [title_slide(course, lesson, notes), opening_slide(lesson)]
     last = [*quiz_slides(lesson), home_slide(course, lesson, notes)]
-    groups = list(content(course, lesson, notes))
-    room = MOST - len(first) - len(last) - sum(len(slides) for rank, slides in groups if rank is None)
-    for _, slides in sorted((pair for pair in groups if pair[0] is not None), key=lambda pair: pair[0]):
-        if len(slides) > room:
-            slides.clear()
-        room -= len(slides)
-    deck = [*first, *(slide for _, slides in groups for slide in slides), *last]
+    deck = [*first, *content(course, lesson, notes), *last]
     for slide in deck:
         if slide.words >= WORDS:
             shown = f"{LABELS[slide.kind]}: {slide.title}".removeprefix(": ")
             raise lesson.error(
                 1, f"its slide {shown!r} has {slide.words} words; fewer than {WORDS} can be read"
             )
-    if not FEWEST <= len(deck) <= MOST:
-        raise lesson.error(1, f"its deck has {len(deck)} slides; {FEWEST} to {MOST} fit into an hour")
+    if len(deck) < FEWEST:
+        raise lesson.error(1, f"its deck has {len(deck)} slides; a lecture needs {FEWEST} or more")
     return deck
 
 
@@ -179,32 +176,60 @@ def quiz_slides(lesson: Lesson) -> Iterator[Slide]:
 # -- what the sections show
 
 
-def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[tuple[tuple | None, list[Slide]]]:
-    """Yield slides that belong together, in the lesson's order, with their rank: None for those of every deck."""
+def content(course: Course, lesson: Lesson, notes: dict) -> Iterator[Slide]:
+    """Yield the slides between the opening and the quiz, in the lesson's order."""
     shown, wrong, exercises = shown_outputs(course, lesson), wrong_answer(course, lesson, notes["dissect"]), 0
-    for place, section in enumerate(sections(lesson)):
+    own = own_slides(course, lesson)
+    for section in sections(lesson):
+        told = section_notes(lesson, section, notes)
         found = parts(section, shown)
-        told, ranked = section_notes(lesson, section, notes), 0
-        fills_up = not section.curious and section.title not in NO_CONTENT
         asked = {
             i: prediction(plain_title(section), found, i) for i, p in enumerate(found) if p.kind == "predict"
         }
         for index, part in enumerate(found):
             if part.kind == "exercise":
                 exercises += 1
-                yield None, [exercise_slide(course, lesson, part.cell, exercises, notes)]
+                yield exercise_slide(course, lesson, part.cell, exercises, notes)
                 if wrong.exercise in {reference.name for reference in part.cell.references}:
-                    yield None, wrong_slides(wrong)
-            elif fills_up and part.kind in RANK and not part.used:
-                slides = asked.get(index) or show(section, found, index, told)
-                if index in asked:
-                    slides[0] = replace(slides[0], notes=tuple(told))
+                    yield from wrong_slides(wrong)
+            elif in_class(section) and part.kind in SHOWN and not part.used:
+                slides = asked.get(index) or show(section, found, index)
                 if slides:
-                    yield (RANK[part.kind] + ranked, place, index), slides
-                    ranked, told = ranked + 1, ()
+                    yield replace(slides[0], notes=(*told, *slides[0].notes))
+                    yield from slides[1:]
+                    told = ()
+        yield from own.pop(section.number, ())
+    if own:
+        raise LessonError(f"lessons/{lesson.slug}/slides.md: the lesson has no section {min(own)}")
 
 
-def show(section: Section, found: list[Part], index: int, told: Sequence[str]) -> list[Slide]:
+def in_class(section: Section) -> bool:
+    """Tell whether a lecture shows what a section contains."""
+    return not section.curious and section.title not in NO_CONTENT
+
+
+def own_slides(course: Course, lesson: Lesson) -> dict[int, list[Slide]]:
+    """Return the slides of `slides.md` in the lesson's folder by the section that they follow.
+
+    Each begins with a line `## Title (after section 3)`. Markdown follows, and lines that begin with `Note:` are for
+    the speaker. Without the file there are none.
+    """
+    path = course.root / "lessons" / lesson.slug / "slides.md"
+    slides: dict[int, list[Slide]] = {}
+    for text in re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.M)[1:] if path.is_file() else ():
+        heading, _, body = text.partition("\n")
+        place = re.fullmatch(r"(.+) \(after section (\d+)\)", heading.strip())
+        if not place:
+            raise LessonError(
+                f"lessons/{lesson.slug}/slides.md: {heading!r} does not end in (after section N)"
+            )
+        told = tuple(note.strip() for note in re.findall(r"^Note:(.+)", body, flags=re.M))
+        said = re.sub(r"^Note:.+\n?", "", body, flags=re.M).strip()
+        slides.setdefault(int(place[2]), []).append(Slide("own", place[1], said, notes=told))
+    return slides
+
+
+def show(section: Section, found: list[Part], index: int) -> list[Slide]:
     """Return the slide of one part that is no question, or none if it does not fit."""
     part, title = found[index], plain_title(section)
     room = WORDS - 1 - count_words(f"{LABELS[part.kind]} {title}")
@@ -215,12 +240,12 @@ def show(section: Section, found: list[Part], index: int, told: Sequence[str]) -
         follow = found[index + 1].text if found[index + 1 :] and found[index + 1].kind == "prose" else ""
         lead = lead if count_words(lead) <= room // 2 else ""
         text = [lead, part.text, beginning(follow, room - count_words(f"{lead} {part.text}"))]
-        return [Slide(part.kind, title, "\n\n".join(filter(None, text)), notes=tuple(told))]
+        return [Slide(part.kind, title, "\n\n".join(filter(None, text)))]
     if part.kind in ("idea", "trap"):
-        return [Slide(part.kind, title, beginning(part.text, room), notes=tuple(told))]
+        return [Slide(part.kind, title, beginning(part.text, room))]
     if part.kind == "table" and not is_small(part, room):
         return []
-    return [Slide(part.kind, title, part.text, part.html, (*told, *filter(None, [alt_of(part.html), after])))]
+    return [Slide(part.kind, title, part.text, part.html, tuple(filter(None, [alt_of(part.html), after])))]
 
 
 def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
@@ -237,7 +262,7 @@ def prediction(title: str, found: list[Part], index: int) -> list[Slide]:
         asked = replace(asked, html=before.html or before.text)
     elif index and found[index - 1].kind == "prose" and count_words(asked.text) < WORDS // 3:
         lead = SENTENCE.split(found[index - 1].text)[-1]
-        if not lead.endswith((":", ")", ").")) and not lead.startswith("("):
+        if not lead.endswith((":", ")", ").")) and not lead.startswith("(") and not PRONOUN.search(lead):
             asked = replace(asked, text=f"{lead}\n\n{asked.text}")
     # What is shown between the question and the next words on it; or those words, if nothing is shown.
     window = list(takewhile(lambda part: part.kind in ("figure", "table", "print"), found[index + 1 :]))
@@ -264,24 +289,44 @@ def is_small(part: Part, room: int) -> bool:
 
 
 def exercise_slide(course: Course, lesson: Lesson, cell: LessonCell, number: int, notes: dict) -> Slide:
-    """Return an exercise: its names, its task in the words of its docstrings, its difficulty and minutes."""
+    """Return an exercise: its names, task and shapes in the words of its docstrings, its difficulty and minutes."""
     names = [name for reference in cell.references for name in str(reference).split(", ")]
     title = exercise_title(lesson.number, number, cell.references)
-    tasks = [task_of(course.root, reference, 44 // len(cell.references)) for reference in cell.references]
     difficulty = "●" * cell.metadata["difficulty"] + "○" * (3 - cell.metadata["difficulty"])
+    docs = [docstring_of(course.root, reference) for reference in cell.references]
+    lines = [list(shape_lines(doc)) for doc in docs]
+    shapes = "\n".join(lines[0] if len(docs) == 1 else (" ".join(map(str.strip, own)) for own in lines))
+    room = WORDS - 4 - count_words(f"{LABELS['exercise']} {title} {shapes}")
+    shapes = shapes if room > 12 * len(docs) else ""
+    room = room if shapes else 44
+    tasks = [beginning(doc.split("\n\n")[0], room // len(docs)) or first_sentence(doc) for doc in docs]
     hints = [f"Hint 1: {cell.metadata['hint']}", f"Hint 2: {cell.metadata['hint2']}"]
     trouble = [f"What goes wrong: {entry}" for entry in notes["trouble"] if place_of(lesson, entry) in names]
     text = "\n\n".join([*tasks, f"{difficulty} {cell.metadata['minutes']} minutes"])
-    return Slide("exercise", title, text, notes=(*trouble, *hints))
+    return Slide(
+        "exercise", title, text, f"```text\n{shapes}\n```" if shapes else "", notes=(*trouble, *hints)
+    )
 
 
-def task_of(root: Path, reference, room: int) -> str:
-    """Return what an exercise asks for: the first sentences of its docstring."""
+def docstring_of(root: Path, reference) -> str:
+    """Return the docstring of what an exercise asks for, a method's if it asks for one."""
     node = find_definition(module_tree(root, reference.module).body, reference.name, reference.module)
     if len(reference.methods) == 1:
         node = find_definition(node.body, reference.methods[0], reference.name)
-    first = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-    return beginning(first, room) or SENTENCE.split(first)[0]
+    return ast.get_docstring(node) or ""
+
+
+def first_sentence(doc: str) -> str:
+    """Return the first sentence of a docstring."""
+    return SENTENCE.split(" ".join(doc.split("\n\n")[0].split()))[0]
+
+
+def shape_lines(doc: str) -> Iterator[str]:
+    """Yield the shapes that a docstring gives, a line each: `q  (B, h, T, d)`, those of results after an arrow."""
+    for block, arrow in (("Args", "  "), ("Returns", "→ ")):
+        lines = re.search(rf"^{block}:\n((?:    .*\n?)+)", doc, flags=re.MULTILINE)
+        for name, shape in SHAPE.findall(lines[1]) if lines else ():
+            yield f"{arrow}{name.rstrip(': ')} {shape}".replace("→  ", "→ ")
 
 
 def wrong_slides(wrong) -> list[Slide]:

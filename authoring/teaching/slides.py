@@ -86,14 +86,29 @@ MARKDOWN.use(
 )
 
 
+def contrast(colour: tuple[int, int, int]) -> float:
+    """Return the contrast of letters of a colour on white, as WCAG 2 computes it: at least 4.5 can be read by all."""
+    linear = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 1.05 / (sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05)
+
+
+def readable(colour: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return a colour, darkened until letters of it can be read on white."""
+    while contrast(colour) < 4.5:
+        colour = tuple(int(0.95 * c) for c in colour)
+    return colour
+
+
 def slide_html(slide: Slide) -> str:
     """Return a slide as a section of reveal.js."""
     heading = "h1" if slide.kind == "title" else "h2"
     label, title = LABELS[slide.kind], MARKDOWN.renderInline(slide.title)
     colour = COLOURS.get(BOX_OF.get(slide.kind), COLOURS["Key idea"])
-    style = f"--colour: rgb{colour}"
+    style = f"--colour: rgb{colour}; --letters: rgb{readable(colour)}"
     for code in (code for code in (slide.text, slide.html) if code.startswith("```")):
         style += f"; --code: {min(30, max(22, 1780 // max(map(len, code.splitlines()))))}px"
+    if rows := slide.html.count("<tr") or slide.html.count("\n|") or slide.text.count("\n|"):
+        style += f"; --cells: {min(30, 240 // rows)}px"
     lines = [
         f'<section class="{slide.kind}" style="{style}">',
         f'<p class="label">{escape(label)}</p>' * bool(label),

@@ -13,7 +13,7 @@ from authoring.notebooks.outputs import code_cells
 from authoring.notebooks.quiz import in_order, parse_question
 
 CORE_MINUTES, OF_OLDER_LESSONS = 66, 75
-OLDER = {"07", "08", "09", "11", "12", "13", "14", "16", "17"}
+OLDER = {"07", "08", "09", "11", "12", "13", "14", "17"}
 """Lessons that are still to be cut."""
 PRINTED_WIDTH = 95
 

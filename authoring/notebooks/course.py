@@ -160,7 +160,8 @@ def read_front_matter(slug: str, text: str) -> tuple[dict, int]:
         raise LessonError(f"lessons/{slug}/lesson.py:1: unknown in the front matter: {', '.join(surplus)}")
     for key, kind in MAY_BE_GIVEN.items():
         if not isinstance(front.get(key, kind()), kind):
-            raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a {'list' if kind is list else 'mapping'}")
+            form = {list: "list", dict: "mapping"}[kind]
+            raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a {form}")
     if "recall" in front:
         front["recall"] = tuple(front["recall"].items())
     if "map" in front:

@@ -12,9 +12,7 @@ from authoring.notebooks.minutes import all_minutes, core_minutes, minutes_of, s
 from authoring.notebooks.outputs import code_cells
 from authoring.notebooks.quiz import in_order, parse_question
 
-CORE_MINUTES, OF_OLDER_LESSONS = 66, 75
-OLDER = {"15", "16"}
-"""Lessons that are still to be cut."""
+CORE_MINUTES = 66
 PRINTED_WIDTH = 95
 
 each_lesson = pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.slug)
@@ -34,8 +32,7 @@ def code(source, **metadata):
 
 @each_lesson
 def test_the_core_of_a_lesson_fits_into_a_class_period(lesson):
-    limit = OF_OLDER_LESSONS if lesson.number in OLDER else CORE_MINUTES
-    assert core_minutes(COURSE, lesson) <= limit
+    assert core_minutes(COURSE, lesson) <= CORE_MINUTES
 
 
 @each_lesson

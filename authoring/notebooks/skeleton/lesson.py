@@ -3,7 +3,7 @@
 # promise: "Do something, and see what comes of it."
 # part: "PART"
 # map: []
-# recall: []
+# recall: ["01.1", "02.1", "03.1"]
 # goals:
 #   - "Say what nobody could say before this lesson."
 # ---
@@ -40,6 +40,20 @@ print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
 # - [x] this one :: Why it is right.
 # - [ ] another one :: Why it is wrong.
 # - [ ] none of them :: Why it is wrong.
+
+# %% [markdown] quiz
+# What is the mean square of 1 and 3?
+#
+# - [x] 5 :: The squares are 1 and 9, and their mean is 5.
+# - [ ] 4 :: This is the square of the mean.
+# - [ ] 10 :: This is the sum of the squares.
+
+# %% [markdown] quiz
+# Can the mean square of some numbers be below the square of their mean?
+#
+# - [x] no :: The difference is the variance of the numbers.
+# - [ ] yes, if some are negative :: Try -1 and 1.
+# - [ ] yes, if they are small :: Try 0.1 and 0.3.
 
 # %% [markdown]
 # ## Recap

@@ -356,6 +356,11 @@ def one_price_for_all(run, settings, seconds, seeds):
     return {name: [run(setting, epochs, seed)[0] for seed in seeds] for name, setting in settings.items()}
 
 
+def trial_of_each_seed(run, settings, seconds, seeds):
+    found = [equal_time()(run, settings, seconds, (seed,)) for seed in seeds]
+    return {name: [one[name][0] for one in found] for name in settings}
+
+
 @demand(
     {
         "and yours are 18 runs of 114 epochs": equal_time(
@@ -449,6 +454,15 @@ exercise(
                 lambda run, settings, seconds, seeds: equal_time()(run, settings, seconds / len(seeds), seeds)
             ),
             "the key is the name in `settings`": equal_time(key=lambda name, setting: setting),
+            "every setting gets the epochs of the dearest one: measure the price of each, or it is no equal time": (
+                lambda run, settings, *rest: equal_time(
+                    price=lambda run, _, seeds: max(run(each, 1, seeds[0])[1] for each in settings.values())
+                )(run, settings, *rest)
+            ),
+            "every seed has a trial of its own: one trial for each setting, with the first seed": trial_of_each_seed,
+            "return a dict, with the accuracies of each setting at its name": (
+                lambda *case: list(equal_time()(*case).values())
+            ),
         },
     ),
     trains_no_more_than_needed,

@@ -14,6 +14,8 @@
 # Begin with it. Show before naming, one new idea in each section.
 
 # %%
+import matplotlib.pyplot as plt
+
 from vit_classroom import check, plots
 
 # %% [markdown]
@@ -33,7 +35,7 @@ print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
 
 # %% fold
 with plots.course_style():
-    figure, axis = plots.subplots(figsize=(4, 2.4))
+    figure, axis = plt.subplots(figsize=(4, 2.4))
     axis.bar(["1", "2", "3"], [1, 4, 9])
     axis.set(title="How fast do squares grow?", xlabel="number", ylabel="its square")
 plots.show(figure, "Three bars over 1, 2 and 3 are 1, 4 and 9 high.")

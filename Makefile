@@ -7,6 +7,8 @@ BOOKVENV ?= .venv-book
 UV       ?= uv
 CORES    ?= 2
 LAB_ARGS ?=
+LESSONS  ?= 01
+TO       ?= nbgrader-course
 # Set WEEKLY=1 to run also what is run once a week (CONTRIBUTING.md says what, and why).
 WEEKLY       ?=
 # Name some of the ways of make test-arithmetic: WAYS="noise avx2".
@@ -29,7 +31,7 @@ NBVAL        = --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_san
 
 say = @printf '\n==> %s\n' '$(1)'
 
-.PHONY: help lab test lessons lesson slides book format constraints clean check-style check-spelling check-code \
+.PHONY: help lab test lessons lesson assignment slides book format constraints clean check-style check-spelling check-code \
         check-notebooks test-arithmetic
 .NOTPARALLEL:
 
@@ -50,6 +52,9 @@ lessons: $(READY)  ## write notebooks/, solutions/ and docs/ from lessons/, and 
 
 lesson: $(READY)  ## write the folder of a new lesson: make lesson NN=18 SLUG=video
 	@$(BIN)/python -m authoring.notebooks.new_lesson "$(NN)" "$(SLUG)"
+
+assignment: $(READY)  ## write an nbgrader course of lessons: make assignment LESSONS="01 02" TO=nbgrader-course
+	@$(BIN)/python -m authoring.teaching.assignment $(LESSONS) --to "$(TO)"
 
 slides: $(READY)  ## write slides of all lessons into build/slides/ (needs npm, and the network the first time)
 	$(BIN)/python -m authoring.teaching.slides

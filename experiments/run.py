@@ -3,7 +3,7 @@
     python -m experiments --list
     python -m experiments ladder comparison/vit --size cpu
     python -m experiments marks/94 --size gpu --release
-    python -m experiments broken-runs mini-vit
+    python -m experiments broken-runs hidden-photos mini-vit
 
 A run that is recorded in `data/runs/` is skipped, one that differs from a recorded one in nothing but its name is not
 trained again (both are with `--again`), and one that was cut off goes on after its last epoch: the command can be
@@ -37,7 +37,7 @@ from vit_classroom.evidence.records import (
 )
 from vit_classroom.evidence.released import RELEASED, queue_folder, release
 from vit_classroom.evidence.selected_classes import select_classes
-from vit_classroom.exhibits import broken_runs
+from vit_classroom.exhibits import broken_runs, hidden_photos
 from vit_course.data import Dataset, load_dataset, shapes10
 from vit_course.extensions.masked import MaskedPatches, masked_objective
 from vit_course.extensions.trained import read_weights, write_weights
@@ -51,7 +51,7 @@ from vit_course.training.version import code_version
 
 KEPT = DATA / "pretrained"
 """Weights of pre-trainings, made once for each size and seed; they are no part of the course."""
-ALONE = {"broken-runs", "mini-vit"}
+ALONE = {"broken-runs", "hidden-photos", "mini-vit"}
 """Recorded by the same command, each into a file of its own; no part of the plan."""
 SCORED = 5_000
 """About so many training pictures are scored as they are stored."""
@@ -212,7 +212,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         prog="python -m experiments", description="Run and record the experiments of the lessons."
     )
     parser.add_argument(
-        "runs", nargs="*", help="groups or runs: ladder, comparison/vit, broken-runs, mini-vit"
+        "runs", nargs="*", help="groups or runs: ladder, comparison/vit, broken-runs, hidden-photos, mini-vit"
     )
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
@@ -261,6 +261,8 @@ def carry_out(options: argparse.Namespace, chosen: list[Experiment]) -> int:
     if not chosen:  # runs of lessons, not of the plan
         if "broken-runs" in options.runs and not broken_runs.FILE.exists():
             broken_runs.record_all()
+        if "hidden-photos" in options.runs and not hidden_photos.FILE.exists():
+            hidden_photos.record(load_dataset(options.data))
         if "mini-vit" in options.runs and not mini_vit.FILE.exists():
             mini_vit.record(load_dataset(options.data))
         return 0

@@ -1,4 +1,4 @@
-"""`python -m vit_classroom doctor | progress`: what a class does from a command line."""
+"""`python -m vit_classroom doctor | progress | update`: what a class does from a command line."""
 
 import sys
 
@@ -10,6 +10,7 @@ from vit_course.training.commands import run_command
 COMMANDS = {
     "doctor": ("vit_classroom.doctor", "check this machine, and show how to fix problems"),
     "progress": ("vit_classroom.progress.command", "which exercises are right: yours, or those of a class"),
+    "update": ("vit_classroom.update.command", "the newest release in this copy: what you wrote stays"),
 }
 
 

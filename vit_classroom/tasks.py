@@ -14,10 +14,11 @@ TITLE = re.compile(r"^# title: *[\"']?(.*?)[\"']?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Task:
-    """One exercise cell: the names that are written in it, and its minutes."""
+    """One exercise cell: the names that are written in it, its minutes, and its points, as many as its difficulty."""
 
     names: tuple[str, ...]
     minutes: int
+    points: int = 1
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,18 @@ class Lesson:
         """The exercises of the lesson, in its order."""
         return [name for task in self.tasks for name in task.names]
 
+    def done(self, right: Collection[str]) -> list[Task]:
+        """Return the exercises of which everything is right, given the names of what is."""
+        return [task for task in self.tasks if all(name in right for name in task.names)]
+
     def solved(self, right: Collection[str]) -> int:
         """Count the exercises of which everything is right, given the names of what is."""
-        return sum(all(name in right for name in task.names) for task in self.tasks)
+        return len(self.done(right))
+
+    @property
+    def points(self) -> int:
+        """The points of all its exercises."""
+        return sum(task.points for task in self.tasks)
 
 
 def number_of_checks(lessons: Sequence[Lesson]) -> str:
@@ -64,7 +74,11 @@ def read_lessons(folder: Path = LESSONS) -> list[Lesson]:
     for path in sorted(folder.glob("[0-9][0-9]_*/lesson.py")):
         text = path.read_text(encoding="utf-8")
         tasks = tuple(
-            Task(tuple(exercise_names(cell["exercise"])), int(cell.get("minutes", 0)))
+            Task(
+                tuple(exercise_names(cell["exercise"])),
+                int(cell.get("minutes", 0)),
+                int(cell.get("difficulty", 1)),
+            )
             for cell in exercise_cells(text)
         )
         title = TITLE.search(text)

@@ -50,11 +50,11 @@ class AugmentConfig:
 
 
 def random_crop_flip(images: Tensor, padding: int = 4, flip: float = 0.5) -> Tensor:
-    """Shift every picture by its own random offset and mirror some of them.
+    """Shift every image by its own random offset and mirror some of them.
 
-    Each picture is padded with zeros by `padding` pixels on all sides, and a window of the old size is cut
-    at a random place, another one for every picture: all (2·padding + 1)² places are equally likely. With
-    probability `flip` the window is then mirrored left and right.
+    Each image is padded with zeros by `padding` pixels on all sides. Then a window of the old size is cut at a random
+    place, another one for every image. All (2·padding + 1)² places are equally likely. With probability `flip` the
+    window is then mirrored left and right.
 
     Args:
         images: (B, C, H, W), any dtype, on any device.
@@ -78,13 +78,13 @@ def random_crop_flip(images: Tensor, padding: int = 4, flip: float = 0.5) -> Ten
 
 
 def mixup(images: Tensor, targets: Tensor, lam: Tensor, permutation: Tensor) -> tuple[Tensor, Tensor]:
-    """Blend every picture, and its target in the same way, with a partner (Zhang et al., 2017).
+    """Blend every image, and its target in the same way, with a partner (Zhang et al., 2017).
 
     Args:
         images: (B, C, H, W) float.
         targets: (B, K), the wanted probabilities of the classes, one-hot or smoothed.
-        lam: (B,) in 0..1, the share that each picture keeps; its partner gets the rest.
-        permutation: (B,) int64, the partner of each picture.
+        lam: (B,) in 0..1, the share that each image keeps; its partner gets the rest.
+        permutation: (B,) int64, the partner of each image.
 
     Returns:
         blended images (B, C, H, W) and blended targets (B, K).

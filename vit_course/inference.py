@@ -1,6 +1,6 @@
-"""What one does with a trained model's features: neighbours, a linear probe, texts as classes, maps of likeness.
+"""What one does with a trained model's features: neighbours, a linear probe, masks, texts as classes.
 
-Works on features (N, D) and tokens (T, D) of any model; `backbone` gives them. Lesson 17 builds the first four.
+Works on features (N, D) and tokens (T, D) of any model, as `backbone` gives them. Lesson 17 builds most of them.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from vit_course.extensions.backbone import Backbone
 def nearest_neighbours(
     features: Tensor, labels: Tensor, queries: Tensor, k: int = 10, temperature: float = 0.1
 ) -> tuple[Tensor, Tensor]:
-    """Classify by the most similar pictures, without any training (k-NN, as Caron et al., 2021, evaluate DINO).
+    """Classify by the most similar images, without any training (k-NN, as Caron et al., 2021, evaluate DINO).
 
-    Two pictures are as similar as the cosine of their features. Each of the k most similar pictures votes for its own
+    Two images are as similar as the cosine of their features. Each of the k most similar images votes for its own
     label; its vote is softmax(cosine / temperature) over these k, so that a close one counts more.
 
     Args:
-        features: (N, D), of the pictures whose labels are known.
+        features: (N, D), of the images whose labels are known.
         labels: (N,) int64, 0 ... K - 1; K is the largest label and one more.
-        queries: (Q, D), features of the pictures that are asked about.
+        queries: (Q, D), features of the images that are asked about.
         k: how many neighbours vote, at most N.
         temperature: the smaller, the more the closest one decides.
 
@@ -72,21 +72,21 @@ def probe(
     test_images: Tensor,
     fit: Callable[[Tensor, Tensor], nn.Module] = fit_linear,
 ) -> Tensor:
-    """Train a linear probe: features once, then one linear layer on them; return its scores of the test pictures.
+    """Train a linear probe: features once, then one linear layer on them; return its scores of the test images.
 
-    The encoder computes in evaluation mode and without gradients, reads each picture once, and is left in the mode in
+    The encoder computes in evaluation mode and without gradients, reads each image once, and is left in the mode in
     which it was. Each of the D numbers is standardised in both sets by the *training* features alone: minus their mean,
     divided by their standard deviation (the one that divides by N - 1); a deviation below 1e-6 counts as 1e-6.
 
     Args:
-        encoder: maps pictures (B, ...) to features (B, D); it may get all pictures at once.
-        images: (N, ...), the pictures to learn from, at least 2.
+        encoder: maps images (B, ...) to features (B, D); it may get all images at once.
+        images: (N, ...), the images to learn from, at least 2.
         labels: (N,) int64, 0 ... K - 1.
         test_images: (M, ...).
         fit: makes a linear layer of standardised features (N, D) and labels (N,).
 
     Returns:
-        (M, K), the scores of the test pictures.
+        (M, K), the scores of the test images.
     """
     training = encoder.training
     encoder.eval()
@@ -107,13 +107,13 @@ def fit_probe(
     """Train a linear probe as `probe` does, and keep it: a classifier that can be used on the next photo.
 
     Args:
-        encoder: maps pictures (B, ...) to features (B, D).
-        images: (N, ...), the pictures to learn from, at least 2.
+        encoder: maps images (B, ...) to features (B, D).
+        images: (N, ...), the images to learn from, at least 2.
         labels: (N,) int64, 0 ... K - 1.
         fit: makes a linear layer of standardised features (N, D) and labels (N,).
 
     Returns:
-        The encoder and a linear layer behind it, in evaluation mode: maps pictures (B, ...) to scores (B, K).
+        The encoder and a linear layer behind it, in evaluation mode: maps images (B, ...) to scores (B, K).
     """
     with torch.no_grad():
         features = encoder.eval()(images)
@@ -133,7 +133,7 @@ def fit_standardised(
 
 
 def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
-    """Say what most of each patch is.
+    """Find the label of every patch, the class that most of its pixels have.
 
     Args:
         masks: (B, H, W) int64, the class of each pixel, 0 ... K - 1.
@@ -149,10 +149,13 @@ def patch_labels(masks: Tensor, grid_size: tuple[int, int]) -> Tensor:
 def segment(
     layer: nn.Module, tokens: Tensor, grid_size: tuple[int, int], img_size: tuple[int, int]
 ) -> Tensor:
-    """Say what each pixel is: a linear layer on every patch token, its scores interpolated to the pixels.
+    """Score every pixel for every class: a linear layer scores the patch tokens, and their scores are enlarged.
+
+    The patches make a grid of the image, so the scores of the layer are treated as a small image with K channels and
+    enlarged to the size of the photo by bilinear interpolation.
 
     Args:
-        layer: maps tokens (..., D) to scores (..., K), for example from `fit_standardised` with `patch_labels`.
+        layer: maps tokens (..., D) to scores (..., K).
         tokens: (B, T, D): prefix tokens, if there are any, then the patches in reading order.
         grid_size: (rows, columns) of the patches.
         img_size: (height, width) in pixels.
@@ -172,10 +175,10 @@ def overlap(found: Tensor, masks: Tensor, label: int) -> float:
 
 
 def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float = 0.05) -> Tensor:
-    """Classify pictures by texts (Radford et al., 2021: CLIP), with several texts for each class.
+    """Classify images by texts (Radford et al., 2021: CLIP), with several texts for each class.
 
-    Every feature, of pictures and of texts, is brought to length 1. The texts of a class are averaged, and the average
-    is brought to length 1 again. The score of a picture for a class is their product, the cosine, divided by the
+    Every feature, of images and of texts, is brought to length 1. The texts of a class are averaged, and the average
+    is brought to length 1 again. The score of an image for a class is their product, the cosine, divided by the
     temperature; a softmax over the classes makes probabilities.
 
     Args:
@@ -190,35 +193,8 @@ def zero_shot(image_features: Tensor, text_features: Tensor, temperature: float 
     return (F.normalize(image_features, dim=-1) @ classes.T / temperature).softmax(dim=-1)
 
 
-def patch_similarity(
-    tokens: Tensor, grid_size: tuple[int, int], row: int, column: int
-) -> tuple[Tensor, Tensor]:
-    """Map what resembles one patch of a picture, and take from it a mask of the thing that it belongs to.
-
-    All patch tokens of a picture share a large part. So the mean over the patches is subtracted from each, and then the
-    cosine with the chosen patch is taken: 1 at this patch, and below 0 where a patch differs from the mean in
-    roughly the opposite direction. The mask holds where it is above 0.
-
-    Args:
-        tokens: (T, D), those of one picture: prefix tokens (CLS, registers), if there are any, then the patches in
-            reading order.
-        grid_size: (rows, columns) of the patches.
-        row: of the chosen patch, counted from 0.
-        column: of the chosen patch, counted from 0.
-
-    Returns:
-        similarity: (rows, columns), in -1..1.
-        mask: (rows, columns), bool.
-    """
-    rows, columns = grid_size
-    patches = tokens[-rows * columns :]
-    patches = F.normalize(patches - patches.mean(dim=0), dim=-1)
-    similarity = (patches @ patches[row * columns + column]).reshape(rows, columns)
-    return similarity, similarity > 0
-
-
 class Reader(nn.Module):
-    """A backbone as an encoder: pictures to what it reads itself (CLS) and the mean over its patches, side by side.
+    """A backbone as an encoder: images to what it reads itself (CLS) and the mean over its patches, side by side.
 
     Args:
         backbone: a trained model.
@@ -230,7 +206,7 @@ class Reader(nn.Module):
         self.train(self.model.training)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Map uint8 pictures (N, C, H, W) to features (N, 2D)."""
+        """Map uint8 images (N, C, H, W) to features (N, 2D)."""
         tokens = self.backbone.tokens(images)
         patches = tokens[:, -self.model.patch_embed.num_patches :]
         return torch.cat([self.backbone.read(tokens), patches.mean(dim=1)], dim=1)

@@ -1,7 +1,7 @@
 """Look at what a model does: attention, positions and filters of a trained (or untrained) model (paper, section 4.5).
 
 Attention weights come from the model itself: `logits, attentions = model(images, return_attention=True)`.
-Lesson 09 builds most of it; `vit_classroom.exhibits.play` shows attention in a notebook.
+Lesson 09 builds half of it; `vit_classroom.exhibits.play` shows attention in a notebook.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,16 +37,17 @@ def attention_rollout(attentions: Sequence[Tensor], num_prefix_tokens: int = 1) 
 
     In each layer the heads are averaged (a mean, not a sum), and the residual connection counts as half:
     0.5·A + 0.5·I, with the (T, T) identity I. Each row is divided by its sum, so that it sums to 1 whatever
-    the weights were. Then the layers are multiplied as matrices, the first one rightmost: layer L · ... · layer 1
-    (Abnar and Zuidema, 2020; ViT paper, D.8).
+    the weights were. Then the layers are multiplied as matrices, the first one rightmost: layer L · ... · layer 1.
+    The half identity is that of Abnar and Zuidema (2020). The ViT paper, D.8, names the mean over the heads and the
+    product of the layers.
 
     Args:
         attentions: a list over the L layers of weights (B, h, T, T), float, the first layer first.
         num_prefix_tokens: how many tokens in front are no patches. They take part like all others, and the
-            result holds them too.
+            result contains them too.
 
     Returns:
-        (B, T, T), same dtype: row i says where output token i of a picture comes from; every row sums to 1.
+        (B, T, T), same dtype. Row i says where output token i of an image comes from. Every row sums to 1.
 
     Raises:
         ValueError: if there is no layer, or if the prefix is negative or leaves no patches.
@@ -145,20 +146,20 @@ def filter_components(filters: Tensor, count: int = 28) -> tuple[Tensor, Tensor]
 def hide_patches(
     images: Tensor, scores: Tensor, count: int, patch_size: int | tuple[int, int], value: float = 0.0
 ) -> Tensor:
-    """Paint over the patches with the highest scores, in each picture its own.
+    """Paint over the patches with the highest scores, in each image its own.
 
     Args:
         images: (B, C, H, W), float, normalised or not.
         scores: (B, N), one number for each patch, the patches in reading order.
-        count: how many patches of every picture are painted over, from 0 (none) to N (all).
+        count: how many patches of every image are painted over, from 0 (none) to N (all).
         patch_size: side P of a square patch, or (height, width), in pixels.
-        value: what every channel of a painted pixel becomes. In normalised pictures 0 is the mean colour.
+        value: what every channel of a painted pixel becomes. In normalised images 0 is the mean colour.
 
     Returns:
         A new tensor of the same shape and dtype; all other patches are unchanged.
 
     Raises:
-        ValueError: if `scores` is not (B, N), one number for each patch of each picture, or `count` is not in 0..N.
+        ValueError: if `scores` is not (B, N), one number for each patch of each image, or `count` is not in 0..N.
     """
     rows, columns = grid_size(tuple(images.shape[-2:]), patch_size)  # given
     if scores.shape != (len(images), rows * columns):  # given

@@ -1,6 +1,6 @@
 """How weights are changed: the schedule of the learning rate, who decays, who learns slower, and the optimisers.
 
-Lesson 07 builds schedule and decay groups, 12 shows the rates by layer, 16 builds `newton_schulz`; `train` uses them.
+Lesson 07 builds the schedule, 12 shows the rates by layer, 14 decay groups, 16 `newton_schulz`. `train` uses them.
 """
 
 import math
@@ -160,16 +160,16 @@ def layer_groups(model: nn.Module, groups: list[dict], lr: float, decay: float) 
 
 
 def newton_schulz(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Push the singular values of matrices towards 1; their singular vectors stay (Jordan et al., 2024).
+    """Push the singular values of matrices towards 1, and keep their singular vectors (Jordan et al., 2024).
 
     First each matrix is divided by the root of the sum of its squares (its Frobenius norm), plus 1e-7 so that zeros
     stay zeros. No singular value is above 1 then. A step turns X into a·X + b·(X Xᵀ) X + c·(X Xᵀ)(X Xᵀ) X with
     a, b, c = 3.4445, -4.7750, 2.0315. It acts on every singular value s alone, as a·s + b·s³ + c·s⁵. After five steps
-    those that were not tiny lie between 0.68 and 1.21.
+    those that were not tiny are between 0.68 and 1.21.
 
     Args:
-        matrices: (..., rows, columns), float: one matrix, or many of one shape, each for itself.
-        steps: number of steps; 0 divides alone.
+        matrices: (..., rows, columns), float, one matrix or many of one shape, each for itself.
+        steps: number of steps. With 0 steps a matrix is only divided.
 
     Returns:
         Matrices of the same shape and dtype.

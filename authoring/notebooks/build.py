@@ -39,6 +39,7 @@ from authoring.site.results import CARD, conclusions_text, results_long_text, re
 from authoring.site.results import PAGE as RESULTS
 from authoring.site.speedrun import PAGE as SPEEDRUN
 from authoring.site.speedrun import marks_text, trials_text
+from authoring.teaching.plans import plans_page
 from authoring.teaching.run_sheets import run_sheets_page
 from authoring.teaching.teaching_notes import SOURCE as TEACHING
 from authoring.teaching.teaching_notes import teaching_notes_page
@@ -46,6 +47,7 @@ from authoring.teaching.teaching_notes import teaching_notes_page
 PAGES = {
     "docs/glossary.md": (GLOSSARY, glossary_page),
     "docs/teaching_notes.md": (TEACHING, teaching_notes_page),
+    "docs/plans.md": (TEACHING, plans_page),
     "docs/run_sheets.md": (TEACHING, run_sheets_page),
     "docs/mistakes.md": ("lessons/*/mistakes.yaml", mistakes_page),
 }

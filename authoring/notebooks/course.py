@@ -17,7 +17,7 @@ from authoring.notebooks.stubs import Reference, parse, parse_references
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT_MATTER = {"title": str, "promise": str, "part": str, "goals": list}
-MAY_BE_GIVEN = ("recall", "map")
+MAY_BE_GIVEN = {"recall": dict, "map": list}
 LEFT_OUT = {"notebooks": "solution-only", "solutions": "student-only"}  # tags of cells, by folder
 FLAGS = {"quiz": "markdown", "curious": "markdown", "claim": "markdown", "always": "markdown"}
 FLAGS |= {"fold": "code", "tolerance": "code"}
@@ -51,7 +51,7 @@ class Lesson:
     part: str
     goals: list[str]
     cells: tuple[LessonCell, ...] = ()
-    recall: tuple[str, ...] = ()
+    recall: tuple[tuple[str, str], ...] = ()
     map: tuple[str, ...] | None = None
 
     @property
@@ -90,12 +90,13 @@ class Course:
         return [lesson for lesson in self.lessons if not wanted or lesson.number in wanted]
 
     def recalled(self, lesson: Lesson) -> Iterator[tuple[Lesson, int, Question]]:
-        """Yield what a lesson asks again, as (older lesson, number of the question, question).
+        """Yield what a lesson asks again, as (older lesson, number of the question, question in its new words).
 
-        A lesson whose quiz is not written as questions yet has none to ask again.
+        The options are those of the older lesson, so the new words must fit them. A lesson whose quiz is not written
+        as questions yet has none to ask again.
         """
         older = {stop.number: stop for stop in self.lessons if stop.number < lesson.number}
-        for name in lesson.recall:
+        for name, words in lesson.recall:
             number, _, position = str(name).partition(".")
             if number not in older or not position.isdigit():
                 raise lesson.error(
@@ -105,7 +106,7 @@ class Course:
             if questions and not 1 <= int(position) <= len(questions):
                 raise lesson.error(1, f"recall: lesson {number} has {len(questions)} questions, no {name}")
             if questions:
-                yield older[number], int(position), questions[int(position) - 1]
+                yield older[number], int(position), replace(questions[int(position) - 1], text=words)
 
 
 def read_course(root: Path) -> Course:
@@ -155,12 +156,16 @@ def read_front_matter(slug: str, text: str) -> tuple[dict, int]:
     for key, kind in FRONT_MATTER.items():
         if not isinstance(front.get(key), kind) or not front[key]:
             raise LessonError(f"lessons/{slug}/lesson.py:1: the front matter needs {key!r} ({kind.__name__})")
-    if surplus := sorted(front.keys() - FRONT_MATTER.keys() - set(MAY_BE_GIVEN)):
+    if surplus := sorted(front.keys() - FRONT_MATTER.keys() - MAY_BE_GIVEN.keys()):
         raise LessonError(f"lessons/{slug}/lesson.py:1: unknown in the front matter: {', '.join(surplus)}")
-    for key in front.keys() & set(MAY_BE_GIVEN):
-        if not isinstance(front[key], list):
-            raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a list")
-        front[key] = tuple(front[key])
+    for key, kind in MAY_BE_GIVEN.items():
+        if not isinstance(front.get(key, kind()), kind):
+            form = {list: "list", dict: "mapping"}[kind]
+            raise LessonError(f"lessons/{slug}/lesson.py:1: {key!r} in the front matter is a {form}")
+    if "recall" in front:
+        front["recall"] = tuple(front["recall"].items())
+    if "map" in front:
+        front["map"] = tuple(front["map"])
     return front, block[0].count("\n") + 1
 
 

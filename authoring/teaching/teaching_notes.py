@@ -1,11 +1,9 @@
-"""The teaching notes: minutes, exercises, questions, what to skip and what goes wrong; and two plans.
+"""The teaching notes: minutes, exercises, questions, what to skip and what goes wrong.
 
-Minutes are computed from the lessons; what a teacher learns in class is written in `lessons/NN_slug/notes.yaml`, the
-workshop in `docs/teaching.yaml`. `build` writes the page.
+Minutes are computed from the lessons; what a teacher learns in class is written in `lessons/NN_slug/notes.yaml`.
+`build` writes the page.
 """
 
-import re
-from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -35,20 +33,7 @@ for the second try. A class whose machines train slowly needs more.
 
 {overview}
 
-*With all* counts the sections for the curious, too.
-
-## A semester: {weeks} weeks
-
-One lesson a week, {semester_hours} in class altogether. A session of 90 minutes leaves room for questions and for
-the work from home.
-
-{semester}
-
-## A workshop: {days} days
-
-Lessons {workshop_lessons}, {workshop_hours} of lessons altogether.
-
-{workshop}
+*With all* counts the sections for the curious, too. Plans of a term and of a workshop: [plans](plans.md).
 
 {lessons}
 """
@@ -59,25 +44,13 @@ Lessons {workshop_lessons}, {workshop_hours} of lessons altogether.
 
 def teaching_notes_page(course: Course) -> str:
     """Return the page."""
-    workshop = read_yaml(course.root / SOURCE)["workshop"]
-    lessons = {lesson.number: lesson for lesson in course.lessons}
-    notes = {lesson.number: read_notes(course, lesson) for lesson in course.lessons}
-    taught = [lessons[entry] for day in workshop["days"] for entry in day if entry in lessons]
     return PAGE.format(
         words=WORDS_A_MINUTE,
         lines=LINES_A_MINUTE,
         overview=overview(course),
-        weeks=len(lessons),
-        semester_hours=hours(sum(core_minutes(course, lesson) for lesson in course.lessons)),
-        semester=semester_plan(course, notes),
-        days=len(workshop["days"]),
-        workshop_lessons=f"{taught[0].number} to {taught[-1].number}" if taught else "none",
-        workshop_hours=hours(sum(core_minutes(course, lesson) for lesson in taught)),
-        workshop="\n\n".join(
-            f"**Day {number}**\n\n{day_plan(course, day, lessons, workshop['start'])}"
-            for number, day in enumerate(workshop["days"], 1)
+        lessons="\n\n".join(
+            lesson_notes(course, lesson, read_notes(course, lesson)) for lesson in course.lessons
         ),
-        lessons="\n\n".join(lesson_notes(course, lesson, notes[lesson.number]) for lesson in course.lessons),
     )
 
 
@@ -183,36 +156,6 @@ def skip_list(course: Course, lesson: Lesson, skip: dict[int, str]) -> str:
 def spent(minutes: int) -> str:
     """Write minutes in words."""
     return f"{minutes} minute{'s' * (minutes != 1)}"
-
-
-# -- plans
-
-
-def semester_plan(course: Course, notes: dict[str, dict]) -> str:
-    """Return a table: one lesson a week, and what students do at home."""
-    rows = []
-    for week, lesson in enumerate(course.lessons, 1):
-        what, minutes = f"{lesson_link(lesson)} {lesson.title}", core_minutes(course, lesson)
-        rows.append([week, what, minutes, notes[lesson.number]["home"]])
-    return table(["week", "lesson", "minutes", "at home"], rows)
-
-
-def day_plan(course: Course, entries: list[str], lessons: dict[str, Lesson], start: str) -> str:
-    """Return the timetable of one day. An entry is the number of a lesson, or a name and minutes, as in "lunch 60"."""
-    time, rows = datetime.strptime(start, "%H:%M"), []
-    for entry in entries:
-        if entry in lessons:
-            lesson = lessons[entry]
-            what, minutes = f"{lesson_link(lesson)} {lesson.title}", core_minutes(course, lesson)
-        elif re.fullmatch(r"[\w ]+ \d+", entry):
-            what, _, minutes = entry.rpartition(" ")
-        else:
-            continue
-        end = time + timedelta(minutes=int(minutes))
-        rows.append([f"{time:%H:%M} to {end:%H:%M}", what, minutes])
-        time = end
-    total = sum(core_minutes(course, lessons[entry]) for entry in entries if entry in lessons)
-    return table(["time", "what", "minutes"], [*rows, ["", "**lessons alone**", f"**{total}**"]])
 
 
 def hours(minutes: int) -> str:

@@ -3,7 +3,10 @@
 # promise: "Add a token that reads all patches, and test what it knows."
 # part: "I. Build it"
 # map: [cls, pool]
-# recall: ["00.1", "01.2", "01.3"]
+# recall:
+#   "00.1": "You load a batch of handwritten digits, and its shape is (8, 1, 28, 28). What does it contain?"
+#   "01.2": "A friend's notes say that N patches leave the patch embedding with the shape N x D x P². Which shape do they have?"
+#   "01.3": "A program cuts patches with `images.reshape(B, N, P*P*3)`. It trains without an error. What is wrong with its patches?"
 # goals:
 #   - "Explain why one patch token cannot answer for the whole image."
 #   - "Put a CLS token in front of every sequence of a batch, and make it a module that learns."

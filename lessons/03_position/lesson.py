@@ -9,7 +9,10 @@
 #   - "Explain exactly what a model without positions can reach, and why no training helps."
 #   - "Name the only two places where a Vision Transformer knows that an image has rows and columns."
 #   - "For the curious: stretch trained positions to a larger image."
-# recall: ["01.1", "02.1", "02.2"]
+# recall:
+#   "01.1": "A program loops over `num_patches ** 2` patches of a 64x64 image, where `num_patches = (64 // 8) ** 2`. How many patches are there really?"
+#   "02.1": "B images of 64 patches are embedded with D = 192, and CLS is put in front. Which shape do their tokens have now?"
+#   "02.2": "A trained model gives two images different answers. Which CLS token was equal in both all the same?"
 # ---
 
 # %% [markdown]

@@ -10,7 +10,10 @@
 #   - "Write multi-head attention in two steps, and see with which matrices it finds a face."
 #   - "Say what attention costs, and at what length the T² term dominates."
 #   - "For the curious: gradients without the scale, one module per head, PyTorch's own attention, its time."
-# recall: ["01.2", "02.1", "03.1"]
+# recall:
+#   "01.2": "Each of N patches with P²·C numbers is multiplied by the matrix E. Somebody calls the result N x D x P². What is its shape?"
+#   "02.1": "D = 192, and an image has 64 patches. What is the shape of a batch once CLS has joined it?"
+#   "03.1": "A model has no position embedding, and you shuffle the patches of an image. Which output does not change?"
 # ---
 
 # %% [markdown]

@@ -3,7 +3,10 @@
 # promise: "Build the Transformer block, and see why deep stacks learn."
 # part: "I. Build it"
 # map: [norm, residual, mlp]
-# recall: ["01.3", "03.1", "04.2"]
+# recall:
+#   "01.3": "Patches come from `images.reshape(B, N, P*P*3)`. All shapes fit, and the loss falls. What is wrong, if anything?"
+#   "03.1": "A model without position embeddings reads an image, then the same patches in another order. What stays equal?"
+#   "04.2": "A model of width 192 has three heads. Which number divides q·k before the softmax?"
 # goals:
 #   - "Compute a layer norm by hand, and say how it differs from a batch norm."
 #   - "Write the MLP of a block, with GELU, and with dropout in the right places."

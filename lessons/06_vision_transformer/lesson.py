@@ -3,7 +3,10 @@
 # promise: "Write and train the whole model, then let it classify your drawing."
 # part: "I. Build it"
 # map: [block, head, no shapes]
-# recall: ["02.3", "03.2", "05.2"]
+# recall:
+#   "02.3": "A program appends CLS *behind* the patches with `torch.cat([tokens, cls], dim=1)`, and its head reads the first token. What happens?"
+#   "03.2": "Positions are learned for 64 patches and CLS, with D = 192. What is the shape of their table?"
+#   "05.2": "Somebody's block computes z' = MSA(LN(z) + z). Which mistake does it make, if any?"
 # goals:
 #   - "Write the shape on each arrow of the Vision Transformer, from memory."
 #   - "Write the whole model, one line for each equation of the paper."

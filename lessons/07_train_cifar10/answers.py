@@ -4,7 +4,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torchvision import transforms
 
 
@@ -16,6 +15,15 @@ def crop_loop(images, padding=4, flip=0.5):
     places = enumerate(zip(tops, lefts, strict=True))
     cut = [padded[b, :, t : t + height, x : x + width] for b, (t, x) in places]
     return torch.stack([p.flip(-1) if torch.rand(1) < flip else p for p in cut])
+
+
+def crop_one_window(images, padding=4, flip=0.5):
+    batch, _, height, width = images.shape
+    padded = F.pad(images, [padding] * 4)
+    top, left = torch.randint(0, 2 * padding + 1, (2,)).tolist()
+    cut = padded[:, :, top : top + height, left : left + width]
+    mirrored = torch.rand(batch, 1, 1, 1) < flip
+    return torch.where(mirrored, cut.flip(-1), cut)
 
 
 def crop_by_transforms(images, padding=4, flip=0.5):
@@ -42,24 +50,6 @@ def rate_from_the_end(s, n, w, top):
     return top * (1 - math.cos(math.pi * (n - 1 - s) / (n - w))) / 2
 
 
-def groups_by_end_of_name(model, weight_decay):
-    yes, no = [], []
-    for name, p in model.named_parameters():
-        if p.requires_grad:
-            (yes if name.endswith("weight") and p.ndim >= 2 else no).append(p)
-    decay = torch.tensor(weight_decay)
-    return [{"params": yes, "weight_decay": decay}, {"params": no, "weight_decay": 0 * decay}]
-
-
-def groups_by_modules(model, weight_decay):
-    matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d)}
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in trainable if id(p) not in matrices], "weight_decay": 0},
-        {"params": [p for p in trainable if id(p) in matrices], "weight_decay": weight_decay},
-    ]
-
-
 def mixup_lerp(x, y, lam, p):
     if not x.is_floating_point():
         raise ValueError("float images are needed")
@@ -77,18 +67,11 @@ def mixup_by_view(x, y, lam, p):
     return (share * rows + (1 - share) * rows[p]).view(x.shape), share * y + (1 - share) * y[p]
 
 
-def mixup_targets_left(images, targets, lam, permutation):
-    if not images.is_floating_point():
-        raise ValueError("images should be float")
-    a = lam.view(-1, 1, 1, 1)
-    return a * images + (1 - a) * images[permutation], targets
-
-
 def read_keywords() -> dict[str, int]:
     return dict(A=6, B=3, C=1, D=2, E=5, F=7)
 
 
-DISSECTED = ("targets are not mixed", mixup_targets_left)
+DISSECTED = ("top and left are drawn once, not for each image", crop_one_window)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "random_crop_flip": [
@@ -104,13 +87,15 @@ WRONG = {
         ),
     ],
     "read_curves": [
-        ("plot C: the diagnoses are numbered 1 to 8, you gave 0", lambda: dict(A=5, B=2, C=0, D=1, E=4, F=6))
+        (
+            "plot C: the diagnoses have the numbers 1 to 8, and you gave 0",
+            lambda: dict(A=5, B=2, C=0, D=1, E=4, F=6),
+        )
     ],
 }
 RIGHT = {
     "random_crop_flip": [crop_loop, crop_by_transforms],
     "learning_rate": [rate_by_torch, rate_from_the_end],
-    "weight_decay_groups": [groups_by_end_of_name, groups_by_modules],
     "mixup": [mixup_lerp, mixup_float32_alone],
     "read_curves": [
         lambda: {"A": 6, "B": 3, "C": 1, "D": 2, "E": 5, "F": 7},

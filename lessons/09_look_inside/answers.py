@@ -3,24 +3,9 @@
 import torch
 from einops import rearrange
 
-from vit_classroom.checks import lesson_part
-from vit_course import interpret
+from vit_classroom.checks.edits import edited
+from vit_course.interpret import attention_rollout, hide_patches, mean_attention_distance
 from vit_course.patches import as_pair, grid_size, patchify, unpatchify
-
-checks = lesson_part("09_look_inside", "checks")
-
-
-def pca_by_covariance(filters, count=28):
-    flat = filters.flatten(1)
-    values, vectors = torch.linalg.eigh(torch.cov(flat.T))
-    values, vectors = values.flip(0), vectors.flip(1)
-    return vectors[:, :count].T.reshape(-1, *filters.shape[1:]), (values / values.sum())[:count]
-
-
-def pca_lowrank(filters, count=28):
-    flat = filters.flatten(1)
-    _, s, v = torch.pca_lowrank(flat, q=min(flat.shape), niter=8)
-    return v.T[:count].reshape(-1, *filters.shape[1:]), (s**2 / (s**2).sum())[:count]
 
 
 def _test_rollout(attentions, prefix):
@@ -140,17 +125,11 @@ def hide_never_all(images, scores, count, *rest):
 DISSECTED = ("leaves out the residual connection", rollout_no_residual)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
-    "filter_components": [
-        ("the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)", checks.pca(first=lambda x, count: x)),
-        (
-            "the shape should be (1, 1, 1, 2), yours is (2, 1, 1, 2)",
-            lambda filters, count=28: pca_by_covariance(filters),
-        ),
-        ("`count`", lambda filters, count: pca_by_covariance(filters, count)),
-        ("value 2 of 2", checks.pca(share=lambda s, count: s**4 / (s**4).sum())),
-    ],
     "attention_rollout": [
-        ("right in float32, but not in float64", checks.rollout(finish=lambda r, prefix: r.float())),
+        (
+            "right in float32, but not in float64",
+            edited(attention_rollout, "return rollout => return rollout.float()"),
+        ),
         ("`num_prefix_tokens`", lambda a, num_prefix_tokens: rollout_joined(a, num_prefix_tokens)),
         (
             "the default of `num_prefix_tokens`",
@@ -161,7 +140,7 @@ WRONG = {
         ("your code stopped with TypeError", distance_int_patches),
         (
             "must match the size of tensor",
-            checks.distance(listed=lambda _, side: [(r, c) for r in range(side) for c in range(side)]),
+            edited(mean_attention_distance, "torch.arange(rows) => torch.arange(columns)"),
         ),
         (
             "`num_prefix_tokens`",
@@ -177,7 +156,7 @@ WRONG = {
         ("changes its input in place", hide_in_place),
         (
             "gradients are switched off for everybody",
-            lambda *given: (interpret.hide_patches(*given), torch.set_grad_enabled(False))[0],
+            lambda *given: (hide_patches(*given), torch.set_grad_enabled(False))[0],
         ),
         (
             "`value`",
@@ -189,7 +168,7 @@ WRONG = {
         ),
         (
             "wherever your result is wrong it is still `images`: nothing is",
-            checks.hide(paint=lambda x, value: torch.where(torch.arange(x.shape[-1]) < 4, value, x)),
+            edited(hide_patches, "highest] = value => highest, :4] = value"),
         ),
         (
             "your code changes its input in place (argument 1): whoever called it",
@@ -199,7 +178,6 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "filter_components": [pca_by_covariance, pca_lowrank],
     "attention_rollout": [rollout_joined, rollout_recursive],
     "mean_attention_distance": [distance_loops, distance_by_places],
     "hide_patches": [hide_by_mask, hide_by_loops],

@@ -3,7 +3,10 @@
 # promise: "Measure which design choices matter, and tell a difference from chance."
 # part: "III. Beyond"
 # map: [cls, position, pool]
-# recall: ["02.1", "03.3", "07.2"]
+# recall:
+#   "02.1": "What is the shape of the encoder's input for B images of 64 patches, with a CLS token and D = 192?"
+#   "03.3": "Somebody adds one learned vector of shape (1, 1, D) to all tokens and calls it positions. What happens?"
+#   "07.2": "Over three seeds a change is better by 0.3 points. Its 95 % interval is -0.4 to +1.0. How do you report this?"
 # goals:
 #   - "Write the rule for calling one setting better than another, and count how often it is wrong."
 #   - "Plan a comparison before you look: one base, one change, a fixed number of seeds."

@@ -2,10 +2,88 @@
 
 import math
 
-from vit_classroom.checks import lesson_part
-from vit_classroom.evidence.statistics import by_step, difference
+from torch import nn
 
-checks = lesson_part("11_hybrid", "checks")
+from vit_classroom.exhibits.mini_hybrid import early_convolutions
+from vit_course.patches import as_pair, check_images, grid_size
+from vit_course.vit import VisionTransformer
+
+
+def stages_as_blocks(in_chans=3, width=16, stages=4):
+    def stage(come, go, stride):
+        return nn.Sequential(
+            nn.Conv2d(come, go, kernel_size=3, stride=stride, padding=1, bias=False),
+            nn.BatchNorm2d(go),
+            nn.ReLU(inplace=True),
+        )
+
+    widths = [in_chans] + [width * 2**s for s in range(stages)]
+    return nn.Sequential(*(stage(widths[s], widths[s + 1], 2 if s else 1) for s in range(stages)))
+
+
+def first_stage_apart(in_chans=3, width=16, stages=4):
+    layers = [nn.Conv2d(in_chans, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    for _ in range(stages - 1):
+        conv = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False)
+        width *= 2
+        layers.extend([conv, nn.BatchNorm2d(width), nn.ReLU()])
+    return nn.Sequential(*layers)
+
+
+def halves_in_every_stage(in_chans=3, width=16, stages=4):
+    layers = []
+    for stage in range(stages):
+        out = width * 2**stage
+        layers += [
+            nn.Conv2d(in_chans, out, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(),
+        ]
+        in_chans = out
+    return nn.Sequential(*layers)
+
+
+def stages_without_an_end(in_chans=3, width=16, stages=4):
+    return nn.Sequential(*first_stage_apart(in_chans, width, stages), nn.AdaptiveAvgPool2d(4))
+
+
+class HybridByDivision(nn.Module):
+    def __init__(self, img_size=32, in_chans=3, num_classes=10, width=16, stages=4, **vit_options):
+        super().__init__()
+        self.img_size, self.in_chans = as_pair(img_size), in_chans
+        self.backbone = early_convolutions(in_chans, width, stages)
+        channels = [m for m in self.backbone if isinstance(m, nn.Conv2d)][-1].out_channels
+        self.vit = VisionTransformer(
+            img_size=grid_size(img_size, 2**stages // 2),
+            patch_size=1,
+            in_chans=channels,
+            num_classes=num_classes,
+            **vit_options,
+        )
+
+    def forward(self, images, return_attention=False):
+        check_images(images, self.in_chans, self.img_size)
+        features = self.backbone(images)
+        return self.vit(features, return_attention=return_attention)
+
+
+class HybridInOnePiece(nn.Module):
+    def __init__(self, img_size=32, in_chans=3, num_classes=10, width=16, stages=4, **vit_options):
+        super().__init__()
+        self.img_size, self.in_chans = as_pair(img_size), in_chans
+        rows, columns = grid_size(img_size, 2 ** (stages - 1))
+        self.vit = VisionTransformer((rows, columns), 1, width << (stages - 1), num_classes, **vit_options)
+        self.backbone = first_stage_apart(in_chans, width, stages)
+
+    def forward(self, images, return_attention=False):
+        check_images(images, self.in_chans, self.img_size)
+        return self.vit(self.backbone(images), return_attention)
+
+
+class HybridWithoutViT(HybridByDivision):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.vit = None
 
 
 def field_of_the_first_two(layers):
@@ -24,65 +102,21 @@ def field_recursive(layers):
     return kernel + stride * (field_recursive(rest) - 1)
 
 
-def field_strides_added(layers):
-    field, jump = 1, 1
-    for kernel, stride in layers:
-        field += (kernel - 1) * jump
-        jump += stride - 1
-    return field
-
-
-def gaps_of_one_number(records, first, second):
-    found = {(run["step"].rpartition("-")[0], run["fraction"]): 100 * run["test_accuracy"] for run in records}
-    return {share: difference(found[first, share], found[second, share]) for _, share in found}
-
-
-def of_paired_seeds(a, b):
-    gap, low, high = difference(a, b)
-    return gap, (low if low == -math.inf else gap - (high - low) / 3), high
-
-
-def gaps_by_written_share(records, first, second):
-    results = by_step(records)
-    shares = {run["fraction"] for run in records}
-    return {s: difference(results[f"{first}-{s}"], results[f"{second}-{s}"]) for s in sorted(shares)}
-
-
-def gaps_in_one_walk(records, first, second):
-    found = {}
-    for run in records:
-        name = run["step"][: run["step"].rindex("-")]
-        found.setdefault(run["fraction"], {}).setdefault(name, []).append(100 * run["test_accuracy"])
-    both = {share: of for share, of in sorted(found.items()) if first in of and second in of}
-    return {share: difference(of[first], of[second]) for share, of in both.items()}
-
-
-def gaps_by_step(records, first, second):
-    results, gaps = by_step(records), {}
-    for share in sorted({run["fraction"] for run in records}):
-        steps = [f"{name}-{100 * share:.0f}" for name in (first, second)]
-        if all(step in results for step in steps):
-            gaps[share] = difference(*(results[step] for step in steps))
-    return gaps
-
-
-DISSECTED = ("adds the strides where they are to be multiplied", field_strides_added)
+DISSECTED = ("halves rows and columns in every stage", halves_in_every_stage)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
+    "early_convolutions": [
+        ("Yours are Conv2d, BatchNorm2d, ReLU, Conv2d, BatchNorm2d, ReLU, Adapt", stages_without_an_end)
+    ],
+    "MiniHybrid": [("`self.vit` should be a module", HybridWithoutViT)],
     "receptive_field": [
         ("= [(3, 1), (3, 1)] (the cases before are right)", lambda layers: sum(k for k, _ in layers)),
         ("expected 5, you returned 4", lambda layers: field_in_one_line(layers) - (len(layers) > 1)),
         ("your code stopped with ValueError: not enough values to unpack", field_of_the_first_two),
-        ("you returned", checks.walk(lambda f, jump, k, s: (f + (k - 1) * jump * s, jump * s), start=0)),
-    ],
-    "gaps_by_share": [
-        ("your code stopped with TypeError", gaps_of_one_number),
-        ("return a dict", lambda *given: [(s, *gap) for s, gap in gaps_in_one_walk(*given).items()]),
-        ("expected 5.5815, you returned 7.8877", checks.gaps(rule=of_paired_seeds)),
-        ("your code stopped with KeyError", gaps_by_written_share),
     ],
 }
 RIGHT = {
+    "early_convolutions": [stages_as_blocks, first_stage_apart],
+    "MiniHybrid": [HybridByDivision, HybridInOnePiece],
     "receptive_field": [field_in_one_line, field_recursive],
-    "gaps_by_share": [gaps_in_one_walk, gaps_by_step],
 }

@@ -5,9 +5,24 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vit_classroom.checks import lesson_part
+from vit_classroom.checks.edits import edited
 from vit_course.extensions.masked import PixelDecoder
 
 checks = lesson_part("13_self_supervision", "checks")
+
+
+def by_place(row, restore):
+    return row.gather(1, restore[..., None].expand_as(row))
+
+
+def with_masks(module, row, hidden):
+    return torch.cat([row, module.mask_token.expand(len(row), hidden, -1)], dim=1)
+
+
+def read_out(module, tokens):
+    for block in module.blocks:
+        tokens = block(tokens)
+    return module.predict(module.norm(tokens))
 
 
 def count_visible(tokens, share):
@@ -52,7 +67,7 @@ def loss_marks_in_place(logits, classes, chosen):
 
 
 class DecoderWithGivenRow(PixelDecoder):
-    """Writes into one row of mask tokens by place, with a loop over the pictures."""
+    """Writes into one row of mask tokens by place, with a loop over the images."""
 
     def forward(self, visible, restore):
         batch, kept, _ = visible.shape
@@ -62,7 +77,7 @@ class DecoderWithGivenRow(PixelDecoder):
         for b in range(batch):
             own = restore[b].argsort()[:kept]  # which patches are visible, as they come
             rows.append(z[b].index_copy(0, own, small[b]))
-        return checks.read_out(self, torch.stack(rows) + self.pos_embed)
+        return read_out(self, torch.stack(rows) + self.pos_embed)
 
 
 class DecoderChooses(PixelDecoder):
@@ -80,17 +95,17 @@ class DecoderMasksBeforeEmbed(PixelDecoder):
     """Puts mask tokens, of width W, behind the visible ones before these are brought to width W."""
 
     def forward(self, visible, restore):
-        row = self.embed(checks.fill_behind(self, visible, restore.shape[1] - visible.shape[1]))
-        return checks.read_out(self, checks.by_place(row, restore) + self.pos_embed)
+        row = self.embed(with_masks(self, visible, restore.shape[1] - visible.shape[1]))
+        return read_out(self, by_place(row, restore) + self.pos_embed)
 
 
 class DecoderOfAQuarter(PixelDecoder):
     """Fixes the share of visible patches at a quarter."""
 
     def forward(self, visible, restore):
-        row = checks.fill_behind(self, self.embed(visible), 3 * visible.shape[1])
+        row = with_masks(self, self.embed(visible), 3 * visible.shape[1])
         tokens = row.gather(1, restore[..., None].expand(-1, -1, row.shape[-1]))
-        return checks.read_out(self, tokens + self.pos_embed)
+        return read_out(self, tokens + self.pos_embed)
 
 
 DISSECTED = ("sets the logits of the others to 0, and they still enter the mean", loss_zeroed_logits)
@@ -101,7 +116,7 @@ WRONG = {
         ("your code stopped with", DecoderOfAQuarter),
         (
             "no gradient reaches the weights mask_token",
-            checks.decoder(lambda m, x, n: torch.cat([x, m.mask_token.data.expand(len(x), n, -1)], dim=1)),
+            edited(PixelDecoder, "self.mask_token.expand => self.mask_token.data.expand"),
         ),
     ],
     "keep_visible": [("changes its input in place", visible_in_place)],
@@ -117,6 +132,7 @@ RIGHT = {
     "PixelDecoder": [DecoderWithGivenRow, DecoderChooses],
     "keep_visible": [visible_in_reading_order, visible_by_rank],
     "masked_loss": [
+        checks.loss_in_steps,
         lambda z, y, chosen: F.cross_entropy(z[chosen], y[chosen]),
         lambda z, y, chosen: F.cross_entropy(rearrange(z, "b n k -> b k n"), y.masked_fill(~chosen, -100)),
     ],

@@ -6,15 +6,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vit_classroom.checks import lesson_part
+from vit_classroom.checks.edits import edited
 from vit_classroom.checks.scorers import counted, right_share
-from vit_classroom.exhibits.clinic.healthy import attend, blend, draw_weights
+from vit_classroom.exhibits.clinic.healthy import (
+    attend,
+    blend,
+    classify,
+    decay_groups,
+    draw_weights,
+    embed_patches,
+    schedule,
+)
 from vit_course.optim import learning_rate, weight_decay_groups
 from vit_course.patches import patchify
-
-checks = lesson_part("14_bug_clinic", "checks")
-attention, embed, joined = checks.attention, checks.embed, checks.joined
-half_cosine, rate, reading = checks.half_cosine, checks.rate, checks.reading
 
 
 def draw_returns_nothing(model):
@@ -135,7 +139,7 @@ def score_by_slices(model, images, labels, batch_size=500):
     return right / len(labels)
 
 
-def classify_first_picture(tokens, model):
+def classify_first_image(tokens, model):
     return model.head(model.norm(tokens[0]))
 
 
@@ -148,7 +152,7 @@ def decay_of_linear_layers(model: nn.Module, weight_decay: float) -> list[dict]:
 
 
 @torch.no_grad()
-def score_each_picture(model, images, labels, batch_size=500):
+def score_each_image(model, images, labels, batch_size=500):
     return torch.cat([model.eval()(x).argmax(1) for x in images.split(batch_size)]) == labels
 
 
@@ -159,7 +163,7 @@ def score_dropout_rate_zero(model, images, labels, batch_size=500):
     return counted(right_share, mode=True)(model, images, labels, batch_size)
 
 
-DISSECTED = ("reads all tokens of the first picture", classify_first_picture)
+DISSECTED = ("reads all tokens of the first image", classify_first_image)
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "draw_weights": [("your function returned nothing", draw_returns_nothing)],
@@ -168,19 +172,28 @@ WRONG = {
             "your new tensor lies on the CPU",
             lambda images, model: torch.ones(1) * embed_in_one_line(images, model),
         ),
-        ("token 0 of two different pictures", embed(positions=lambda first, x, pos: x + pos[:, 1:])),
-        ("weights without gradient: pos_embed. Healthy: none", embed(positions=joined(torch.Tensor.detach))),
+        (
+            "token 0 of two different images",
+            edited(
+                embed_patches,
+                "torch.cat([cls_token, tokens], dim=1) => tokens ;; + model.pos_embed => + model.pos_embed[:, 1:]",
+            ),
+        ),
+        (
+            "weights without gradient: pos_embed. Healthy: none",
+            edited(embed_patches, "+ model.pos_embed => + model.pos_embed.detach()"),
+        ),
     ],
     "attend": [
         (
-            "two calls on the same tokens or pictures",
-            attention(finish=lambda proj, heads, scores, weights: (F.dropout(proj(heads), 0.1), weights)),
+            "two calls on the same tokens or images",
+            edited(attend, "block.proj(heads), => torch.dropout(block.proj(heads), 0.1, True),"),
         ),
         ("spread of the scores: 1.73", attend_with(lambda d: (3 / d) ** 0.5)),
         ("spread of the scores: 2.83", attend_with(lambda d: 1.0)),
         (
             "value 2 of 2: you average over the heads; that axis should stay",
-            attention(finish=lambda proj, heads, scores, weights: (proj(heads), weights.mean(dim=1))),
+            edited(attend, ", weights => , weights.mean(dim=1)"),
         ),
         ("value 1 of 2: your result is the wanted one plus `tokens`", attend_with_residual),
     ],
@@ -189,32 +202,41 @@ WRONG = {
         ("you returned", lambda x, b, attend: x + b.mlp(b.norm2(x + attend(b.norm1(x), b)[0]))),
     ],
     "classify": [
-        ("without gradient: cls_token, pos_embed, project.weight", reading(lambda x: x[:, 0].detach())),
+        (
+            "without gradient: cls_token, pos_embed, project.weight",
+            edited(classify, "tokens[:, 0] => tokens[:, 0].detach()"),
+        ),
         ("you returned", lambda x, m: m.head(F.batch_norm(m.norm(x[:, 0]), None, None, training=True))),
     ],
     "schedule": [
         ("1.00 and 1.00 of the peak", lambda s, n, w, peak: peak if s < w else learning_rate(s, n, w, peak)),
         (
             "Not a bug that was planted: the first step after the warm-up has the",
-            rate(lambda s, n, w: half_cosine((s - w) / max(1, n - w - 1))),
+            edited(
+                schedule,
+                "(step + 1 - warmup_steps) / (total_steps - warmup_steps) => "
+                "(step - warmup_steps) / max(1, total_steps - warmup_steps - 1)",
+            ),
         ),
         (
             "Not a bug that was planted: step number warmup_steps is above the",
-            rate(lambda s, n, w: (w + 1) / w if s == w > 0 else half_cosine((s + 1 - w) / (n - w))),
+            edited(
+                schedule, "if step < warmup_steps: => if step < warmup_steps or step == warmup_steps > 0:"
+            ),
         ),
     ],
     "blend": [
-        ("blended pictures that do not show", lambda x, *rest: blend(x + 0.1 * torch.randn_like(x), *rest)),
+        ("blended images that do not show", lambda x, *rest: blend(x + 0.1 * torch.randn_like(x), *rest)),
         ("should be tensors of the shapes", lambda *given: [part.numpy() for part in blend(*given)]),
     ],
     "score": [
-        ("should be averaged away", score_each_picture),
+        ("should be averaged away", score_each_image),
         ("your model is measured in training mode, where dropout is active", score_dropout_rate_zero),
     ],
     "decay_groups": [
         (
-            "two layers and a norm: 1.weight gets the decay 0.05, not 0",
-            checks.groups_by(lambda name, p: name.endswith("weight") and "norm" not in name),
+            "in two layers and a norm, 1.weight gets the decay 0.05, not 0",
+            edited(decay_groups, 'parameter.ndim == 2 and => "norm" not in name and'),
         )
     ],
 }

@@ -4,17 +4,10 @@ import torch
 import torch.nn.functional as F
 
 from vit_classroom.checks import lesson_part
+from vit_classroom.checks.edits import edited
 from vit_course.extensions.modern import attention_pool, merge_tokens, qk_norm, rope_2d
 
 checks = lesson_part("15_since_2021", "checks")
-
-
-def qk_norm_by_formula(q, k, v, q_scale, k_scale, eps=1e-6):
-    def norm(x, scale):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return centred / (centred.square().mean(dim=-1, keepdim=True) + eps).sqrt() * scale
-
-    return norm(q, q_scale), norm(k, k_scale), v
 
 
 def qk_norm_in_one(q, k, v, q_scale, k_scale, eps=1e-6):
@@ -135,7 +128,11 @@ WRONG = {
         ),
         (
             "value 2 of 2: a softmax is missing, over the patches",
-            checks.reading(lambda z: z, read=lambda z, k, v: (z.softmax(-1)[..., None] * v).sum(-2)),
+            edited(
+                attention_pool,
+                "weights = scores.softmax(dim=-1) => weights = scores ;; "
+                "(weights[..., None] => (weights.softmax(-1)[..., None]",
+            ),
         ),
         ("value 2 of 2: your result has the shape (B, h, T), and (B, h, N) is", pool_masked_width),
     ],
@@ -149,7 +146,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "qk_norm": [qk_norm_by_formula, qk_norm_in_one],
+    "qk_norm": [checks.by_formula, qk_norm_in_one],
     "rope_2d": [lambda q, k, v, *rest: rope_2d(q.float(), k.float(), v.float(), *rest), rope_interleaved],
     "attention_pool": [pool_by_fused_attention, pool_by_mask],
     "merge_tokens": [merge_in_lists, merge_by_matrix],

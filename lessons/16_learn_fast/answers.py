@@ -4,7 +4,10 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
+from vit_classroom.checks import lesson_part
 from vit_course.patches import patchify
+
+checks = lesson_part("16_learn_fast", "checks")
 
 
 def schulz_in_words(matrices, steps=5):
@@ -94,7 +97,7 @@ WRONG = {
     ],
 }
 RIGHT = {
-    "newton_schulz": [schulz_in_words, schulz_one_by_one],
+    "newton_schulz": [checks.plain_rounds, schulz_in_words, schulz_one_by_one],
     "drop_tokens": [drop_with_a_mask, drop_by_largest_numbers],
     "whitening_filters": [whiten_by_svd, whiten_by_unfold],
 }

@@ -4,11 +4,10 @@ import copy
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 
-from vit_classroom.checks import lesson_part
-from vit_course.inference import fit_linear, nearest_neighbours, patch_similarity, probe, zero_shot
-
-checks = lesson_part("17_use_a_trained_one", "checks")
+from vit_classroom.checks.edits import edited
+from vit_course.inference import fit_linear, nearest_neighbours, patch_labels, probe, segment, zero_shot
 
 
 def neighbours_in_loops(features, labels, queries, k=10, temperature=0.1):
@@ -76,22 +75,41 @@ def probe_of_a_backbone(encoder, *given):
     return probe(encoder.backbone, *given)
 
 
-def similarity_step_by_step(tokens, grid_size, row, column):
+def labels_in_loops(masks, grid_size):
     rows, columns = grid_size
-    grid = tokens[len(tokens) - rows * columns :].reshape(rows, columns, -1)
-    grid = grid - grid.mean(dim=(0, 1))
-    similarity = F.cosine_similarity(grid, grid[row, column], dim=-1)
-    return similarity, similarity.gt(0)
+    height, width = masks.shape[1] // rows, masks.shape[2] // columns
+    found = torch.zeros(len(masks), rows * columns, dtype=torch.int64)
+    for b, mask in enumerate(masks):
+        for i in range(rows * columns):
+            y, x = i // columns * height, i % columns * width
+            found[b, i] = mask[y : y + height, x : x + width].reshape(-1).bincount().argmax()
+    return found
 
 
-def similarity_as_matrix(tokens, grid_size, row, column):
-    patches = tokens[-grid_size[0] * grid_size[1] :]
-    centred = patches - patches.mean(0, keepdim=True)
-    gram = centred @ centred.T
-    length = gram.diagonal().sqrt()
-    cosines = (gram / length[:, None] / length[None]).unflatten(1, grid_size)
-    chosen = cosines[row * grid_size[1] + column]
-    return chosen, chosen > 0
+def labels_by_mode(masks, grid_size):
+    rows, columns = grid_size
+    patches = rearrange(masks, "b (r p) (c q) -> b (r c) (p q)", r=rows, c=columns)
+    return patches.mode(dim=-1).values
+
+
+def labels_by_counts(masks, grid_size):
+    patches = rearrange(masks, "b (r p) (c q) -> b (r c) (p q)", r=grid_size[0], c=grid_size[1])
+    return F.one_hot(patches).sum(dim=2).argmax(dim=-1)
+
+
+def segment_by_rearrange(layer, tokens, grid_size, img_size):
+    rows, columns = grid_size
+    patches = tokens[:, tokens.shape[1] - rows * columns :]
+    grid = rearrange(layer(patches), "b (r c) k -> b k r c", r=rows)
+    return F.interpolate(grid, size=img_size, mode="bilinear", align_corners=False)
+
+
+def segment_of_enlarged_tokens(layer, tokens, grid_size, img_size):
+    """A linear layer and a weighted mean may change places."""
+    rows, columns = grid_size
+    grid = tokens[:, -rows * columns :].permute(0, 2, 1).unflatten(2, (rows, columns))
+    pixels = F.interpolate(grid, img_size, mode="bilinear").permute(0, 2, 3, 1)
+    return layer(pixels).permute(0, 3, 1, 2)
 
 
 def shot_in_loops(image_features, text_features, temperature=0.05):
@@ -131,18 +149,22 @@ WRONG = {
     ],
     "probe": [
         (
-            "call the `fit` that is handed in",
+            "call the `fit` that is given",
             lambda encoder, x, y, asked, fit=None: probe(encoder, x, y, asked, lambda *_: lambda z: z[:, :3]),
         ),
         ("the encoder takes a batch", lambda encoder, x, *rest: probe(encoder, x[0], *rest)),
         (
-            "the layer that `fit` returns is never asked",
+            "the layer that `fit` returns is never called",
             lambda e, x, y, z, fit=None: probe(e, x, y, z, lambda *both: (fit(*both), torch.clone)[1]),
         ),
         ("the scores are changed after the layer", lambda *given: probe(*given).softmax(dim=1)),
         (
             "changes its input in place",
-            checks.standardised(checks.mean_and_std, lambda x, mean, std: x.sub_(mean).div_(std)),
+            edited(
+                probe,
+                "(features - mean) / std => features.sub_(mean).div_(std) ;; "
+                "(queries - mean) / std => queries.sub_(mean).div_(std)",
+            ),
         ),
         (
             "`fit` takes the features first",
@@ -150,30 +172,29 @@ WRONG = {
         ),
         (
             "gets other numbers than the standardised features",
-            checks.standardised(checks.mean_and_std, lambda x, mean, std: (x - mean) / (std + 0.1)),
+            edited(probe, "clamp(min=1e-6) => clamp(min=1e-6) + 0.1"),
         ),
         ("your code stopped with AttributeError", probe_of_a_backbone),
     ],
-    "patch_similarity": [
-        (
-            "your result does not change with `grid_size`, but it should",
-            lambda tokens, grid, *place: patch_similarity(tokens, 2 * (int(len(tokens) ** 0.5),), *place),
-        ),
-        ("2 values were expected", lambda *given: patch_similarity(*given)[0]),
-        (
-            "each number is the square of what it should be",
-            lambda *given: (patch_similarity(*given)[0].square(), patch_similarity(*given)[1]),
-        ),
+    "patch_labels": [
+        ("the shape should be", lambda masks, grid: patch_labels(masks, grid).unflatten(1, grid)),
+        ("should be", lambda masks, grid: patch_labels(masks, grid).float()),
+    ],
+    "segment": [
+        ("every number is twice what it should be", lambda *given: 2 * segment(*given)),
+        ("expected\n  -2.863 -2.297", edited(segment, ".mT =>")),
+        ("the shape should be", edited(segment, "img_size, mode => img_size[::-1], mode")),
     ],
     "zero_shot": [
         ("the shape should be (1, 2)", lambda *given: zero_shot(*given).argmax(dim=1)),
         ("the shape should be (1, 2)", lambda *given: zero_shot(*given)[0]),
-        ("expected\n  0.8241 0.1759", checks.shot_by(scores=lambda cosines, t: (cosines / t).sigmoid())),
+        ("expected\n  0.8241 0.1759", edited(zero_shot, "softmax(dim=-1) => sigmoid()")),
     ],
 }
 RIGHT = {
     "nearest_neighbours": [neighbours_in_loops, neighbours_by_one_hot],
     "probe": [probe_in_parts, probe_in_portions, probe_as_one_batch],
-    "patch_similarity": [similarity_step_by_step, similarity_as_matrix],
+    "patch_labels": [labels_in_loops, labels_by_mode, labels_by_counts],
+    "segment": [segment_by_rearrange, segment_of_enlarged_tokens],
     "zero_shot": [shot_in_loops, shot_by_einsum],
 }

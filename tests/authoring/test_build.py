@@ -296,10 +296,10 @@ QUIZ = """\
 @pytest.mark.parametrize(
     ("recall", "words"),
     [
-        ('["02.1"]', "'02.1' names no question of an older lesson"),
-        ("[1.2]", "1.2 names no question"),
-        ('["01.3"]', "lesson 01 has 2 questions, no 01.3"),
-        ('"01.1"', "'recall' in the front matter is a list"),
+        ('{"02.1": "Again?"}', "'02.1' names no question of an older lesson"),
+        ('{1.2: "Again?"}', "1.2 names no question"),
+        ('{"01.3": "Again?"}', "lesson 01 has 2 questions, no 01.3"),
+        ('["01.1"]', "'recall' in the front matter is a mapping"),
     ],
 )
 def test_a_question_to_recall_must_exist_and_be_older(course, recall, words):

@@ -183,15 +183,6 @@ def test_every_lesson_has_questions_something_to_skip_and_troubles(stop):
     assert notes["home"] and notes["skip"] and notes["trouble"]
 
 
-def test_the_plans_hold_every_lesson(pages):
-    semester = pages["teaching_notes.md"].partition("## A semester")[2].partition("## A workshop")[0]
-    weeks = re.findall(r"^\| (\d+) \| \[(\d\d)\]", semester, re.MULTILINE)
-    assert weeks == [(str(number + 1), f"{number:02d}") for number in range(len(COURSE.lessons))]
-    days = read_yaml(ROOT / teaching_notes.SOURCE)["workshop"]["days"]
-    taught = [entry for day in days for entry in day if entry.isdigit()]
-    assert taught == [f"{number:02d}" for number in range(9)]
-
-
 @pytest.mark.parametrize("stop", COURSE.lessons, ids=lambda stop: stop.number)
 def test_the_sections_of_a_lesson_hold_every_word_and_those_of_the_core_its_minutes(stop):
     parts = [part.source for section in sections(stop) for part in section.cells if part.kind == "markdown"]
@@ -228,12 +219,3 @@ def test_a_lesson_without_notes_is_an_error_that_names_the_file(tmp_path):
         LessonError, match=r"77_more/notes\.yaml has, or lacks: dissect, skip, skips, trouble"
     ):
         teaching_notes.read_notes(course, stop)
-
-
-def test_a_day_is_timed_by_the_minutes_of_its_lessons():
-    words = cell("word " * 6000), cell("word " * 5400)
-    lessons = {"01": lesson(words[0]), "02": lesson(words[1], slug="02_cls_token")}
-    plan = teaching_notes.day_plan(COURSE, ["01", "lunch 60", "02", "03"], lessons, "09:30")
-    times = re.findall(r"\d\d:\d\d to \d\d:\d\d", plan)
-    assert times == ["09:30 to 10:20", "10:20 to 11:20", "11:20 to 12:05"]
-    assert "**95**" in plan

@@ -133,7 +133,7 @@ def test_a_slider_draws_at_both_of_its_ends(desk):
 @small_and_usual_screen
 def test_the_model_of_lesson_09_answers_what_is_clicked_hidden_and_drawn_and_keys_make_no_cells(desk):
     desk.open("notebooks/09_look_inside.ipynb")
-    desk.run_all_before(desk.cell("Where does it come from, through all layers?"))  # its cell is folded
+    desk.run_all_before(desk.cell("Which patches reach CLS through all layers?"))  # its cell is folded
     shown = desk.front.locator(".jp-OutputArea", has=desk.page.locator(".picture .over"))
     expect(shown.locator(".says")).to_contain_text("It says")
     looks, picture = (shown.locator(f".{card} .over") for card in ("looks", "picture"))

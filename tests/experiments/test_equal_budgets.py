@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments import search
 from vit_classroom.evidence import equal_budgets
 from vit_classroom.evidence import records as kept_records
 from vit_classroom.evidence.records import write_record
@@ -57,7 +58,7 @@ def test_a_row_of_the_comparison_has_cost_throughput_and_each_seed_in_order():
 def test_gaps_follow_the_rule_of_the_course_and_one_seed_decides_nothing():
     two, eight = equal_budgets.gap_table({8: EIGHT, 2: TWO}, "resnet", "vit")
     assert two[:2] == ["2 core-minutes", "+10.0"] and two[3] == "ahead"
-    assert eight[2:] == ["unknown", "undecided: one seed"]
+    assert eight[2:] == ["unknown", "unknown, one seed"]
     assert equal_budgets.gap_table({2: TWO}, "vit", "resnet")[0][3] == "behind"
     assert equal_budgets.gap_table({2: TWO}, "vit", "hybrid") == []
 
@@ -76,7 +77,7 @@ def test_fractions_are_collected_by_model_and_share_and_what_ran_longer_stands_a
     }
     assert equal_budgets.by_share(SHARES, "train_accuracy")["ViT"][1] == pytest.approx([99, 97])
     rows = equal_budgets.share_gaps(found, "hybrid", "ViT")
-    assert [row[:2] for row in rows] == [["1 % of the pictures", "+11.0"]]
+    assert [row[:2] for row in rows] == [["1 % of the images", "+11.0"]]
     assert equal_budgets.longer(SHARES) == [["vit-100", "80.0", "85.0"]]
 
 
@@ -94,3 +95,76 @@ def test_budgets_without_records_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_records, "RUNS", tmp_path)
     write_record(tmp_path / "cpu/comparison-8/vit-seed0.json", EIGHT[0])
     assert equal_budgets.load_budgets() == {8: [EIGHT[0]]}
+
+
+def written(folder, group, runs):
+    for run in runs:
+        write_record(
+            folder / f"cpu/{group}/{run['step']}-seed{run['config']['seed']}.json", run | {"group": group}
+        )
+
+
+OLDER = [
+    run(step, score, seed, train_accuracy=[0.3, 0.6])
+    for step, score in (("vit", 0.6), ("resnet", 0.7), ("linear", 0.4))
+    for seed in range(3)
+]
+
+
+def test_the_comparison_is_fair_once_a_budget_has_all_seeds_of_both_models(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
+    written(tmp_path, "comparison", OLDER)
+    written(tmp_path, "comparison-8", EIGHT)
+    older = equal_budgets.load_comparison()
+    assert not older.fair and older.lines["ResNet"] == {10.0: pytest.approx([70] * 3)} and older.floor == 40
+    shown, curves = equal_budgets.curves_so_far(older)
+    assert "training images" in shown and curves["ViT"][1] == pytest.approx([30, 60])
+    written(
+        tmp_path, "comparison-8", [run(step, 0.8, seed) for step in ("vit", "resnet") for seed in range(3)]
+    )
+    fair = equal_budgets.load_comparison()
+    assert fair.fair and fair.lines["ViT"] == {8: pytest.approx([80] * 3)} and fair.floor == 40
+
+
+def test_the_shares_of_a_search_that_was_equal_are_read_once_all_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
+    written(tmp_path, "fractions", [run("vit-1", 0.3), run("resnet-1", 0.4)])
+    written(tmp_path, "hybrid", [run("hybrid-1", 0.5)])
+    assert [one["step"] for one in equal_budgets.load_shares()[1]] == ["resnet-1", "vit-1"]
+    fair, runs = equal_budgets.load_shares(("vit", "resnet", "hybrid"))
+    assert not fair and runs[-1]["step"] == "hybrid-1"
+    equal = [
+        run(f"{f}-{share}", 0.6, seed)
+        for f in ("vit", "resnet")
+        for share in (1, 10, 100)
+        for seed in range(3)
+    ]
+    written(tmp_path, "fractions-8", equal)
+    assert equal_budgets.load_shares()[0] and not equal_budgets.load_shares(("vit", "hybrid"))[0]
+
+
+def test_the_best_trial_is_named_once_the_list_is_through():
+    trials = [run(f"muon-{n}", 0.0, held_out_accuracy=n / 20) for n in range(equal_budgets.TRIALS_A_SIDE)]
+    (some,) = equal_budgets.search_progress({"ViT": trials[:-1]})
+    (all_,) = equal_budgets.search_progress({"ViT": trials})
+    assert some[2:] == [12, "not known yet", "–"] and all_[2:] == [13, "muon-12", "60.0"]
+
+
+def test_the_list_of_the_search_is_as_long_as_the_lesson_says():
+    rates = sum(map(len, search.RATES.values()))
+    widths, schedule, half = 2, 1, 1
+    assert rates + widths + schedule + half == equal_budgets.TRIALS_A_SIDE
+
+
+def test_positions_are_compared_on_drawings_and_photos_once_all_runs_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
+    drawn = {"drawn-none": 0.8, "drawn-learned": 0.5, "none": 0.6}
+    written(
+        tmp_path,
+        "no-positions",
+        [run(step, score, seed) for step, score in drawn.items() for seed in range(3)],
+    )
+    assert equal_budgets.rows_without_positions() == []
+    written(tmp_path, "comparison-8", [run("vit", 0.7, seed) for seed in range(3)])
+    drawings, photos = equal_budgets.rows_without_positions()
+    assert drawings[1:4] == ["80.0", "50.0", "+30.0"] and photos[3] == "-10.0" and photos[-1] == "behind"

@@ -32,7 +32,7 @@ from vit_classroom.evidence.experiment import (
 )
 from vit_classroom.evidence.probes import accuracy_at_resolutions, probe, shift, shuffle_patches
 from vit_classroom.evidence.records import differences, load_records, read_record, record_path
-from vit_classroom.exhibits import broken_runs
+from vit_classroom.exhibits import broken_runs, hidden_photos
 from vit_course import __version__
 from vit_course.augment import AugmentConfig
 from vit_course.data import normalize, shapes10
@@ -261,7 +261,10 @@ def test_a_pretraining_costs_its_minutes_once():
 # -- records
 
 PLANNED = {experiment.stem: experiment for size in SIZES for experiment in plan(size)}
-OTHERS = {kept_records.RUNS / name for name in ("broken.json", "mini-vit/recorded.json", "step_times.json")}
+OTHERS = {
+    kept_records.RUNS / name
+    for name in ("broken.json", "hidden-photos.json", "mini-vit/recorded.json", "step_times.json")
+}
 RECORDS = sorted(set(kept_records.RUNS.rglob("*.json")) - OTHERS)
 
 
@@ -405,6 +408,25 @@ def test_the_broken_runs_are_recorded_by_the_same_command_and_not_twice(tmp_path
     assert [one["validation"] for one in broken_runs.load()["runs"].values()] == [
         [special] for special in broken_runs.PLOTS.values()
     ]
+
+
+def test_hidden_photos_are_measured_once_and_on_cifar10_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(hidden_photos, "FILE", tmp_path / "hidden-photos.json")
+    assert main(["hidden-photos", "--data", "shapes10"]) == 1
+    assert "needs CIFAR-10" in capsys.readouterr().err
+    shapes = shapes10(train=10, test=20)
+    photos = replace(shapes, classes=tuple(trained.load_trained("cifar-vit").info["classes"]))
+    monkeypatch.setattr(experiments, "load_dataset", lambda name: photos)
+    monkeypatch.setattr(hidden_photos, "IMAGES", 20)
+    monkeypatch.setattr(hidden_photos, "COUNTS", (64,))
+    for _ in range(2):
+        assert main(["hidden-photos"]) == 0
+        monkeypatch.setattr(hidden_photos, "measure", None)
+    found = hidden_photos.load()["accuracy"]
+    assert len(found["random"]["64"]) == 3
+    assert (
+        len({line[count][0] for line in found.values() for count in ("64",)}) == 1
+    )  # all is hidden, in any order
 
 
 def test_command_line_runs_and_records_one_experiment(tiny_list, capsys):

@@ -39,6 +39,7 @@ FIGURES = {
     "heads_diagram": plots.heads_diagram,
     "hybrid_diagram": plots.hybrid_diagram,
     "image_row": lambda: plots.image_row([PICTURE, PICTURE[:1]], ["colour", "grey"], "two"),
+    "intervals": lambda: plots.intervals({"a": (1, 0.5, 2), "b": (0, -1, 1), "c": (-2, -3, -1)}, "t", "x"),
     "map_grid": lambda: plots.map_grid([torch.rand(2, 3, 2, 3)], ["one"], "t", "unit"),
     "masking_diagram": plots.masking_diagram,
     "named_points": lambda: plots.named_points({"a": (1, 2), "b": (10, 3)}, "t", "x", "y"),

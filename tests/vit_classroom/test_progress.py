@@ -381,6 +381,13 @@ def test_long_names_without_spaces_are_told_apart():
     assert shown[6] == "Ada" and "\x1b" not in "".join(shown)
 
 
+def test_a_letter_is_not_cut_from_its_accents():
+    name = "नीलम्" * 9 + "e\u0301"
+    (shown,) = classes.told_apart([name])
+    assert len(classes.letters(shown)) == classes.NAME and shown.endswith("é")
+    assert all(one in classes.letters(name) for one in classes.letters(shown) if one not in "…é")
+
+
 def test_names_and_verdicts_of_students_are_no_commands():
     bad = classes.Student("=cmd()\x1b[2J", {}, ["\x1b]0;title\x07 x"])
     assert "\x1b" not in classes.class_text([bad], LESSONS)
@@ -393,7 +400,7 @@ def test_what_many_stumbled_over_is_talked_about_though_they_have_solved_it_sinc
     (talk,) = classes.talk_about(both, LESSONS)
     assert (talk.exercise, talk.right, talk.begun, talk.mistakes) == ("count_patches", 2, 2, [(CLS, 1)])
     text = classes.class_text(both, LESSONS)
-    assert "01  count_patches: 2 of 2 right, 0 wrong, 0 not written; 5 checks" in text
+    assert "01  count_patches: 2 of 2 solved it, 0 wrong, 0 not written, 5 checks" in text
     assert classes.talk_about([*both, both[1]], LESSONS) == []
 
 
@@ -412,7 +419,7 @@ def test_a_table_that_cannot_be_written_is_shown_all_the_same(place, tmp_path, c
     folder = class_of_one(tmp_path)
     assert command.main(["--class", str(folder), "--csv", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()
-    assert "there are" in out and CLS in out
+    assert "exercises  " in out and CLS in out
     assert "cannot be written" in err and "Traceback" not in err
 
 
@@ -451,7 +458,7 @@ def test_to_watch_a_class_shows_the_table_again_when_it_has_changed(tmp_path, mo
 
     monkeypatch.setattr(command.time, "sleep", sleep)
     assert command.main(["--class", str(folder), "--watch", "10"]) == 0
-    assert capsys.readouterr().out.count("\nthere are ") == 2
+    assert capsys.readouterr().out.count("\nexercises ") == 2
 
 
 # --- one's own progress
@@ -516,7 +523,11 @@ def test_student_and_class_are_told_one_number_of_exercises_with_a_word_on_the_c
     out = capsys.readouterr().out
     assert out.startswith(f"1 of {tasks} exercises are right. ") and f"so there are {names} checks." in out
     text = classes.class_text([classes.Student("ada", {})], LESSONS)
-    assert re.search(rf"there are .* {tasks}$", text, re.MULTILINE) and f"there are {names} checks." in text
+    points = sum(lesson.points for lesson in LESSONS)
+    assert (
+        re.search(rf"exercises .* {tasks} +{points}$", text, re.MULTILINE)
+        and f"there are {names} checks." in text
+    )
 
 
 def test_an_exercise_of_two_functions_is_right_when_both_are():
@@ -612,6 +623,8 @@ PACKED = {
     "a log": ("verdicts.jsonl", log(line("pool", "right")).encode()),
     "a log as text": ("verdicts.jsonl.txt", log(line("pool", "right")).encode()),
     "a log in UTF-16": ("verdicts.jsonl", log(line("pool", "right")).encode("utf-16")),
+    "a log with a byte order mark": ("verdicts.jsonl", b"\xef\xbb\xbf" + log(line("pool", "right")).encode()),
+    "a log in UTF-16 without a mark": ("verdicts.jsonl", log(line("pool", "right")).encode("utf-16-le")),
     "a log in a zip": ("x.zip", as_zip({"answers/verdicts (1).jsonl": log(line("pool", "right")).encode()})),
 }
 

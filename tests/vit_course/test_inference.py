@@ -5,7 +5,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from vit_classroom.exhibits.sample_photos import (
+from vit_classroom.exhibits.two_towers import TextTower, contrast, fit_towers
+from vit_classroom.sample_photos import (
     KINDS,
     LIGHTS,
     draw_photo,
@@ -13,7 +14,6 @@ from vit_classroom.exhibits.sample_photos import (
     in_coloured_light,
     write_photos,
 )
-from vit_classroom.exhibits.two_towers import TextTower, contrast, fit_towers
 from vit_course.data import load_dataset
 from vit_course.extensions.backbone import Backbone
 from vit_course.inference import (

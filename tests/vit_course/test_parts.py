@@ -6,11 +6,19 @@ them, wrong ones must not (`tests/vit_classroom/test_checks.py`).
 
 import pytest
 import torch
+from torch import nn
 
 from vit_course.attention import MultiHeadAttention, split_heads
 from vit_course.embeddings import add_position, pool, prepend_cls_token, resample_pos_embed, sincos_2d
 from vit_course.encoder import Encoder, Mlp
-from vit_course.interpret import attention_rollout, hide_patches, mean_attention_distance, position_similarity
+from vit_course.interpret import (
+    attention_rollout,
+    filter_components,
+    hide_patches,
+    mean_attention_distance,
+    position_similarity,
+)
+from vit_course.optim import weight_decay_groups
 from vit_course.patches import PatchEmbed, count_patches, patchify, unpatchify
 from vit_course.vit import VisionTransformer
 
@@ -100,3 +108,27 @@ def test_attention_beside_the_fused_kernel_is_the_explicit_one():
         q, k, _ = block.attn.qkv(block.norm1(x)).reshape(2, 17, 3, 3, 8).permute(2, 0, 3, 1, 4)
         torch.testing.assert_close(weights, (q @ k.transpose(-2, -1) / 8**0.5).softmax(-1))
         x = block(x)
+
+
+def test_weight_matrices_alone_decay_and_every_trainable_parameter_is_in_one_group():
+    model = nn.ModuleDict({"vit": VisionTransformer(16, 8, embed_dim=8, depth=1, num_heads=2)})
+    model["stem"], model["norm_free"] = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+    model["vit"].blocks[0].attn.qkv.weight.requires_grad_(False)
+    decayed, kept = weight_decay_groups(model, 0.3)
+    assert (decayed["weight_decay"], kept["weight_decay"]) == (0.3, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    found = [[names[id(parameter)] for parameter in group["params"]] for group in (decayed, kept)]
+    assert sorted(found[0] + found[1]) == sorted(n for n, p in model.named_parameters() if p.requires_grad)
+    assert {"stem.weight", "norm_free.weight", "vit.head.weight", "vit.patch_embed.proj.weight"} < {*found[0]}
+    assert {"vit.cls_token", "vit.pos_embed", "vit.norm.weight", "stem.bias"} < {*found[1]}
+    assert not [name for name in found[0] if "norm1" in name or name.endswith("bias")]
+
+
+def test_filter_components_are_the_eigenvectors_of_the_covariance_the_strongest_first():
+    filters = torch.randn(40, 2, 3, 2, dtype=torch.float64) * torch.arange(1, 13).view(2, 3, 2) + 5
+    components, shares = filter_components(filters, 4)
+    values, vectors = torch.linalg.eigh(torch.cov(filters.flatten(1).T))
+    assert components.shape == (4, 2, 3, 2)
+    torch.testing.assert_close(shares, (values / values.sum()).flip(0)[:4])
+    flat = components.flatten(1)
+    torch.testing.assert_close((flat @ vectors.flip(1)[:, :4]).abs(), torch.eye(4, dtype=torch.float64))

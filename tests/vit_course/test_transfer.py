@@ -8,7 +8,6 @@ from torchvision.models import VisionTransformer as TorchvisionViT
 
 from vit_classroom.evidence.bodies import load_body
 from vit_classroom.evidence.selected_classes import select_classes
-from vit_classroom.exhibits.imagenet import imagenet_weights
 from vit_course.data import shapes10
 from vit_course.embeddings import resample_pos_embed, sincos_2d
 from vit_course.extensions.backbone import build_backbone, load_backbone
@@ -216,19 +215,3 @@ def test_torchvision_weights_take_another_resolution_and_head():
     model = change_resolution(build_backbone(weights, num_heads=2).model, 48)
     logits = replace_head(model, 10)(torch.randn(2, 3, 48, 48))
     assert logits.shape == (2, 10) and logits.eq(0).all()
-
-
-def test_imagenet_weights_are_found_by_name_or_in_the_cache_and_never_fetched(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    monkeypatch.delenv("VIT_COURSE_IMAGENET", raising=False)
-    assert imagenet_weights() is None
-    cached = tmp_path / "checkpoints" / "vit_b_16-c867db91.pth"
-    cached.parent.mkdir()
-    cached.touch()
-    assert imagenet_weights() == cached
-    named = tmp_path / "mine.safetensors"
-    monkeypatch.setenv("VIT_COURSE_IMAGENET", str(named))
-    with pytest.raises(FileNotFoundError, match="mine.safetensors, which is not a file"):
-        imagenet_weights()
-    named.touch()
-    assert imagenet_weights() == named

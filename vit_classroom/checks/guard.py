@@ -49,6 +49,8 @@ RESTORED_IF_CHANGED = (
         lambda mode: torch.use_deterministic_algorithms(mode[0], warn_only=mode[1]),
     ),
 )
+INHERITED = object()
+"""Stands for what a class had from its base."""
 PATCHABLE = (builtins, math, random, einops, torch, torch.linalg, nn, F, nn.init, Tensor)
 
 
@@ -254,8 +256,7 @@ def untouched(printed: io.StringIO | None = None) -> Iterator[None]:
         for get, put in (*ALWAYS_RESTORED, *RESTORED_IF_CHANGED):
             with contextlib.suppress(OSError):  # a working directory that somebody deleted
                 stack.callback(put_back, get, put, get(), (get, put) in ALWAYS_RESTORED)
-        found = owners(len(sys.modules))
-        stack.callback(put_patched_back, [(owner, dict(vars(owner))) for owner in found])
+        stack.callback(put_patched_back, snapshot())
         torch.manual_seed, torch.seed = map(watched, (torch.manual_seed, torch.seed))
         stack.enter_context(cpu_as_default())
         warnings.simplefilter("ignore")
@@ -314,25 +315,41 @@ def owners(loaded: int) -> list[Any]:
     return list(found.values())
 
 
-def put_patched_back(before: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Put back every function that was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
+Snapshot = list[tuple[Any, dict[str, Any]]]
+"""What modules and classes held, to be compared with what they hold later."""
+
+
+def snapshot() -> Snapshot:
+    """Note what an answer might replace."""
+    return [(owner, dict(vars(owner))) for owner in owners(len(sys.modules))]
+
+
+def patched(before: Snapshot) -> Iterator[tuple[Any, str, Any]]:
+    """Yield every function that was replaced, hidden or deleted, as (owner, name, what it was)."""
     for owner, names in before:
         now = vars(owner)
         with contextlib.suppress(Exception):  # of a value that cannot be compared
             if now == names:
                 continue
-        replaced = [name for name, old in names.items() if now.get(name) is not old]
-        for name in replaced:
+        for name in [name for name, old in names.items() if now.get(name) is not old]:
             old, new = names[name], now.get(name)
             function = callable(old) or isinstance(old, staticmethod | classmethod | property)
-            if not function or (is_torchs(new) and inspect.unwrap(new) is old):
-                continue
-            with contextlib.suppress(AttributeError, TypeError):
-                setattr(owner, name, old)
+            if function and not (is_torchs(new) and inspect.unwrap(new) is old):
+                yield owner, name, old
         for name in now.keys() - names.keys() if isinstance(owner, type) else ():
             inherited = any(name in vars(base) for base in owner.__mro__[1:])
             if inherited and (callable(now[name]) or now[name] is None):
-                delattr(owner, name)
+                yield owner, name, INHERITED
+
+
+def put_patched_back(before: Snapshot) -> None:
+    """Put back what was replaced, hidden or deleted; torch's own wrappers, made on first use, stay."""
+    for owner, name, old in list(patched(before)):
+        if old is INHERITED:
+            delattr(owner, name)
+            continue
+        with contextlib.suppress(AttributeError, TypeError):
+            setattr(owner, name, old)
 
 
 def is_torchs(function: Any) -> bool:

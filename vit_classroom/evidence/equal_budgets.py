@@ -5,6 +5,7 @@ was turned into steps once, by the times of one core. What a run cost the core t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -15,12 +16,104 @@ Record = Mapping[str, Any]
 FAMILIES = {"vit": "ViT", "resnet": "ResNet", "hybrid": "hybrid"}
 BUDGETS = (2, 8, 24)
 """Core-minutes of the groups "comparison-2", "comparison-8" and "comparison-24"."""
+SEARCHES = {"vit": "search-vit", "resnet": "search-resnet", "hybrid": "search-hybrid"}
+"""Group of the trials of each family."""
+TRIALS_A_SIDE = 13
+"""Nine optimisers with their rates, two widths, one schedule, one way to compute half of the positions."""
+SHARES, NO_POSITIONS = "fractions-8", "no-positions"
+FIRST, UNEQUAL = "comparison-first", "comparison"
+UNEQUAL_SHARES, UNEQUAL_HYBRID = "fractions", "hybrid"
+"""Older groups: before any search, and after unequal searches. They are read until the new ones are there."""
+SEEDS = 3
 SEARCH_COLUMNS = ["trial", "optimiser", "rate", "parameters", "epochs", "held-out accuracy in %", ""]
 BUDGET_COLUMNS = [
     "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",
     "each seed, %", "mean in %",
 ]  # fmt: skip
-GAP_COLUMNS = ["", "difference in points", "95 % interval", "result"]
+GAP_COLUMNS = ["", "difference (points)", "95 % interval", "result"]
+POSITION_COLUMNS = ["learned", "without positions (%)", "with positions (%)", *GAP_COLUMNS[1:]]
+PROGRESS_COLUMNS = ["model", "trials on the list", "recorded", "best trial", "held-out accuracy (%)"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is recorded of the comparison of ViT and ResNet.
+
+    Attributes:
+        fair: whether the searches behind the lines were equal: at some budget both models have all their seeds.
+        lines: test accuracies in percent: model, then core-minutes, then one for each seed.
+        floor: mean test accuracy of the linear classifier in percent.
+        records: the runs behind the lines.
+    """
+
+    fair: bool
+    lines: dict[str, dict[float, list[float]]]
+    floor: float
+    records: list[Record]
+
+
+def load_comparison() -> Comparison:
+    """Read the comparison at equal budgets; where it is not complete, the older one, after unequal searches."""
+    budgets, older = load_budgets(), {name: load_records(name, "cpu") for name in (FIRST, UNEQUAL)}
+    linear = seeds([*budgets.get(8, []), *older[UNEQUAL]], "linear")
+    complete = any(
+        all(len(seeds(runs, family)) >= SEEDS for family in ("vit", "resnet")) for runs in budgets.values()
+    )
+    if complete:
+        runs = [run for found in budgets.values() for run in found]
+        return Comparison(True, accuracy_over_cost(budgets), fmean(linear), runs)
+    runs = [run for found in older.values() for run in found if run["step"] in FAMILIES]
+    return Comparison(False, accuracy_over_spent(older), fmean(linear), runs)
+
+
+def spent_seconds(run: Record) -> float:
+    """Return the processor seconds of a run on one core; early records have the seconds of the clock alone."""
+    return run["cpu_seconds" if "cpu_seconds" in run else "seconds"]
+
+
+def accuracy_over_spent(groups: Mapping[str, Sequence[Record]]) -> dict[str, dict[float, list[float]]]:
+    """Collect test accuracies as `accuracy_over_cost` does, over the core-minutes of the quickest run of each."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for records in groups.values():
+        for family, name in FAMILIES.items():
+            if runs := [run for run in records if run["step"] == family]:
+                minutes = round(min(map(spent_seconds, runs)) / 60, 1)
+                found.setdefault(name, {})[minutes] = seeds(runs, family)
+    return found
+
+
+def load_searches(families: Sequence[str] = ("vit", "resnet")) -> dict[str, list[Record]]:
+    """Read the trials of the equal search as far as they are recorded, by the name of the model."""
+    return {FAMILIES[family]: load_records(SEARCHES[family], "cpu") for family in families}
+
+
+def search_progress(searches: Mapping[str, Sequence[Record]]) -> list[list]:
+    """Say for every model how many trials are recorded, and which is best once all are there."""
+    rows = []
+    for name, trials in searches.items():
+        best = ["not known yet", "–"]
+        if len(trials) >= TRIALS_A_SIDE:
+            run = max(trials, key=lambda run: run["held_out_accuracy"])
+            best = [run["step"], f"{100 * run['held_out_accuracy']:.1f}"]
+        rows.append([name, TRIALS_A_SIDE, len(trials), *best])
+    return rows
+
+
+def load_shares(families: Sequence[str] = ("vit", "resnet")) -> tuple[bool, list[Record]]:
+    """Read the runs with few and many images: whether their searches were equal, and the records.
+
+    Where "fractions-8" has not all shares and seeds of these families yet, the older runs are read.
+    """
+    found = load_records(SHARES, "cpu")
+    counts = [
+        sum(run["step"] == f"{family}-{share}" for run in found)
+        for family in families
+        for share in (1, 10, 100)
+    ]
+    if min(counts) >= SEEDS:
+        return True, found
+    older = load_records(UNEQUAL_SHARES, "cpu")
+    return False, older + (load_records(UNEQUAL_HYBRID, "cpu") if "hybrid" in families else [])
 
 
 def load_budgets() -> dict[int, list[Record]]:
@@ -99,8 +192,8 @@ def gap_row(name: str, a: Sequence[float], b: Sequence[float]) -> list[str]:
     """Compare two settings by the course's rule, as a row of `GAP_COLUMNS`."""
     gap, low, high = difference(a, b)
     if min(len(a), len(b)) == 1:
-        return [name, signed(gap), "unknown", "undecided: one seed"]
-    verdict = "undecided" if undecided(low, high) else "ahead" if gap > 0 else "behind"
+        return [name, signed(gap), "unknown", "unknown, one seed"]
+    verdict = "no difference shown" if undecided(low, high) else "ahead" if gap > 0 else "behind"
     return [name, signed(gap), from_to(low, high), verdict]
 
 
@@ -127,6 +220,23 @@ def learning_curves(
     return found
 
 
+def curves_so_far(comparison: Comparison) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
+    """Return which images the learning curves are of, and the curves as `learning_curves` does.
+
+    Older runs have no curve on held-out images; the accuracy on their training images as they were shown is there.
+    """
+    if held_out := learning_curves(comparison.records):
+        return "held-out images", held_out
+    found = {}
+    for run in comparison.records:
+        if run.get("group") == UNEQUAL and run["config"]["seed"] == 0:
+            epochs, scores = run["config"]["epochs"], [100 * share for share in run["train_accuracy"]]
+            total = max(comparison.lines[FAMILIES[run["step"]]])
+            cost = [total * min(number, epochs) / epochs for number in range(1, len(scores) + 1)]
+            found[FAMILIES[run["step"]]] = (cost, scores)
+    return "training images as they were shown", found
+
+
 def by_share(records: Sequence[Record], key: str = "test_accuracy") -> dict[str, dict[float, list[float]]]:
     """Collect accuracies of the fractions in percent: model, then share of the pictures in percent, then seeds.
 
@@ -143,12 +253,40 @@ def by_share(records: Sequence[Record], key: str = "test_accuracy") -> dict[str,
     return {name: found[name] for name in FAMILIES.values() if name in found}
 
 
+def linear_by_share() -> dict[float, list[float]]:
+    """Return the test accuracies of the linear classifier in percent, by the share of the images in percent."""
+    found: dict[float, list[float]] = {}
+    for run in load_records("fractions-first", "cpu"):
+        if run["model"] == "linear":
+            found.setdefault(100 * run["fraction"], []).append(100 * run["test_accuracy"])
+    return found
+
+
 def share_gaps(curves: Mapping[str, Mapping[float, list[float]]], first: str, second: str) -> list[list]:
     """Say for every share that both models have how far the first is ahead, as rows of `GAP_COLUMNS`."""
     shares = [share for share in curves.get(first, {}) if share in curves.get(second, {})]
     return [
-        gap_row(f"{share:g} % of the pictures", curves[first][share], curves[second][share])
-        for share in shares
+        gap_row(f"{share:g} % of the images", curves[first][share], curves[second][share]) for share in shares
+    ]
+
+
+def rows_without_positions() -> list[list]:
+    """Compare the ViT without positions and with them, on drawings and on all photos of CIFAR-10.
+
+    Returns:
+        Rows of what was learned, mean accuracies in percent without and with positions, and what `gap_row` says of the
+        difference; no rows before all runs are recorded.
+    """
+    runs = load_records(NO_POSITIONS, "cpu")
+    pairs = {
+        "drawings (Shapes-10)": (seeds(runs, "drawn-none"), seeds(runs, "drawn-learned")),
+        "photos (CIFAR-10)": (seeds(runs, "none"), seeds(load_budgets().get(8, []), "vit")),
+    }
+    if any(len(scores) < SEEDS for pair in pairs.values() for scores in pair):
+        return []
+    return [
+        [name, f"{fmean(none):.1f}", f"{fmean(usual):.1f}", *gap_row(name, none, usual)[1:]]
+        for name, (none, usual) in pairs.items()
     ]
 
 

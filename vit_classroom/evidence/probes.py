@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
 
 import torch
 from einops import rearrange
@@ -49,7 +48,7 @@ None stands where it has no accuracy; the deviation is None where it gives none.
 
 
 def shift(images: Tensor, pixels: int) -> Tensor:
-    """Move pictures to the right; black comes in from the left, and what leaves on the right is lost.
+    """Move images to the right; black comes in from the left, and what leaves on the right is lost.
 
     Args:
         images: (B, C, H, W), any dtype.
@@ -70,12 +69,12 @@ def accuracy_under_shift(
     stats: tuple[Tensor, Tensor],
     shifts: Sequence[int] = SHIFTS,
 ) -> dict[int, float]:
-    """Measure how often a model is right when its pictures are shifted.
+    """Measure how often a model is right when its images are shifted.
 
     Args:
         model: a classifier.
         images: (N, C, H, W) uint8, not normalised and not shifted.
-        labels: (N,) int64; a shifted picture keeps its label.
+        labels: (N,) int64; a shifted image keeps its label.
         stats: (mean, std) per channel, as `evaluate` takes them.
         shifts: pixels to the right, 0 or more each; one number or more.
 
@@ -86,7 +85,7 @@ def accuracy_under_shift(
 
 
 def shuffle_patches(images: Tensor, patch_size: int, seed: int = 0) -> Tensor:
-    """Put the patches of every picture (B, C, H, W) into a random order, another one for each picture."""
+    """Put the patches of every image (B, C, H, W) into a random order, another one for each image."""
     patches = patchify(images, patch_size)
     generator = torch.Generator().manual_seed(seed)
     order = torch.rand(patches.shape[:2], generator=generator).argsort(dim=1)
@@ -95,11 +94,11 @@ def shuffle_patches(images: Tensor, patch_size: int, seed: int = 0) -> Tensor:
 
 
 def probe(model: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
-    """Measure a trained model on changed test pictures: accuracy when shifted, and when patches are shuffled.
+    """Measure a trained model on changed test images: accuracy when shifted, and when patches are shuffled.
 
     Returns:
         "shift": accuracy by pixels of shift to the right, "shuffle": accuracy by patch side, the largest
-        being the untouched picture.
+        being the untouched image.
     """
     images, labels, stats = dataset.test_images, dataset.test_labels, dataset.channel_stats()
     side = images.shape[-1]
@@ -112,53 +111,26 @@ def probe(model: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
 def unfair_points() -> set[str]:
     """Name the points of a made-up report that make its comparison of two models unfair.
 
-    Unfair is what can move one result and not the other, or what makes a result look better
-    than the model is. A difference that the report shows beside the result is not unfair.
+    A point is unfair if it can change one result and not the other, or if it makes a result look
+    better than the model is. A difference that the report shows beside the result is not unfair.
 
     The report is called "ViT beats ResNet". Its points:
 
-    a   Both models learn from the same 45,000 pictures; 5,000 more are held out for choices.
+    a   Both models learn from the same 45,000 images; 5,000 more are held out for choices.
     b   The ViT gets MixUp, CutMix and RandAugment, the ResNet crop and flip alone.
-    c   ViT: AdamW. ResNet: SGD. For each, six learning rates were tried on the held-out pictures.
+    c   ViT: AdamW. ResNet: SGD. For each, six learning rates were tried on the held-out images.
     d   On the same GPU the ViT trains for three hours, the ResNet for twenty minutes; no table
         says so.
     e   The models differ in parameters; a table shows parameters and FLOPs of both.
-    f   Of each model, the epoch with the best accuracy on the test pictures is reported.
+    f   Of each model, the epoch with the best accuracy on the test images is reported.
     g   The ViT's result is the best of five seeds, the ResNet's comes from one seed.
     h   The ViT starts from weights trained on ImageNet, the ResNet from random ones.
-    i   Pictures per second are measured for both on the same idle GPU, at one batch size.
+    i   Images per second are measured for both on the same idle GPU, at one batch size.
 
     Returns:
         The letters of the unfair points, for example {"a", "z"}.
     """
     return {"b", "d", "f", "g", "h"}
-
-
-def gain_and_cost(
-    table: dict[str, dict], first: str, second: str, task: str
-) -> tuple[float | None, float | None, float]:
-    """Compare two models of a table: what the first gains over the second, how sure that is, and what it costs.
-
-    The mean of three runs with the deviation s scatters with s / sqrt(3). The squares of what two means scatter add
-    up: the standard error of their difference is sqrt((s² + t²) / 3).
-
-    Args:
-        table: for each model its row, like `PAPER_TABLE`: for each task a pair (mean, deviation) of three runs, in
-            percent, or None where it was not measured; the deviation is None where it is not given. Under
-            "TPUv3-core-days" the cost of pre-training, a number.
-        first: name of a model.
-        second: name of the model it is compared with.
-        task: name of a task.
-
-    Returns:
-        (gain, error, cost): the mean of the first minus that of the second, in percentage points, None if one of
-        them is missing; the standard error of the gain, None if a deviation is missing; and the cost of the first
-        divided by the cost of the second.
-    """
-    (a, s), (b, t) = (table[name][task] or (None, None) for name in (first, second))
-    gain = None if a is None or b is None else a - b
-    error = None if s is None or t is None else sqrt((s**2 + t**2) / 3)
-    return gain, error, table[first][COST] / table[second][COST]
 
 
 def accuracy_at_resolutions(model: nn.Module, dataset: Dataset, sides: Sequence[int]) -> dict[str, float]:

@@ -1,7 +1,9 @@
 """A trained model in the forms in which it is used, measured: float32, bfloat16, ONNX, ONNX with 8 bits."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,11 +29,23 @@ def shipped_forms(trained: Trained, folder: Path) -> dict[str, tuple[Callable[[T
 
         whole, small = folder / "model.onnx", folder / "model-int8.onnx"
         export_onnx(trained, whole)
-        quantize_dynamic(whole, small, weight_type=QuantType.QInt8)
+        with without_warnings():  # it recommends a step that gains nothing for these models
+            quantize_dynamic(whole, small, weight_type=QuantType.QInt8)
         for name, path in (("ONNX", whole), ("ONNX, int8", small)):
             run = run_onnx(path)
             forms[name] = lambda p, run=run: torch.from_numpy(run(p.numpy())), path.stat().st_size / 1e6
     return forms
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Keep the log quiet for a block of code, errors aside."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def measure_forms(

@@ -135,32 +135,6 @@ def at_equal_time(
     return found
 
 
-def gaps_by_share(
-    records: Sequence[Mapping[str, Any]], first: str, second: str
-) -> dict[float, tuple[float, float, float]]:
-    """Read from recorded runs how far one model is ahead of another with each share of the training pictures.
-
-    Args:
-        records: runs of several models and shares in any order. Of a run, "step" is the name of its model, a hyphen and
-            the share in percent, such as "small-vit-10"; "fraction" is the share in 0..1 and "test_accuracy" the
-            accuracy in 0..1.
-        first: name of a model, such as "hybrid".
-        second: name of the other one, such as "vit".
-
-    Returns:
-        For each fraction that both models have, from small to large, what `difference` says of their accuracies in
-        percent, first minus second: (difference, low, high).
-    """
-    found = {}
-    for share in sorted({run["fraction"] for run in records}):
-        here = [run for run in records if run["fraction"] == share]
-        a, b = (
-            [100 * run["test_accuracy"] for run in here if run["step"].rpartition("-")[0] == name]
-            for name in (first, second)
-        )
-        if a and b:
-            found[share] = difference(a, b)
-    return found
 
 
 def by_step(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

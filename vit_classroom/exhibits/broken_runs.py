@@ -88,16 +88,16 @@ def run(special: str) -> dict[str, list[float]]:
 
 
 def read_curves() -> dict[str, int]:
-    """Say what happened in the runs A to F. Give every plot the number of one diagnosis; each fits one plot at most.
+    """Diagnose the runs A to F. Give every plot the number of one diagnosis. Each fits one plot at most.
 
-    1. Nothing is wrong: the training pictures are harder than the validation pictures.
+    1. Nothing is wrong. The training images are harder than the validation images.
     2. The learning rate is far too high.
-    3. The learning rate is zero long before the end: the schedule was made for fewer steps.
-    4. The weights start far too large: the model is sure of nonsense at step 0.
-    5. The model memorises its few training pictures.
-    6. The training pictures come sorted by class.
-    7. The validation labels are in another order than the validation pictures.
-    8. The pictures are not shown to the model: every picture is replaced by zeros.
+    3. The learning rate is zero long before the end, because the schedule was made for fewer steps.
+    4. The weights start far too large, so the model is confidently wrong at step 0.
+    5. The model memorises its few training images.
+    6. The training images come sorted by class.
+    7. The validation labels are in another order than the validation images.
+    8. The model does not get the images. Every image is replaced by zeros.
 
     Returns:
         A dict from "A", "B", "C", "D", "E" and "F" to the number of the diagnosis.

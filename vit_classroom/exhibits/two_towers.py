@@ -1,10 +1,43 @@
-"""A common space for pictures and texts, learned in seconds on features that stay as they are. Lesson 17 uses it."""
+"""A common space for images and texts, learned in seconds on features that stay as they are. Lesson 17 uses it."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from vit_classroom.plots.diagrams import Diagram
+from vit_classroom.plots.style import PALETTE, course_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAIRS = ("red arrow", "blue star", "green heart")
+
+
+@course_style()
+def towers_diagram() -> "Figure":
+    """Draw how CLIP compares: images and texts become vectors, and a table holds the cosines of all pairs."""
+    title = "Which text belongs to which image?"
+    diagram = Diagram(title, (9.5, 4.4), (-0.2, 19), (-0.4, 9.1))
+    diagram.box(4.6, 0.2, 2.2, 4.6, "image\ntower", PALETTE[0])
+    diagram.box(9.6, 6.9, 7.8, 1.0, "text tower", PALETTE[1])
+    for number, pair in enumerate(PAIRS):
+        x, y = 9.6 + 2.7 * number, 3.5 - 1.6 * number
+        diagram.box(0, y, 3.4, 1.1, f"image of a\n{pair}", "0.6")
+        diagram.arrow(3.5, y + 0.55, 4.5, y + 0.55)
+        diagram.arrow(6.9, y + 0.55, 9.4, y + 0.55)
+        diagram.text(8.1, y + 0.8, f"$u_{number + 1}$", va="bottom", fontsize=12)
+        diagram.text(x + 1.2, 8.5, f'"one\n{pair}"', fontsize=9)
+        diagram.arrow(x + 1.2, 6.8, x + 1.2, 4.8)
+        diagram.text(x + 1.45, 5.8, f"$v_{number + 1}$", ha="left", fontsize=12)
+        for column in range(len(PAIRS)):
+            own = column == number
+            look = {"alpha": 0.6 if own else 0.2}
+            words = f"$u_{number + 1} \\cdot v_{column + 1}$" + ("\nlarge" if own else "")
+            diagram.box(9.6 + 2.7 * column, y, 2.4, 1.1, words, PALETTE[2] if own else "0.6", **look)
+    return diagram.figure
 
 
 class TextTower(nn.Module):

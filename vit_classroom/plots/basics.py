@@ -179,6 +179,43 @@ def dots(series: dict[str, tuple[list[str], list[float]]], title: str, xlabel: s
 
 
 @course_style()
+def intervals(
+    rows: dict[str, tuple[float, float, float]], title: str, xlabel: str, note: str = "shows no difference"
+) -> "Figure":
+    """Draw differences with their intervals, one on a line, in their order; colours say on which side of 0 they are.
+
+    Args:
+        rows: the difference, and the low and the high end of its interval, by name.
+        title: the question.
+        xlabel: what is measured, and its unit.
+        note: what the legend says of an interval that contains 0.
+    """
+    kinds = {"better": (0, "o"), "worse": (1, "v"), note: (7, "s")}
+    many = len(rows) > 15
+    figure, axis = subplots(figsize=(7.2, (0.19 if many else 0.3) * len(rows) + 1.5))
+    for height, (point, low, high) in enumerate(rows.values()):
+        kind = "better" if low > 0 else "worse" if high < 0 else note
+        colour, marker = PALETTE[kinds[kind][0]], kinds[kind][1]
+        filled = "white" if kind == note else colour
+        look = {
+            "color": colour,
+            "markerfacecolor": filled,
+            "markersize": 6,
+            "lw": 1.5,
+            "capsize": 3,
+            "ls": "-",
+        }
+        axis.errorbar(point, height, xerr=[[point - low], [high - point]], fmt=marker, label=kind, **look)
+    axis.axvline(0, color="0.35", lw=1, ls="--")
+    axis.set_yticks(range(len(rows)), list(rows), fontsize=9 if many else None)
+    axis.set(title=title, xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
+    axis.grid(axis="y", alpha=0.3, ls="-")
+    drawn = dict(zip(*axis.get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(drawn.values(), drawn.keys(), frameon=False, loc="outside lower center", ncols=3)
+    return figure
+
+
+@course_style()
 def named_points(points: dict[str, tuple[float, float]], title: str, xlabel: str, ylabel: str) -> "Figure":
     """Draw points (x, y) with their names beside them, over a logarithmic x axis."""
     figure, axis = subplots(figsize=(7.2, 3.6))

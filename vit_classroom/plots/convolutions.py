@@ -21,7 +21,7 @@ def hybrid_diagram() -> "Figure":
     """Draw the hybrid: the stages of its backbone, the positions of their map as patches, and the ViT after them."""
     diagram = Diagram("Where do the tokens of a hybrid come from?", (10, 3.6), (-0.2, 25.8), (-1.4, 6.2))
     diagram.axis.imshow(to_picture(sample_photo((32, 32))), extent=(0, 3, 1.5, 4.5), aspect="auto", zorder=2)
-    diagram.text(1.5, 1.2, "picture\n3x\n32x32", **SMALL)
+    diagram.text(1.5, 1.2, "image\n3x\n32x32", **SMALL)
     draw_stages(diagram)
     side, left, bottom = 0.55, 14.4, 1.9
     for row in range(4):
@@ -67,7 +67,7 @@ def draw_vit(diagram: Diagram) -> None:
     diagram.arrow(23.5, 3, 24.1, 3)
     diagram.box(24.2, 2.5, 1.3, 1.0, "head", PALETTE[3])
     diagram.line([14.4, 14.4, 25.5, 25.5], [-0.3, -0.55, -0.55, -0.3])
-    diagram.text(20, -0.75, "a Vision Transformer whose picture is the map", va="top", fontsize=9)
+    diagram.text(20, -0.75, "a Vision Transformer whose image is the map", va="top", fontsize=9)
 
 
 @course_style()

@@ -1,4 +1,4 @@
-"""A diagram of lesson 13: what the encoder reads where patches are masked, and where they are left out."""
+"""A diagram of lesson 13: what goes through a masked autoencoder, from the patches to the prediction."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,50 +13,27 @@ if TYPE_CHECKING:
 
 COUNT = 8
 MASK = "M"
-CORRUPTED = [0, 1, MASK, 3, 0, MASK, 6, 7]
-"""What stands for each of eight patches in the paper's way: a mask token, or the patch with this number."""
-DRAWN = [2, 4, 5, 7]
-"""The patches that were drawn: two masks, a copy of patch 0, and patch 7, which was left as it is."""
 VISIBLE = [1, 6]
 """The patches that a masked autoencoder's encoder gets."""
 
 
 @course_style()
 def masking_diagram() -> "Figure":
-    """Draw the two ways to hide patches side by side: corrupted in their place (the paper), or left out (MAE)."""
-    diagram = Diagram("What does the encoder read?", (9.6, 5.2), (-2.4, 18.2), (-1.5, 8.6), fontsize=9)
-    diagram.text(4, 8.3, "the paper: corrupt some of the tokens", fontsize=10, weight="bold")
-    diagram.text(13.7, 8.3, "MAE: leave most of them out", fontsize=10, weight="bold")
-    for y, text in ((0.4, "patches"), (2.1, "the encoder\nreads"), (5.1, "then"), (7.3, "to predict")):
-        diagram.text(-0.3, y, text, ha="right", fontsize=9)
-    draw_paper(diagram, 0)
-    draw_autoencoder(diagram, 9.7)
+    """Draw a masked autoencoder, bottom up: few patches are read, all are put back, the hidden ones are predicted."""
+    diagram = Diagram("What does each part read?", (7.0, 4.6), (-3.4, 9.4), (-0.3, 8.2), fontsize=10)
+    for y, text in (
+        (0.4, "patches"),
+        (2.1, "the encoder\nreads"),
+        (4.8, "the decoder\nreads"),
+        (7.3, "to predict"),
+    ):
+        diagram.text(-0.3, y, text, ha="right", fontsize=10)
+    draw_autoencoder(diagram, 0)
     return diagram.figure
 
 
-def draw_paper(diagram: Diagram, left: float) -> None:
-    """Draw the left half: all tokens go in, and those that were drawn are predicted."""
-    places = range(COUNT)
-    draw_tokens(diagram, left, 0, places, range(COUNT))
-    draw_tokens(diagram, left, 1.7, places, CORRUPTED, framed=DRAWN)
-    draw_arrows(diagram, left, 0.9, 1.65, places)
-    diagram.box(left, 3.0, COUNT, 0.9, "encoder: all N tokens", PALETTE[0])
-    draw_arrows(diagram, left, 2.6, 2.95, places)
-    diagram.box(left, 4.7, COUNT, 0.8, "one linear layer", PALETTE[4])
-    draw_arrows(diagram, left, 3.95, 4.65, places)
-    draw_arrows(diagram, left, 5.55, 6.85, DRAWN)
-    draw_tokens(diagram, left, 6.9, DRAWN, ["?"] * COUNT)
-    diagram.text(
-        left + COUNT / 2,
-        -0.2,
-        "framed, what was drawn: masked (M),\nanother patch, or left as it is",
-        va="top",
-        fontsize=9,
-    )
-
-
 def draw_autoencoder(diagram: Diagram, left: float) -> None:
-    """Draw the right half: visible tokens go in, come back to their places, and a second model reads them all."""
+    """Draw the parts: visible tokens go in, come back to their places, and a second model reads them all."""
     places, hidden = range(COUNT), [n for n in range(COUNT) if n not in VISIBLE]
     draw_tokens(diagram, left, 0, places, range(COUNT))
     for stop, number in enumerate(VISIBLE):
@@ -65,15 +42,12 @@ def draw_autoencoder(diagram: Diagram, left: float) -> None:
         diagram.arrow(left + stop + 0.5, 3.95, left + number + 0.5, 4.35)
     draw_arrows(diagram, left, 2.6, 2.95, range(len(VISIBLE)))
     diagram.box(left, 3.0, len(VISIBLE), 0.9, "encoder", PALETTE[0])
-    diagram.text(
-        left + 2.3, 3.45, "a quarter of the tokens,\nand no mask token among them", ha="left", fontsize=9
-    )
+    diagram.text(left + 3.0, 3.3, "every z goes back\nto the place of its patch", ha="left", fontsize=9)
     draw_tokens(diagram, left, 4.4, places, ["z" if n in VISIBLE else MASK for n in places])
-    diagram.box(left, 5.6, COUNT, 0.8, "a small Transformer", PALETTE[4])
+    diagram.box(left, 5.6, COUNT, 0.8, "decoder, a small Transformer", PALETTE[4])
     draw_arrows(diagram, left, 5.25, 5.55, places)
     draw_arrows(diagram, left, 6.45, 6.85, hidden)
     draw_tokens(diagram, left, 6.9, hidden, ["?"] * COUNT)
-    diagram.text(left + COUNT / 2, -0.2, "every z goes back\nto the place of its patch", va="top", fontsize=9)
 
 
 def draw_arrows(diagram: Diagram, left: float, low: float, high: float, places: Sequence[int]) -> None:
@@ -82,7 +56,7 @@ def draw_arrows(diagram: Diagram, left: float, low: float, high: float, places: 
         diagram.arrow(left + place + 0.5, low, left + place + 0.5, high)
 
 
-def draw_tokens(diagram, left: float, y: float, places, contents, framed: Sequence[int] = ()) -> None:
+def draw_tokens(diagram, left: float, y: float, places, contents) -> None:
     """Draw a row of tokens: the picture of a patch where its number is the content, else a box with the text."""
     photo = sample_photo((64, 64))[:, 16:48]  # the two middle rows of 4x4 patches: eyes and mouth
     patches = patchify(photo[None], 16)[0]
@@ -94,5 +68,3 @@ def draw_tokens(diagram, left: float, y: float, places, contents, framed: Sequen
         else:
             diagram.box(x, y, 0.84, 0.84, "", "0.6" if content == MASK else PALETTE[5], lw=1)
             diagram.text(x + 0.42, y + 0.42, content, fontsize=9)
-        if place in framed:
-            diagram.box(x, y, 0.84, 0.84, "", PALETTE[1], alpha=1, fill=False, lw=2.5, zorder=3)

@@ -99,10 +99,19 @@ class Work:
         for mark in marks:
             self.add(mark)
 
-    def found(self) -> dict[str, Found]:
-        """Return what was found, by exercise, in the order of the course."""
-        names = [name for name in exercises() if name in self.marks or name in self.cells]
-        return {name: found_of(self.marks.get(name, ()), self.cells.get(name, set())) for name in names}
+    def found(self, until: str = "") -> dict[str, Found]:
+        """Return what was found, by exercise, in the order of the course.
+
+        Args:
+            until: later verdicts do not count; a time as `Mark` has it, "" for no end.
+        """
+        found = {}
+        for name in exercises():
+            every = self.marks.get(name, ())
+            marks = [mark for mark in every if not until or mark.time <= until]
+            if marks or (name in self.cells and not every):
+                found[name] = found_of(marks, self.cells.get(name, set()))
+        return found
 
 
 def parsed(data: bytes) -> Any:

@@ -25,9 +25,9 @@ EVALUATION_SEED = 0
 def corrupt(tokens: Tensor, mask_token: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Corrupt a share of the patch tokens, as BERT corrupts words (paper, B.1.2).
 
-    In every picture exactly round(share·N) patches are drawn at random, different ones in each. Each of
+    In every image exactly round(share·N) patches are drawn at random, different ones in each. Each of
     them independently meets one of three fates: with probability 0.8 it becomes the mask token; with 0.1 it
-    becomes the token of another patch of the same picture, drawn at random, never itself, and read before
+    becomes the token of another patch of the same image, drawn at random, never itself, and read before
     corruption; with 0.1 it stays as it is. It counts as corrupted in all three cases. All other patches stay
     as they are.
 
@@ -64,13 +64,13 @@ def corrupt_repeatably(
 def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
     """Keep a random share of the patch tokens and drop the others, as a masked autoencoder does (He et al., 2022).
 
-    In every picture exactly K = round(share·N) patches stay visible, drawn at random, different ones in
+    In every image exactly K = round(share·N) patches stay visible, drawn at random, different ones in
     each. Their tokens are all that the encoder will read. They have their positions already, so each of
     them still says where it was, and their order does not matter.
 
-    The second result leads back. Lay a row of N tokens for each picture: first the K visible ones, as they are
+    The second result leads back. Lay a row of N tokens for each image: first the K visible ones, as they are
     returned, then anything you like for the hidden ones, for example N - K mask tokens. The token of patch n
-    then stands at place restore[b, n] of that row, so `row.gather(1, restore[..., None].expand_as(row))` puts
+    is then at place restore[b, n] of that row, so `row.gather(1, restore[..., None].expand_as(row))` puts
     all tokens back into reading order. And patch n is visible if, and only if, restore[b, n] < K.
 
     Args:
@@ -79,7 +79,7 @@ def keep_visible(tokens: Tensor, share: float = 0.25) -> tuple[Tensor, Tensor]:
 
     Returns:
         visible: (B, K, D), the tokens of the visible patches, unchanged. Gradients reach `tokens`.
-        restore: (B, N) int64, on the device of `tokens`, for every picture the numbers 0 ... N - 1, each once.
+        restore: (B, N) int64, on the device of `tokens`, for every image the numbers 0 ... N - 1, each once.
 
     Raises:
         ValueError: if K is smaller than 1 or larger than N: the encoder needs a token, and has no more than N.
@@ -101,7 +101,7 @@ class PixelDecoder(nn.Module):
 
     Args:
         dim: width D of the tokens that the encoder gives.
-        num_patches: number N of patches of a picture.
+        num_patches: number N of patches of an image.
         outputs: how many numbers are predicted of each patch, P·P·C for its pixels.
         width: width W of the decoder's own tokens.
         depth: number of its blocks.
@@ -151,7 +151,7 @@ class PixelDecoder(nn.Module):
 
 
 def colour_classes(images: Tensor, patch_size: int | tuple[int, int]) -> Tensor:
-    """Name the mean colour of every patch by a class: 3 bits a channel, 512 classes for RGB (paper, B.1.2).
+    """Give the mean colour of every patch a class: 3 bits a channel, 512 classes for RGB (paper, B.1.2).
 
     Average each channel over the pixels of the patch. The mean m, in 0..255, has the level floor(m / 32), one
     of 0 ... 7: a level is 32 grey values wide. The class is the number whose digits to the base 8 are the
@@ -195,7 +195,7 @@ def class_colours(classes: Tensor, num_channels: int = 3) -> Tensor:
 
 
 def mean_over_chosen(values: Tensor, chosen: Tensor) -> Tensor:
-    """Average values (B, N) over the patches where `chosen` (B, N) is True, all pictures together; a scalar."""
+    """Average values (B, N) over the patches where `chosen` (B, N) is True, all images together; a scalar."""
     return torch.where(chosen, values, 0.0).sum() / chosen.sum()
 
 
@@ -203,12 +203,12 @@ def masked_loss(logits: Tensor, classes: Tensor, chosen: Tensor) -> Tensor:
     """Score predictions on the corrupted patches, on every one of them and on no other (paper, B.1.2).
 
     The loss is the cross-entropy (natural logarithm), averaged over all corrupted patches of the batch: each
-    patch weighs the same, whichever picture it is in.
+    patch weighs the same, whichever image it is in.
 
     Args:
         logits: (B, N, K) scores of K classes for every patch.
         classes: (B, N) int64, the right class of every patch.
-        chosen: (B, N) bool, True for corrupted patches; at least one is. Pictures may differ in their number.
+        chosen: (B, N) bool, True for corrupted patches; at least one is. Images may differ in their number.
 
     Returns:
         A scalar, finite for logits in the hundreds too. Gradients reach the logits of corrupted patches alone.
@@ -328,7 +328,7 @@ def neighbour_colours(images: Tensor, patch_size: int | tuple[int, int], chosen:
     """Return the mean colour of the uncorrupted neighbours of every corrupted patch.
 
     Up to eight patches around count. Where all of them are corrupted, the mean of all uncorrupted patches of the
-    picture stands in.
+    image stands in.
 
     Args:
         images: (B, C, H, W) pixels, in any unit.

@@ -21,8 +21,9 @@ def qk_norm(
     """Normalise queries and keys before they meet (Dehghani et al., 2023, ViT-22B).
 
     Each query and each key by itself becomes a vector of mean 0 and variance 1, as in a layer norm over its d
-    numbers: the variance divides by d, `eps` is added to it inside the root. Then each of the d numbers is multiplied
-    by its learned scale; there is no shift. The values stay as they are. Attention follows, and divides by sqrt(d).
+    numbers. The variance divides by d, and `eps` is added to it inside the root. Then each of the d numbers is
+    multiplied by its learned scale. There is no shift. The values stay as they are. Attention follows, and divides by
+    sqrt(d).
 
     Args:
         q: (B, h, T, d) queries.
@@ -48,24 +49,24 @@ def rope_2d(
     temperature: float = 100.0,
     step: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Turn queries and keys by the place of their patch: 2-D rotary positions (Su et al., 2021; Heo et al., 2024).
+    """Turn queries and keys by the place of their patch, with 2-D rotary positions (Su et al., 2021; Heo et al., 2024).
 
     The d numbers of a query are d/2 pairs, each a point in a plane, and each point is turned around the origin. Half
-    of the pairs belong to the row: a patch in row r turns pair number j by the angle r·w_j. The other half belong to
-    the column and turn by c·w_j. The frequencies are w_j = temperature^(-j / (d/4)), j = 0 ... d/4 - 1. Rows and
+    of the pairs belong to the row, and a patch in row r turns pair number j by the angle r·w_j. The other half belong
+    to the column and turn by c·w_j. The frequencies are w_j = temperature^(-j / (d/4)), j = 0 ... d/4 - 1. Rows and
     columns count from 0. Keys are turned in the same way. Values, and all prefix tokens (CLS), stay as they are.
 
-    Which numbers form a pair is free, if it is the same for queries and keys. The course's own pairs number i with
-    number i + d/2, and the row's pairs come first.
+    You may choose which numbers form a pair, if it is the same for queries and keys. The course pairs number i with
+    number i + d/2, and the pairs of the row come first.
 
     Args:
-        q: (B, h, T, d) queries: first the prefix tokens, then the patches in reading order.
+        q: (B, h, T, d) queries, first the prefix tokens, then the patches in reading order.
         k: (B, h, T, d) keys.
         v: (B, h, T, d) values.
         grid_size: (rows, columns) of the grid of patches.
         num_prefix_tokens: how many tokens in front belong to no patch.
         temperature: the slowest pairs need somewhat less than 2·pi·temperature patches for a full turn.
-        step: a factor of all frequencies: how far apart neighbours count. Below 1 it stretches the grid of the
+        step: a factor of all frequencies, the distance between neighbours. Below 1 it stretches the grid of the
             training over a finer one.
 
     Returns:
@@ -99,11 +100,11 @@ def rope_2d(
 
 
 def attention_pool(query: Tensor, k: Tensor, v: Tensor, num_prefix_tokens: int = 1) -> tuple[Tensor, Tensor]:
-    """Read all patch tokens with one learned query in each head (Lee et al., 2019: pooling by attention).
+    """Read all patch tokens with one learned query in each head, which is attention pooling (Lee et al., 2019).
 
     Each head weights the patches by softmax(query kᵀ / sqrt(d)) over the patches alone, and takes the weighted sum of
-    their values. Prefix tokens (CLS) are not read. A query of zeros gives the mean over the patches, and scores in the
-    hundreds are no trouble.
+    their values. Prefix tokens (CLS) are not read. A query of zeros gives the mean over the patches. Scores in the
+    hundreds must not overflow.
 
     Args:
         query: (h, d), learned, the same for every image.
@@ -124,18 +125,18 @@ def attention_pool(query: Tensor, k: Tensor, v: Tensor, num_prefix_tokens: int =
 def merge_tokens(
     tokens: Tensor, k: Tensor, sizes: Tensor, r: int, num_prefix_tokens: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Merge the r most similar pairs of patch tokens (Bolya et al., 2022: token merging).
+    """Merge the r most similar pairs of patch tokens, which is token merging (Bolya et al., 2022).
 
     Patch tokens at even places of the sequence are sources, those at odd places are targets. Each source finds the
     target whose key is most similar, by the cosine. The r sources with the highest similarity are merged into their
     targets, and disappear. Several sources may have the same target. A target becomes the mean of all that went into
-    it, each weighted with its size; sizes add up. All other tokens stay, in their order; prefix tokens (CLS) are
+    it, each weighted with its size, and sizes add up. All other tokens stay, in their order. Prefix tokens (CLS) are
     neither source nor target.
 
     Args:
         tokens: (B, T, D).
         k: (B, T, d), one key for each token.
-        sizes: (B, T), how many patches each token stands for.
+        sizes: (B, T), how many patches each token represents.
         r: how many tokens disappear.
         num_prefix_tokens: how many tokens in front belong to no patch.
 

@@ -20,13 +20,13 @@ from vit_course.vit import VisionTransformer
 def drop_tokens(tokens: Tensor, keep: int, num_prefix_tokens: int = 0) -> Tensor:
     """Keep some of the patch tokens, drawn at random, and all prefix tokens (PatchDropout, Liu et al., 2022).
 
-    Every call draws anew, all places are equally likely, and all pictures of the batch keep the same places.
+    Every call draws anew, all places are equally likely, and all images of the batch keep the same places.
     Positions have been added before, so a token still says where it comes from.
 
     Args:
         tokens: (B, prefix + N, D), float.
         keep: how many of the N patch tokens stay, from 1 to N.
-        num_prefix_tokens: how many tokens in front are no patches and always stay: 1 with a CLS token, 0 without.
+        num_prefix_tokens: how many tokens in front are no patches and always stay, 1 with a CLS token, 0 without.
 
     Returns:
         (B, prefix + keep, D): the prefix tokens, then the kept patch tokens in their old order.
@@ -101,19 +101,19 @@ def smaller_pictures(model: VisionTransformer, share: float) -> Iterator[None]:
 
 
 def whitening_filters(images: Tensor, patch_size: int, eps: float = 1e-2) -> Tensor:
-    """Find filters whose answers to the patches of these pictures are uncorrelated and of variance 1.
+    """Find filters whose answers to the patches of these images are uncorrelated and of variance 1.
 
-    They are the principal components of the patches: the eigenvectors of their covariance (as `torch.cov` counts it),
-    which has P·P·C rows and columns, each divided by sqrt(its eigenvalue + eps). An eigenvalue is the
-    variance of the patches along its eigenvector, so common, smooth patterns are turned down, and rare, fine ones up.
+    They are the principal components of the patches, that is, the eigenvectors of their covariance (as `torch.cov`
+    computes it), which has P·P·C rows and columns. Each is divided by sqrt(its eigenvalue + eps). An eigenvalue is the
+    variance of the patches along its eigenvector, so common, smooth patterns get weaker, and rare, fine ones stronger.
 
     Args:
-        images: (B, C, H, W) float, normalised; H and W are multiples of P.
+        images: (B, C, H, W) float, normalised. H and W are multiples of P.
         patch_size: side P in pixels.
         eps: is added to every eigenvalue, and keeps filters of patterns that hardly occur finite.
 
     Returns:
-        (P·P·C, C, P, P), the filter with the largest eigenvalue first; the sign of a filter is free.
+        (P·P·C, C, P, P), the filter with the largest eigenvalue first. A filter may have either sign.
     """
     patches = patchify(images, patch_size).flatten(0, 1)
     variance, components = torch.linalg.eigh(torch.cov(patches.T))  # smallest first, components are columns

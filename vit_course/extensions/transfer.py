@@ -48,15 +48,15 @@ def replace_head(model: VisionTransformer, num_classes: int) -> VisionTransforme
 
 
 def freeze(model: nn.Module, trainable: Sequence[str] = ("head",)) -> nn.Module:
-    """Let nothing learn but the named parts, in place; with the head alone this is a linear probe.
+    """Freeze all but the named parts, in place. With the head alone this is a linear probe.
 
     A parameter belongs to a part if its name is the part's name, or begins with it and a dot: "blocks.1"
     means "blocks.1.norm1.weight", but not "blocks.11.norm1.weight". All other parameters get
-    `requires_grad = False`. Those of the named parts are left as they are.
+    `requires_grad = False`. Those of the named parts stay as they are.
 
     Args:
         model: any module.
-        trainable: names of the parts that go on learning, for example ("head", "norm"). An empty tuple
+        trainable: names of the parts that continue to learn, for example ("head", "norm"). An empty tuple
             freezes all.
 
     Returns:

@@ -3,7 +3,10 @@
 # promise: "Do something, and see what comes of it."
 # part: "PART"
 # map: []
-# recall: ["01.1", "02.1", "03.1"]
+# recall:
+#   "01.1": "`num_patches = (64 // 8) ** 2`, and the program makes `num_patches ** 2` tokens of a 64x64 image. How many should it make?"
+#   "02.1": "What does the encoder read, if an image has 64 patches, D = 192 and CLS is in front?"
+#   "03.1": "The patches of a photo are shuffled before a ViT without positions. Which output stays as it was?"
 # goals:
 #   - "Say what nobody could say before this lesson."
 # ---

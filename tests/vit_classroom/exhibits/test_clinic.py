@@ -141,11 +141,11 @@ def test_one_bug_alone_fails_its_check_with_its_own_symptom(bug):
 
 
 @each_bug
-def test_mending_the_last_bug_passes(bug):
+def test_fixing_the_last_bug_passes(bug):
     source = bugs.planted_source(bug.function, [bug])
-    mended = source.replace(bug.sick, bug.healthy) if bug.sick else bugs.planted_source(bug.function, [])
+    fixed = source.replace(bug.sick, bug.healthy) if bug.sick else bugs.planted_source(bug.function, [])
     namespace = dict(vars(healthy))
-    exec(mended, namespace)
+    exec(fixed, namespace)
     assert diagnose(namespace[bug.function], bug.function).kind == "right"
 
 
@@ -202,7 +202,7 @@ def test_the_scoreboard_counts_what_the_last_checks_left(monkeypatch, capsys):
     assert chart.my_parts(others=Parts()) == Parts(attend=half)
 
 
-def test_another_mistake_takes_no_mended_bug_from_the_scoreboard(monkeypatch):
+def test_another_mistake_takes_no_fixed_bug_from_the_scoreboard(monkeypatch):
     def no_schedule_without_warmup(step, total_steps, warmup_steps, peak):
         return healthy.schedule(step, total_steps, warmup_steps, peak) if warmup_steps else peak
 
@@ -211,7 +211,7 @@ def test_another_mistake_takes_no_mended_bug_from_the_scoreboard(monkeypatch):
     assert chart.scoreboard()[0] == sum(bug.function == "schedule" for bug in bugs.BUGS)
 
 
-def test_the_ward_book_shows_the_bugs_of_mended_functions_alone(monkeypatch):
+def test_the_ward_book_shows_the_bugs_of_fixed_functions_alone(monkeypatch):
     monkeypatch.setattr(chart, "CHART", {})
     diagnose(healthy.score)
     diagnose(bugs.attend, "attend")

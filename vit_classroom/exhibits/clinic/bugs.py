@@ -83,7 +83,7 @@ def schedule(step: int, total_steps: int, warmup_steps: int, peak: float) -> flo
 
 
 def blend(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """As a colleague left it: pictures and targets have different partners."""
+    """As a colleague left it: images and targets have different partners."""
     partner = torch.randperm(len(images), device=images.device)
     images = share * images + (1 - share) * images[partner]
     targets = share * targets + (1 - share) * targets[torch.randperm(len(targets))]

@@ -1,4 +1,4 @@
-"""What a student has mended so far: her own functions, as they were last checked."""
+"""What a student has fixed so far: her own functions, as they were last checked."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,17 +22,15 @@ def my_parts(others: Parts = PARTS) -> Parts:
 
 
 def scoreboard() -> tuple[int, int]:
-    """Print how many lines of each function are mended, as of the last checks; return (mended, all)."""
-    mended, conventions = 0, sum(bug.convention for bug in BUGS)
+    """Print how many lines of each function are fixed, as of the last checks; return (fixed, all)."""
+    fixed, conventions = 0, sum(bug.convention for bug in BUGS)
     for name in FUNCTIONS:
         total = sum(bug.function == name for bug in BUGS)
         done = max(0, total - CHART.get(name, (None, total))[1])
-        mended += done
+        fixed += done
         print(f"{name:14} {'●' * done}{'○' * (total - done)}")
-    print(
-        f"{mended} of {len(BUGS)} lines mended: {len(BUGS) - conventions} bugs and {conventions} conventions"
-    )
-    return mended, len(BUGS)
+    print(f"{fixed} of {len(BUGS)} lines fixed: {len(BUGS) - conventions} bugs and {conventions} conventions")
+    return fixed, len(BUGS)
 
 
 def ward_book() -> list[list[str]]:
@@ -42,5 +40,5 @@ def ward_book() -> list[list[str]]:
         _, left = CHART.get(bug.function, (None, len(BUGS)))
         kind = "convention" if bug.convention else "bug"
         lines = [bug.name, kind, bug.sick.strip() or "(missing)", bug.healthy.strip()]
-        rows.append([bug.function, *(["?", "", "not mended yet", ""] if left else lines)])
+        rows.append([bug.function, *(["?", "", "not fixed yet", ""] if left else lines)])
     return rows

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 def draw_weights(model: nn.Module) -> nn.Module:
     """Give all weights of a model their first values, in place.
 
-    Linear layers: weights from a normal distribution of deviation .02, biases 0. Two exceptions: `model.project` has
+    Linear layers: weights from a normal distribution of deviation 0.02, biases 0. Two exceptions: `model.project` has
     the deviation 1/sqrt(number of its inputs); `model.head` starts at 0, weights and bias. `model.pos_embed` has
-    deviation .02, `model.cls_token` is 0. Layer norms stay as PyTorch makes them.
+    deviation 0.02, `model.cls_token` is 0. Layer norms stay as PyTorch makes them.
 
     Args:
         model: a `Patient`.
@@ -56,7 +56,7 @@ def embed_patches(images: Tensor, model: nn.Module) -> Tensor:
 
 
 def attend(tokens: Tensor, block: nn.Module) -> tuple[Tensor, Tensor]:
-    """Let every token gather from all tokens of its picture, in h heads (paper, equations 5 to 8).
+    """Let every token gather from all tokens of its image, in h heads (paper, equations 5 to 8).
 
     Args:
         tokens: (B, T, D).
@@ -146,14 +146,14 @@ def schedule(step: int, total_steps: int, warmup_steps: int, peak: float) -> flo
 
 
 def blend(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Blend every picture, and its target in the same way, with a random partner of the batch (MixUp).
+    """Blend every image, and its target in the same way, with a random partner of the batch (MixUp).
 
-    The partners are the batch in a random order: every picture is the partner of exactly one.
+    The partners are the batch in a random order: every image is the partner of exactly one.
 
     Args:
         images: (B, C, H, W), float.
         targets: (B, K), the wanted probabilities of the classes.
-        share: what a picture keeps of itself, in 0..1; its partner gives the rest.
+        share: what an image keeps of itself, in 0..1; its partner gives the rest.
 
     Returns:
         blended images (B, C, H, W) and blended targets (B, K).
@@ -166,13 +166,13 @@ def blend(images: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor
 
 @torch.no_grad()
 def score(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
-    """Return the share of pictures that a model names right, without dropout.
+    """Return the share of images that a model classifies correctly, without dropout.
 
     Args:
         model: maps images to logits (B, K); left in evaluation mode.
         images: (N, C, H, W), normalised, float.
         labels: (N,) int64.
-        batch_size: pictures at a time.
+        batch_size: images at a time.
 
     Returns:
         The accuracy, a share in 0..1.

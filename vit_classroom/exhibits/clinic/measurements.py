@@ -37,7 +37,7 @@ def shown(measured: float, healthy: float, within: float, decimals: int = 2) -> 
 
 
 def pictures(patient: Patient, count: int) -> Tensor:
-    """Draw pictures of noise in the patient's size, normalised: mean 0, deviation 1."""
+    """Draw images of noise in the patient's size, normalised: mean 0, deviation 1."""
     return torch.randn(count, *patient.image_shape)
 
 
@@ -111,18 +111,18 @@ def reach_of_one_patch(patient: Patient) -> Finding:
 
 
 def first_token(patient: Patient) -> Finding:
-    """Token 0, which the head will read, enters the encoder alike for all pictures: it is no patch."""
+    """Token 0, which the head will read, enters the encoder alike for all images: it is no patch."""
     one, other = (patient.parts.embed_patches(image[None], patient) for image in pictures(patient, 2))
     gap = (one[0, 0] - other[0, 0]).abs().max().item()
-    return Finding("token 0 of two different pictures: difference", shown(gap, 0, 1e-5), "0.00", gap < 1e-5)
+    return Finding("token 0 of two different images: difference", shown(gap, 0, 1e-5), "0.00", gap < 1e-5)
 
 
 def entrance_alone_and_in_company(patient: Patient) -> Finding:
-    """The tokens of a picture do not depend on the other pictures of the batch."""
+    """The tokens of an image do not depend on the other images of the batch."""
     images, embed = pictures(patient, 4), patient.parts.embed_patches
     gap = (embed(images, patient)[:1] - embed(images[:1], patient)).abs().max().item()
     return Finding(
-        "tokens of a picture alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4
+        "tokens of an image alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4
     )
 
 
@@ -182,13 +182,13 @@ def shuffled_tokens(patient: Patient) -> Finding:
 
 
 def alone_and_in_company(patient: Patient) -> Finding:
-    """The result for a picture does not depend on the other pictures of the batch."""
+    """The result for an image does not depend on the other images of the batch."""
     tokens, block, parts = tokens_of(patient, 4), alert_block(patient), patient.parts
     gap = parts.encode_block(tokens, block, parts.attend)[:1] - parts.encode_block(
         tokens[:1], block, parts.attend
     )
     gap = gap.abs().max().item()
-    return Finding("a picture alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4)
+    return Finding("an image alone or in a batch: difference", shown(gap, 0, 1e-4), "0.00", gap < 1e-4)
 
 
 def silent_branches(patient: Patient) -> Finding:
@@ -235,17 +235,17 @@ def what_decays(patient: Patient) -> Finding:
 
 
 def blended_targets(patient: Patient) -> Finding:
-    """Blend pictures that show nothing but their class: what can be seen must be what the target says."""
+    """Blend images that show nothing but their class: what can be seen must be what the target says."""
     classes = 16
     targets = torch.eye(classes)
     seen, said = patient.parts.blend(targets[:, :, None, None].expand(-1, -1, 2, 2), targets, 0.75)
     wrong = int(((seen.mean(dim=(2, 3)) - said).abs().amax(dim=1) > 1e-5).sum())
-    question = "blended pictures that do not show what their target says"
+    question = "blended images that do not show what their target says"
     return Finding(question, f"{wrong} of {classes}", f"0 of {classes}", wrong == 0)
 
 
 def scored_twice(patient: Patient) -> Finding:
-    """The same model on the same pictures has the same accuracy."""
+    """The same model on the same images has the same accuracy."""
     images, labels = torch.randn(500, 8), torch.arange(500) % 2
     model = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 2)).train()
     first, second = (patient.parts.score(model.train(), images, labels) for _ in range(2))

@@ -93,7 +93,7 @@ class Patient(nn.Module):
 
 @dataclass
 class Course:
-    """How a patient's training went: loss of every step in nats, and accuracy on the test pictures in 0..1."""
+    """How a patient's training went: loss of every step in nats, and accuracy on the test images in 0..1."""
 
     losses: list[float] = field(default_factory=list)
     accuracy: float = float("nan")
@@ -112,9 +112,9 @@ def train_patient(
 
     Args:
         patient: trained in place, on the device where it is.
-        dataset: pictures and labels.
-        epochs: passes over the training pictures.
-        batch_size: pictures a step.
+        dataset: images and labels.
+        epochs: passes over the training images.
+        batch_size: images a step.
         peak: highest learning rate.
         weight_decay: decay of AdamW.
         seed: fixes what is drawn at random.

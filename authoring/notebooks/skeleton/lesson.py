@@ -17,7 +17,9 @@
 # Begin with it. Show before naming, one new idea in each section.
 
 # %%
-from vit_classroom import check
+import matplotlib.pyplot as plt
+
+from vit_classroom import check, plots
 
 # %% [markdown]
 # The exercise refers to the finished code: signature, docstring and solution are taken from
@@ -34,7 +36,16 @@ mean_square_of_SLUG = check(mean_square_of_SLUG)
 # %%
 print("mean square of 1, 2 and 3:", round(mean_square_of_SLUG([1, 2, 3]), 2))
 
+# %% fold
+with plots.course_style():
+    figure, axis = plt.subplots(figsize=(4, 2.4))
+    axis.bar(["1", "2", "3"], [1, 4, 9])
+    axis.set(title="How fast do squares grow?", xlabel="number", ylabel="its square")
+plots.show(figure, "Three bars over 1, 2 and 3 are 1, 4 and 9 high.")
+
 # %% [markdown]
+# A figure has a text for readers who cannot see it.
+#
 # ## Check yourself
 
 # %% [markdown] quiz

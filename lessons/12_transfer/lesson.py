@@ -30,6 +30,7 @@
 # %% fold
 import copy
 import math
+from textwrap import fill
 
 import torch
 import torch.nn.functional as F
@@ -296,7 +297,7 @@ for count, scores in recorded.items():
     read, columns = result_table(scores, "from scratch")
     rows += [[number(count), *row[:-1]] for row in read]
 print(made)
-print("pre-training:", price())
+print(fill(f"pre-training: {price()}", 90))
 for count, scores in recorded.items():
     points, low, high = gain(scores, "linear probe", "fine-tuning")
     print(

@@ -72,7 +72,7 @@ trained = load_trained("cifar-vit")
 files = [PHOTOS / "cat.jpg", next(path for path in sorted(folder.glob("test/*/*")) if path.is_file())]
 for file, shares in zip(files, trained.predict(files), strict=True):
     print(file.name, "->", trained.classes[shares.argmax()], percent(shares.max().item()))
-print("the classes that it knows:", ", ".join(trained.classes))
+print(fill(f"the classes that it knows: {', '.join(trained.classes)}", 90))
 
 # %% [markdown] claim="trained.classes[trained.predict(files)[0].argmax()] == 'cat' and not {'key', 'leaf', 'mug'} & set(trained.classes)" always
 # The cat is right. The second answer cannot be right, because the model has only ten classes, and yours are not among them. What

@@ -454,7 +454,7 @@ exercise(
                 lambda run, settings, seconds, seeds: equal_time()(run, settings, seconds / len(seeds), seeds)
             ),
             "the key is the name in `settings`": equal_time(key=lambda name, setting: setting),
-            "every setting gets the epochs of the dearest one: measure the price of each, or it is no equal time": (
+            "every setting gets the epochs of the dearest one, so the cheaper ones stop before their time is up": (
                 lambda run, settings, *rest: equal_time(
                     price=lambda run, _, seeds: max(run(each, 1, seeds[0])[1] for each in settings.values())
                 )(run, settings, *rest)

@@ -25,7 +25,7 @@ from vit_course.vit import VisionTransformer
 
 SHAPE = MODELS["minutes"][1]
 """What the model of the race has otherwise than its name says."""
-NOISE, LEFT = 64.0, 2_000
+NOISE, LEFT = 100.0, 2_000
 BATCH, WARMUP, STEPS = 128, 60, 1000
 
 

@@ -2,10 +2,12 @@
 
     python -m authoring.notebooks.new_lesson 18 video
 
-writes `lessons/18_video/` and `vit_course/extensions/video.py`. `make lessons` makes notebooks of it at once.
+writes `lessons/18_video/` and `vit_course/extensions/video.py`, and lists both in the two pages that are kept by hand.
+`make lessons` makes notebooks of it at once.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +44,23 @@ def write_lesson(root: Path, number: str, slug: str) -> list[Path]:
         part = before[-1].part if before else "I. Build it"
         text = text.replace("SLUG", slug).replace("NN", number).replace("PART", part)
         path.write_bytes(text.encode())
-    return list(written)
+    return [*written, *list_lesson(root, number, slug)]
+
+
+def list_lesson(root: Path, number: str, slug: str) -> list[Path]:
+    """Add a lesson behind the last one of the pages that list exercises and links; return the pages."""
+    entries = {
+        "exercises.md": (r"^\| \d\d \| .+ \|$", f"\n| {number} | `mean_square_of_{slug}` |"),
+        "server.md": (r"`\d\d_\w+`(?= ·|$)", f" · `{number}_{slug}`"),
+    }
+    pages = []
+    for name, (pattern, entry) in entries.items():
+        if (page := root / "docs" / name).is_file():
+            text = page.read_text(encoding="utf-8")
+            end = [found.end() for found in re.finditer(pattern, text, re.MULTILINE)][-1]
+            page.write_bytes(f"{text[:end]}{entry}{text[end:]}".encode())
+            pages.append(page)
+    return pages
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -48,7 +48,7 @@ ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~])(?:/(?:home|root|tmp|Users|work|opt|usr|var|mnt|private)/\w|[A-Z]:\\\w)"
 )
 FIGURE = re.compile(
-    r'\s*<div[^>]*><img alt="(?P<alt>[^"]*)"[^>]* src="data:image/png;base64,(?P<png>[^"]+)"></div>\s*'
+    r'\s*(?:<div[^>]*>)?<img alt="(?P<alt>[^"]*)"[^>]* src="data:image/png;base64,(?P<png>[^"]+)">(?:</div>)?\s*'
 )
 """A figure as a notebook shows it while it runs: JupyterLab gives the text `alt` to HTML alone, not to a PNG."""
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

@@ -36,10 +36,6 @@ def normalize_meets_the_width(images, mean, std):
     return (values - torch.as_tensor(mean)) / torch.as_tensor(std)
 
 
-def normalize_integer_division(images, mean, std):
-    return normalize((images // 255).float() if images.dtype == torch.uint8 else images, mean, std)
-
-
 def normalize_channel_by_channel(images, mean, std):
     _same_number(images, mean, std)
     scale = 255.0 if images.dtype == torch.uint8 else 1.0
@@ -83,7 +79,6 @@ WRONG = {
         ("right where height and width are equal, wrong elsewhere", grid_sides_swapped),
     ],
     "normalize": [
-        ("right for inputs of torch.float32, wrong for torch.uint8", normalize_integer_division),
         (
             "where the result should have 3 axes: there is one axis too many, of",
             lambda images, *given: normalize(images if images.ndim > 3 else images[None], *given),

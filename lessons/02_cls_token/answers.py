@@ -106,7 +106,7 @@ WRONG = {
     ],
     "ClsToken": [
         (
-            "`forward` stopped for tokens (3, 4, 6) with",
+            "for tokens (3, 4, 6) `forward` stopped with",
             edited(ClsToken, "(tokens, self.cls => (tokens[0], self.cls"),
         ),
         (

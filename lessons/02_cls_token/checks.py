@@ -1,10 +1,12 @@
 """Checks of lesson 02: the CLS token and pooling."""
 
+import re
+
 import torch
 from torch import Tensor, nn
 
 from vit_classroom.checks.edits import Mistakes
-from vit_classroom.checks.outcome import Mistake, build, outcome
+from vit_classroom.checks.outcome import Mistake, build, outcome, stopped_with
 from vit_classroom.checks.shared_checks import counting
 from vit_classroom.checks.task import demand, exercise, refuses, results
 from vit_classroom.checks.words import explain_error
@@ -42,9 +44,15 @@ def takes_a_batch(answer):
         text = str(one).rstrip(".")
         if "in dimension 1" not in text:
             raise Mistake(f"`torch.cat` stopped: {text}. Axis 1 counts the tokens, so join along it")
+        sizes = {int(size) for size in re.findall(r"size (\d+)", text)}
+        why = (
+            "`cls_token` is (1, 1, D), and the batch needs (B, 1, D)"
+            if 1 in sizes
+            else "the batch has 3 images, so it needs the CLS token 3 times. The images are axis 0, `tokens.shape[0]`"
+        )
         raise Mistake(
             f"`torch.cat` stopped for a batch of 3: {text}. Tensors that you join must have the same size in every "
-            "axis but the one you join along: `cls_token` is (1, 1, D), and the batch needs (B, 1, D)"
+            f"axis but the one you join along: {why}"
         )
     tensors = isinstance(one, Tensor) and isinstance(other, Tensor)
     if tensors and one.shape == other.shape and not torch.equal(one, other):
@@ -117,7 +125,11 @@ def keeps_a_parameter(answer):
                 "a new CLS token is made in every call of `forward`, so each training step starts from zero again: "
                 "make `self.cls_token` once, in `__init__`"
             )
-        raise Mistake("`self.cls_token` is missing: make it in `__init__`")
+        others = [f"`self.{name}`" for name, value in module.named_parameters() if value.shape == (1, 1, 6)]
+        raise Mistake(
+            "`self.cls_token` is missing: "
+            + (f"yours is called {others[0]}, so change the name" if others else "make it in `__init__`")
+        )
     if not isinstance(cls, nn.Parameter) and "cls_token" in dict(module.named_buffers()):
         raise Mistake(
             "`self.cls_token` is a buffer: it is saved and moved with the module, but the optimiser never changes it. "
@@ -147,13 +159,11 @@ def puts_it_in_front(answer):
     with torch.no_grad():
         module.cls_token.copy_(counting(1, 1, 6) + 2)
     result = outcome(lambda f, x: f(x), module, (tokens,))
+    if isinstance(result, Exception):
+        raise stopped_with("for tokens (3, 4, 6) `forward`", result)
     if not isinstance(result, Tensor):
-        what = (
-            f"stopped for tokens (3, 4, 6) with {explain_error(result)}"
-            if isinstance(result, Exception)
-            else f"should return a tensor, yours returns {type(result).__name__}"
-        )
-        raise Mistake(f"`forward` {what}", named=not isinstance(result, Exception))
+        nothing = ": is the `return` missing?" if result is None else ""
+        raise Mistake(f"`forward` should return a tensor, yours returns {type(result).__name__}{nothing}")
     wanted = prepend_cls_token(tokens, module.cls_token)
     if result.shape == tokens.shape:
         raise Mistake(

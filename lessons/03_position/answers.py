@@ -96,10 +96,6 @@ DISSECTED = (
 """What the class takes apart: the mistake in few words, and an answer that makes it."""
 WRONG = {
     "equivariance_gap": [
-        (
-            "your result is 0 or 1 in all cases",
-            lambda encoder, x, p: torch.allclose(encoder(x[:, p]), encoder(x)[:, p]),
-        ),
         ("yours is still a tensor", edited(equivariance_gap, ".item() =>")),
         ("expected", edited(equivariance_gap, ".abs().max().item() => .abs().amax(dim=(1, 2))")),
         ("you returned", edited(equivariance_gap, ".abs().max() => .square().max()")),

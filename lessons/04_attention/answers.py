@@ -185,7 +185,6 @@ WRONG = {
         ("the shape should be (1, 2, 4)", lambda x: rearrange(x, "b h t d -> b t (d h)").squeeze(0)),
     ],
     "attend_in_heads": [
-        ("the shape should be (1, 2, 2)", edited(attend_in_heads, "merge_heads(heads), => heads,")),
         (
             "no gradient reaches `q`",
             lambda q, k, v, num_heads: attend_in_heads(q.detach(), k, v, num_heads),

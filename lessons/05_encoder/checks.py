@@ -1,5 +1,6 @@
 """Checks of lesson 05: the encoder."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -152,19 +153,31 @@ exercise(
 # -- drop_path
 
 
+MASK = "a mask has as many axes as x, B and then a 1 for each of the others"
+
+
+def hint_of_shape(value: Tensor, x: Tensor) -> str:
+    """Say what has another shape than the branch x that was given; "" if it is not known."""
+    if not isinstance(value, Tensor) or value.shape == x.shape:
+        return ""
+    if value.ndim > x.ndim:
+        return f". Something with more axes than x took part: {MASK}"
+    if value.shape == (len(x), *[1] * (x.ndim - 1)):
+        return ". This is the mask alone: multiply x by it"
+    if value.shape[1:] == x.shape[1:] and len(value) < len(x):
+        return ". You leave images out of the batch: all of them stay in it, and a dropped branch becomes 0"
+    return ""
+
+
 def run(answer: Callable, *case) -> Tensor:
     """Run an answer on one case and return a tensor of the first argument's shape, or say what came instead."""
     value = outcome(lambda function, *arguments: function(*arguments), answer, case)
     where = f"on {describe(drop_path, case)}"
     if isinstance(value, Exception):
-        raise stopped(value, f"{where}, ")
+        flat = "must match the size" in str(value) and f"({len(case[0])})" in str(value)
+        raise stopped(value, f"{where}, ", f"{MASK}, so that it meets the images" if flat else "")
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (case[0].shape, case[0].dtype):
-        more = isinstance(value, Tensor) and value.ndim > case[0].ndim
-        hint = (
-            ". Something with more axes than x took part: a mask has as many axes as x, B and then a 1 for each of "
-            "the others"
-        )
-        raise Mistake(f"{where}: {difference(value, case[0])}{hint if more else ''}")
+        raise Mistake(f"{where}: {difference(value, case[0])}{hint_of_shape(value, case[0])}")
     if not value.isfinite().all():
         raise Mistake(f"{where}: some numbers are nan or infinite; a dropped branch should be 0")
     return value
@@ -238,6 +251,10 @@ def demand_share(answer: Callable, factor: Tensor, rate: float) -> None:
         raise Mistake(
             f"with rate {rate} about {share:.0%} of the images keep their branch. `rate` is the probability of "
             "*dropping*, and you keep with it"
+        )
+    if abs(share - math.erfc(rate / math.sqrt(2)) / 2) < 0.02:
+        raise Mistake(
+            "`torch.randn` draws around 0, and half of its numbers are negative. Draw from 0 to 1, with `torch.rand`"
         )
     if abs(share - (1 - rate)) > 0.03:
         raise Mistake(

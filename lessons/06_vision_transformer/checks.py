@@ -69,7 +69,12 @@ def has_its_parts(answer):
                 "one for each layer"
             )
         if len(blocks) != SMALL["depth"]:
-            raise Mistake(f"depth is {SMALL['depth']}, but self.blocks holds {len(blocks)} block(s)")
+            turned = len(blocks) == SMALL["num_heads"]
+            raise Mistake(
+                f"depth is {SMALL['depth']}, but self.blocks holds {len(blocks)} block(s)"
+                + ", as many as there are heads. The arguments of `Encoder` are depth, dim, num_heads"
+                * turned
+            )
     positions, patches = getattr(module, "pos_embed", None), math.prod((2, 3))
     if isinstance(positions, Tensor) and positions.ndim > 1 and positions.shape[-2] == patches:
         raise Mistake(

@@ -658,9 +658,6 @@ table(*result_table(results, "base", {"training, %": seen})) if results else Non
 # **Your next step.** Choose the row that surprised you most, and let `at_equal_time` test another explanation. A
 # question of your own is a [project](../docs/projects.md).
 #
-# One thing in this lesson failed. With patches of 16x16 pixels our ViT was less than four points better than a
-# linear classifier. Is one linear layer too little for so large a patch? Lesson 11 puts a small ResNet in its place.
-#
 # ## Further reading
 #
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), appendices D.2 to D.4, Figures 8 to 10, Table 8.
@@ -668,3 +665,6 @@ table(*result_table(results, "base", {"training, %": seen})) if results else Non
 # - Dodge et al., *Show Your Work: Improved Reporting of Experimental Results* (2019): the effort of a search belongs in
 #   the report.
 # - Steiner et al., *How to train your ViT?* (2021): regularisers and data, measured one against the other.
+#
+# **Next.** One thing in this lesson failed. With patches of 16x16 pixels our ViT was less than four points better than a linear
+# classifier. Is one linear layer too little for so large a patch? Lesson 11 puts a few convolutions in front.

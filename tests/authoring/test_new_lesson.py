@@ -57,7 +57,14 @@ def test_a_new_lesson_stands_in_the_roadmap_of_every_notebook_and_in_the_pages_t
     assert books <= set(changed) and f"notebooks/{NUMBER}_{SLUG}.ipynb" in books
     first = (root / "notebooks" / "00_start_here.ipynb").read_text(encoding="utf-8")
     assert f"[{NUMBER}]({NUMBER}_{SLUG}.ipynb)" in first
-    pages = {"README.md", "docs/run_sheets.md", "docs/teaching_notes.md", "docs/glossary.md", "docs/plans.md"}
+    pages = {
+        "README.md",
+        "docs/run_sheets.md",
+        "docs/teaching_notes.md",
+        "docs/glossary.md",
+        "docs/mistakes.md",
+        "docs/plans.md",
+    }
     pages.add(f"docs/maps/{NUMBER}_{SLUG}.png")
     assert set(changed) - books <= pages
     assert f"{NUMBER}_{SLUG}" in (root / "README.md").read_text(encoding="utf-8")

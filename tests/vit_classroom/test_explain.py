@@ -1,5 +1,6 @@
 """The explainer of answers that no known mistake explains, on made-up exercises."""
 
+import itertools
 import math
 import statistics
 import time
@@ -408,6 +409,23 @@ class FourTimes(Wide):
         super().__init__(dim, 4 * dim)
 
 
+class Turned(Wide):
+    def __init__(self, dim, hidden_dim):
+        super().__init__(hidden_dim, dim)
+
+
+class NoBias(Wide):
+    def __init__(self, dim, hidden_dim):
+        super().__init__(dim, hidden_dim)
+        self.fc1 = nn.Linear(dim, hidden_dim, bias=False)
+
+
+class Renamed(Wide):
+    def __init__(self, dim, hidden_dim):
+        super().__init__(dim, hidden_dim)
+        self.first = self._modules.pop("fc1")
+
+
 class InAList(nn.Module):
     def __init__(self, dim, hidden_dim):
         super().__init__()
@@ -421,6 +439,9 @@ class InAList(nn.Module):
     ("module", "words"),
     [
         (FourTimes, "`hidden_dim` should change it, and does not (built with dim=2, hidden_dim=3)"),
+        (Turned, "fc1.weight should be (3, 2), yours is (2, 3) (in and out are exchanged"),
+        (NoBias, "your module has no weights named fc1.bias: leave out `bias=False`"),
+        (Renamed, "no weights named fc1.weight, fc1.bias (it lacks 2, and has first.weight, first.bias)"),
         (InAList, "your layers lie in a plain list or dict, `self.layers`, where PyTorch finds no weights"),
     ],
 )
@@ -433,6 +454,13 @@ def test_weights_that_do_not_fit_are_explained(module, words):
 def test_a_module_that_draws_in_evaluation_is_told_so():
     with pytest.raises(Mistake, match="^two calls"):
         compare_modules(Random, Layer, [({"dim": 4}, torch.randn(1, 3, 4))])
+
+
+def test_a_draw_that_agrees_by_chance_in_one_case_is_noticed_in_another():
+    drawn_anew = itertools.count()
+    cases = drawn((1, 3, 4), (2, 5, 6), (3, 4, 8))
+    answer = lambda x: 0.5 if len(x) == 3 else next(drawn_anew) / 7  # noqa: E731
+    assert explanation(answer, lambda x: x.sum().item(), cases).startswith("two calls on the same input")
 
 
 def noise(x):
@@ -530,12 +558,28 @@ def refuses(*_):
             lambda x: nothing_of_this_name,  # noqa: F821
             "nothing is called `nothing_of_this_name`: a slip of the pen, or a line that is missing",
         ),
-        (lambda x: x @ x, "a matrix product needs [1 (B), 4 (D)] there, and gets [1 (B), 3 (T)]"),
+        (lambda x: x @ x, "a matrix product needs [1, 4 (D)] there, and gets [1, 3 (T)]"),
         (refuses, ""),
     ],
 )
 def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
     assert stopped(answer, tokens, TOKENS) == words
+
+
+class Forgetful(nn.Module):
+    width = 3
+
+    def forward(self, x):
+        return x * width  # noqa: F821
+
+
+class Overwritten(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = 0.5
+
+    def forward(self, x):
+        return self.drop(x)
 
 
 @pytest.mark.parametrize(
@@ -577,12 +621,39 @@ def test_errors_are_explained_in_the_letters_of_the_exercise(answer, words):
         (lambda x: math.log(-1), "`math` is asked for the root or logarithm of a number that has none"),
         (lambda x: list(zip([1], [], strict=True)), "what is gone through side by side is not equally long"),
         (lambda x: nn.functional.layer_norm(x, x.shape, torch.ones(4)), "the weight has the shape (4)"),
+        (lambda x: nn.Parameter(1, 1, 4), "`nn.Parameter` takes a tensor and no sizes"),
+        (lambda x: x + (x, x), "a pair is added there to a tensor"),
+        (lambda x: np.array(x), "`np` is not imported: write `import numpy as np`"),  # noqa: F821
+        (lambda x: F.relu(x), "`F` is not imported: write `import torch.nn.functional as F`"),  # noqa: F821
+        (lambda x: random.random(), "`random` is not imported: write `import random`"),  # noqa: F821
+        (Forgetful(), "`width` alone is no variable here: what `__init__` keeps is `self.width`"),
+        (Overwritten(), "`self.drop` is the number 0.5 and no layer, so it cannot be called"),
     ],
 )
 def test_messages_of_python_torch_and_einops_are_put_into_words(answer, words):
     with pytest.raises(Exception) as caught:  # noqa: PT011
         answer(torch.ones(1, 3, 4))
     assert words in cause(caught.value)
+
+
+def test_a_length_that_patches_with_cls_have_too_gets_no_letter():
+    def joined(patches, x):
+        """Join.
+
+        Args:
+            patches: (B, N, D).
+            x: (K,).
+        """
+        return patches + x.sum()
+
+    def answer(patches, x):
+        return patches[:, 0, :2] + x
+
+    case = [(torch.ones(1, 4, 7), torch.ones(5)), (torch.ones(1, 5, 7), torch.ones(4))]
+    assert (
+        stopped(answer, joined, case) == "an axis of length 2 meets one of length 5, and they should be equal"
+    )
+    assert "4 (K)" in stopped(answer, joined, case[::-1])
 
 
 def test_the_number_of_an_axis_is_no_length_of_the_exercise():
@@ -619,6 +690,31 @@ def test_a_known_mistake_that_returns_where_the_answer_stops_is_no_match():
     known = [(lambda x: 2 * x[:, 0], "a known one")]
     words = explanation(stops, lambda x: x[:, 0], TOKENS, known)
     assert words.splitlines()[0] == "every number is twice what it should be"
+
+
+def test_a_known_mistake_is_recognised_beside_a_second_fault():
+    """Of the answer: an error, or another type, in a case for which the known mistake has numbers."""
+    known = [(lambda x: 2 * x[:, 0], "a known one")]
+    cases = drawn((1, 3, 4), (2, 3, 4), (3, 2, 4), (4, 5, 2))
+
+    def stops(x):
+        return x[:, 0] * 2 if len(x) < 4 else x.nothing
+
+    def typed(x):
+        return x[:, 0] * 2 if len(x) < 4 else x[:, 0].double() * 2
+
+    for answer in (stops, typed):
+        assert explanation(answer, lambda x: x[:, 0], cases, known) == "a known one"
+        other = [(lambda x: 2 * x[:, 0] + (len(x) == 2), "another one")]
+        assert "another one" not in explanation(answer, lambda x: x[:, 0], cases, other)
+
+
+def test_inputs_for_which_an_answer_stops_are_named_and_a_change_of_its_text_may_tell_more():
+    cases = drawn((4, 3), (5, 2), (2, 5, 6), (2, 2, 4, 3), (3, 2, 4, 5))
+    with pytest.raises(Mistake) as caught:
+        compare(lambda x: x.sin().transpose(2, 3).mT if x.ndim == 4 else x.nothing, lambda x: x.sin(), cases)
+    assert str(caught.value).startswith("right where `x` has 4 axes, wrong elsewhere\n")
+    assert not caught.value.named
 
 
 def test_none_that_has_a_meaning_is_no_missing_return():

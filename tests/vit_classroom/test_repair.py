@@ -92,6 +92,19 @@ def train_one_epoch(model, images, labels, optimizer, batch_size=64):
         total += loss.item() * len(rows)
     return total / len(images)
 """
+MERGED = """
+def attend_in_heads(q, k, v, num_heads):
+    q, k, v = [split_heads(part, num_heads) for part in (q, k, v)]
+    heads, weights = scaled_dot_product_attention(q, k, v)
+    return merge_heads(heads), weights
+"""
+TOGETHER = """
+def unpatchify(patches, patch_size, grid_size):
+    (p, q), (rows, columns) = as_pair(patch_size), grid_size
+    if patches.shape[1] != rows * columns or patches.shape[2] % (p * q):
+        raise ValueError(patches.shape)
+    return rearrange(patches, "b (h w) (p q c) -> b c (h p) (w q)", h=rows, w=columns, p=p, q=q)
+"""
 CASES = {
     # a right answer, what is written in its place, and what is said of it
     "k.T": (ATTEND, "k.transpose(-2, -1)", "k.T", "`k.T` reverses *all* axes of k"),
@@ -115,6 +128,8 @@ CASES = {
     "max": (ACCURACY, "argmax(dim=1)", "max(dim=1)", "`max` along an axis returns a pair"),
     "six axes": (PATCHES, "b (h w) (p q c)", "b h w p q c", "6 axes are left where 3 are wanted"),
     "argmax(0)": (ACCURACY, "argmax(dim=1)", "argmax(dim=0)", "another number belongs in the place of 0"),
+    "a number": (MERGED, "part, num_heads)", "part, 3)", "the argument `num_heads` is not used"),
+    "a keyword": (TOGETHER, "q=q)", "q=q, c=3)", "`c=3` is too much in `rearrange("),
     "return in the loop": (EPOCH, "    return", "        return", "`return` stands inside the loop"),
     "nn.MultiheadAttention": (
         HEADS,

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from vit_classroom.evidence import changed_models
@@ -69,21 +68,6 @@ def test_merging_equal_tokens_changes_no_logit():
     model = drawn(VisionTransformer(**SMALL, pos_embed="none"))
     grey = torch.full((1, 3, 16, 16), 0.5)  # all patch tokens are one vector, so a token of size s is exact
     torch.testing.assert_close(changed_models.with_merging(model, 3)(grey), model(grey), atol=1e-4, rtol=1e-4)
-
-
-def test_resized_kernel_gives_the_same_tokens_on_enlarged_pictures():
-    model = drawn(VisionTransformer(**SMALL)).patch_embed
-    patches = torch.randn(16, 3, 4, 4)
-    larger = (patches.flatten(2) @ changed_models.resize_matrix(4, 8).T).unflatten(-1, (8, 8))
-    kernel = changed_models.resize_patch_kernel(model.proj.weight, 8)
-    torch.testing.assert_close(
-        F.conv2d(larger, kernel), F.conv2d(patches, model.proj.weight), atol=1e-3, rtol=1e-3
-    )
-
-
-def test_model_with_larger_patches_reads_larger_pictures_on_the_same_grid():
-    model = changed_models.with_patch_size(VisionTransformer(**SMALL), 8)
-    assert model.embed(images(32)).shape == (2, 17, 24)
 
 
 @pytest.mark.parametrize("part", PARTS)

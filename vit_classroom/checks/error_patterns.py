@@ -1,6 +1,7 @@
 """What the usual messages of Python, torch and einops come from, in the words of the course."""
 
 import re
+import traceback
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -50,6 +51,13 @@ CAUSES = [
      "an index for `gather` or `scatter` has as many axes as the tensor: `index[..., None].expand(-1, -1, D)`"),
     (r"Module \[ModuleList\] is missing", "a `ModuleList` is a list: call its layers one after the other, in a loop"),
     (r"only supports floating-point dtypes, X1 got: (\w+)", "fractions are wanted there, not {0}: `.float()`"),
+    (r"Parameter\.__new__\(\) takes", "`nn.Parameter` takes a tensor and no sizes: `nn.Parameter(torch.zeros(...))`"),
+    (r"unsupported operand type\(s\) for \+: '(?:Tensor' and 'tuple|tuple' and 'Tensor)'",
+     "a pair is added there to a tensor: give its two parts names first, `a, b = ...`, and add one of them"),
+    (r"name '(math|torch|copy|random|einops|itertools)' is not defined",
+     "`{0}` is not imported: write `import {0}` at the top of the cell"),
+    (r"name 'np' is not defined", "`np` is not imported: write `import numpy as np` at the top of the cell"),
+    (r"name 'F' is not defined", "`F` is not imported: write `import torch.nn.functional as F` at the top of the cell"),
 ]  # fmt: skip
 """Errors that have one usual cause: a pattern, and words that name it or say what to write."""
 SYMPTOMS = [
@@ -130,6 +138,20 @@ LENGTHS = [
 """Errors in other words: what happened, but not why."""
 
 
+def of_self(error: Exception) -> str:
+    """Say that `self.` is missing before a name, or that a number of the module is called as a layer."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    module = frames[-1].f_locals.get("self") if frames else None
+    if isinstance(error, NameError) and error.name and hasattr(module, error.name):
+        return f"`{error.name}` alone is no variable here: what `__init__` keeps is `self.{error.name}`"
+    if module is None or "object is not callable" not in str(error):
+        return ""
+    for name in re.findall(r"self\.(\w+)\(", students_line(error)):
+        if isinstance(value := getattr(module, name, None), int | float):
+            return f"`self.{name}` is the number {value} and no layer, so it cannot be called: see `__init__`"
+    return ""
+
+
 class Symptom(str):
     """What an error says, in other words: it is no cause."""
 
@@ -137,6 +159,8 @@ class Symptom(str):
 def cause(error: Exception, letters: Mapping[str, str] = MappingProxyType({})) -> str:
     """Say what an error comes from, or, as a `Symptom`, what it says, lengths with their letters; "" if unknown."""
     text = " ".join(str(error)[:2000].split())  # some patterns take minutes on a message of a whole tensor
+    if words := of_self(error):
+        return words
     for pattern, words in CAUSES:
         if found := re.search(pattern, text):
             return words.format(*found.groups())

@@ -1,6 +1,6 @@
 """How an answer is run: on copies of the inputs, with every error an outcome, and modules with equal weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from inspect import isclass
 from typing import Any
@@ -123,18 +123,28 @@ def same_weights(answer: nn.Module, reference: nn.Module) -> nn.Module:
                 f"your layers lie in a plain list or dict, {', '.join(lists)}, where PyTorch finds no weights: give "
                 "each an attribute of its own, by the names of the docstring"
             )
-        raise Mistake(
-            f"your module has no weights named {', '.join(missing[:4])} (it lacks {len(missing)}, and has "
-            f"{', '.join([*mine][:4]) or 'none'}): the docstring fixes the names so that trained weights can be loaded"
-        )
+        raise Mistake(f"your module has no weights named {lacking(missing, mine, theirs)}")
     if extra := [name for name in mine if name not in theirs]:
         raise WrongWeight(f"your module has weights that should not be there: {', '.join(extra)}", extra[0])
     for name, value in theirs.items():
         if mine[name].shape != value.shape:
-            words = f"{name} should be {tuple(value.shape)}, yours is {tuple(mine[name].shape)}"
-            raise WrongWeight(words, name)
+            wanted, yours = tuple(value.shape), tuple(mine[name].shape)
+            turned = len(wanted) > 1 and yours == (wanted[1], wanted[0], *wanted[2:])
+            hint = " (in and out are exchanged: a layer is given what comes in first, then what goes out)"
+            raise WrongWeight(f"{name} should be {wanted}, yours is {yours}{hint if turned else ''}", name)
     answer.load_state_dict(theirs)
     return answer
+
+
+def lacking(missing: list[str], mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
+    """Name the weights that a module lacks, and those that it has in their place."""
+    shown = ", ".join(missing[:4])
+    if all(name.endswith("bias") and name.replace("bias", "weight") in mine for name in missing):
+        return f"{shown}: leave out `bias=False`, because trained weights have a bias"
+    others = ", ".join([name for name in mine if name not in theirs][:4])
+    has = f", and has {others}" if others else ", and has none" if not mine else ""
+    why = "the docstring fixes the names so that trained weights can be loaded"
+    return f"{shown} (it lacks {len(missing)}{has}): {why}"
 
 
 def hides_layers(name: str, value: Any) -> bool:
@@ -161,8 +171,8 @@ def copy(value: Any) -> Any:
 
 
 def first_of(result: Any) -> Any:
-    """Return the first of several results, or the only one."""
-    return result[0] if isinstance(result, tuple | list) else result
+    """Return the first of several results, or the only one; of none the empty list."""
+    return result[0] if isinstance(result, tuple | list) and len(result) else result
 
 
 def is_float(value: Any) -> bool:

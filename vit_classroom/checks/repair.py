@@ -112,7 +112,7 @@ def changes(tree: ast.FunctionDef, helpers: Sequence[str]) -> Iterator[tuple[str
     nodes = list(ast.walk(tree))
     around = {id(child): node for node in nodes for child in ast.iter_child_nodes(node)}
     names = [*local_names(tree), *helpers]
-    for kind in KINDS:
+    for kind in (partial(numbers_for_arguments, unused=unused_arguments(tree)), *KINDS):
         found = [(n, *one) for n in body for one in kind(nodes[n], names)]
         pairs = [pair for pair in itertools.combinations(found, 2) if pair[0][1] == pair[1][1] == PLUS]
         for chosen in (*([one] for one in found), *pairs):
@@ -140,6 +140,12 @@ def place(node: ast.AST, around: dict[int, ast.AST]) -> str:
     return text if len(text) <= SHORT else f"{text[:SHORT]} ..."
 
 
+def unused_arguments(tree: ast.FunctionDef) -> list[str]:
+    """Return the arguments of a function that its body never reads."""
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return [one.arg for one in (*tree.args.args, *tree.args.kwonlyargs) if one.arg not in {*read, "self"}]
+
+
 def local_names(tree: ast.FunctionDef) -> list[str]:
     """Return the arguments of a function and the names that it binds."""
     found = [one.arg for one in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)]
@@ -164,6 +170,14 @@ def returns_in_loops(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.FunctionD
 
 
 # -- slips, node by node
+
+
+def numbers_for_arguments(node: ast.AST, names: list[str], unused: list[str]) -> Iterator[Change]:
+    """Yield an argument that is never read, in the place of a number."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        for name in unused:
+            words = f"the argument `{name}` is not used: in `{{}}` it belongs in the place of {node.value}"
+            yield words, lambda n, name=name: morph(n, ast.Name(name, ast.Load()))
 
 
 def usual_slips(node: ast.AST, names: list[str]) -> Iterator[Change]:
@@ -370,6 +384,9 @@ def left_out(node: ast.AST, names: list[str]) -> Iterator[Change]:
             yield f"`{inner}` is too much in `{{}}`", lambda n: morph(n, n.func.value)
     if isinstance(node, ast.Call) and node.args:
         yield f"the call of `{ast.unparse(node.func)}` is too much in `{{}}`", lambda n: morph(n, n.args[0])
+    for k, keyword in enumerate(node.keywords if isinstance(node, ast.Call) else ()):
+        words = f"`{ast.unparse(keyword)[:SHORT]}` is too much in `{{}}`"
+        yield words, lambda n, k=k: setattr(n, "keywords", n.keywords[:k] + n.keywords[k + 1 :])
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield f"the index `[{ast.unparse(node.slice)}]` is too much in `{{}}`", lambda n: morph(n, n.value)
     if isinstance(node, ast.BinOp):

@@ -1,4 +1,4 @@
-"""Lesson 15 on trained models: copies that merge tokens or read larger patches, and the largest score of each block."""
+"""Lesson 15 on trained models: copies that merge tokens, and the largest score of each block."""
 
 import copy
 from collections.abc import Callable
@@ -11,40 +11,6 @@ from vit_course.attention import MultiHeadAttention, merge_heads, split_heads
 from vit_course.encoder import Encoder
 from vit_course.extensions.modern import merge_tokens
 from vit_course.vit import VisionTransformer
-
-
-def resize_matrix(old: int, new: int) -> Tensor:
-    """Return the matrix (new², old²) that resizes a picture of one channel, bicubic and antialiased."""
-    pixels = torch.eye(old * old).reshape(old * old, 1, old, old)
-    return F.interpolate(pixels, (new, new), mode="bicubic", antialias=True).flatten(1).T
-
-
-def resize_patch_kernel(weight: Tensor, patch_size: int) -> Tensor:
-    """Fit a patch projection to patches of another size, by the pseudo-inverse (Beyer et al., 2022: FlexiViT).
-
-    A patch x, resized, is B x. The new kernel should give on B x what the old one gives on x: Bᵀ new = old.
-
-    Args:
-        weight: (D, C, P, P).
-        patch_size: the new side.
-
-    Returns:
-        (D, C, new side, new side); exact where patches grow, the best in the mean where they shrink.
-    """
-    inverse = torch.linalg.pinv(resize_matrix(weight.shape[-1], patch_size).T).to(weight)
-    return (weight.flatten(2) @ inverse.T).unflatten(-1, (patch_size, patch_size))
-
-
-def with_patch_size(
-    model: VisionTransformer, patch_size: int, resize: Callable[[Tensor, int], Tensor] = resize_patch_kernel
-) -> VisionTransformer:
-    """Return a copy that cuts larger or smaller pictures into patches of this side, on the same grid."""
-    model = copy.deepcopy(model)
-    embed, weight = model.patch_embed, resize(model.patch_embed.proj.weight.data, patch_size)
-    embed.proj.weight.data, embed.proj.kernel_size = weight, (patch_size, patch_size)
-    embed.proj.stride = embed.patch_size = (patch_size, patch_size)
-    embed.img_size = tuple(side * patch_size for side in embed.grid_size)
-    return model
 
 
 class MergingEncoder(Encoder):

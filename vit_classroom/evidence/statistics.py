@@ -135,8 +135,6 @@ def at_equal_time(
     return found
 
 
-
-
 def by_step(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """Collect the test accuracies of recorded runs, in percent, by what was trained: the step of the record."""
     found: dict[str, list[float]] = {}

@@ -14,7 +14,7 @@ from vit_classroom.plots import image_grid
 from vit_course.augment import augment
 from vit_course.data import Dataset, normalize
 from vit_course.embeddings import pool
-from vit_course.optim import SCHEDULES, make_optimizers, set_rates
+from vit_course.optim import SCHEDULES, Muon, make_optimizers, set_rates
 from vit_course.recipes import FLIP_CROP, MODELS, build_model
 from vit_course.training.console import progress_bar
 from vit_course.training.device import get_device
@@ -167,9 +167,10 @@ def race(
     side = model.patch_embed.proj.weight.shape[-1]
     if settings["whitened"]:
         start_with(model, parts.whitening_filters(normalize(data.train_images[:4000], *stats), side))
-    optimizers = make_optimizers(
-        model, settings["optimizer"], settings["lr"], orthogonalize=parts.newton_schulz
-    )
+    optimizers = make_optimizers(model, settings["optimizer"], settings["lr"])
+    for optimizer in optimizers:
+        if isinstance(optimizer, Muon):
+            optimizer.orthogonalize = parts.newton_schulz
     engine = quickest_engine(model, data)
     for share in clock(seconds):
         set_rates(optimizers, SCHEDULES[settings["schedule"]](int(STEPS * share), STEPS, WARMUP, 1.0))

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_classroom.evidence.changed_models import with_merging
 from vit_classroom.plots import PALETTE, course_style, to_picture
 from vit_classroom.plots.style import subplots
 from vit_course.attention import split_heads
-from vit_classroom.evidence.changed_models import with_merging
 from vit_course.vit import VisionTransformer
 
 if TYPE_CHECKING:

@@ -235,9 +235,8 @@ def plan_model(weights: Weights, origins: dict, settings: dict[str, Any], family
         if name not in weights:
             raise ValueError(f"{name} is missing ({family.name}): the sizes of the model are read from it")
     if (axes := weights["patch_embed.proj.weight"].ndim) != 4:
-        kinds = {2: "pictures of any shape (NaFlex)", 5: "videos"}
-        patches = origins["patch_embed.proj.weight"]
-        raise ValueError(f"{patches} has {axes} axes: it is for {kinds.get(axes, 'others')}")
+        kind = {2: "pictures of any shape (NaFlex)", 5: "videos"}.get(axes, "others")
+        raise ValueError(f"{origins['patch_embed.proj.weight']} has {axes} axes: it is for {kind}")
     dim, channels, *patch = weights["patch_embed.proj.weight"].shape
     depth = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
     if settings.get("depth", depth) != depth:

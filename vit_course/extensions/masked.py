@@ -344,12 +344,3 @@ def neighbour_colours(images: Tensor, patch_size: int | tuple[int, int], chosen:
     around, count = (F.avg_pool2d(x, 3, 1, 1, divisor_override=1) for x in (means * seen, seen))  # sums
     everywhere = (means * seen).sum((2, 3), keepdim=True) / seen.sum((2, 3), keepdim=True).clamp(min=1)
     return torch.where(count > 0, around / count.clamp(min=1), everywhere)
-
-
-def neighbour_guess(images: Tensor, patch_size: int | tuple[int, int], chosen: Tensor) -> Tensor:
-    """Guess the colour class of every patch without learning: that of `neighbour_colours`, whose arguments it takes.
-
-    Returns:
-        (B, N) int64 classes; only those of corrupted patches mean anything.
-    """
-    return colour_classes(neighbour_colours(images, patch_size, chosen), 1)

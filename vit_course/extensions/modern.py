@@ -1,6 +1,6 @@
 """What came into plain Vision Transformers after 2021, put into a finished model from outside.
 
-Stability: `qk_norm`, `LayerScale`. Place: `rope_2d`, `resize_patch_kernel`. Reading out: `attention_pool`, registers.
+Stability: `qk_norm`, `LayerScale`. Place: `rope_2d`. Reading out: `attention_pool`, registers.
 Speed: `merge_tokens`. `modernize` builds the parts into a `VisionTransformer`; lesson 15 writes four of them.
 """
 

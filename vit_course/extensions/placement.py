@@ -25,10 +25,9 @@ def fill(model: VisionTransformer, weights: Weights, origins: dict[str, str]) ->
             own[name] = torch.zeros_like(wanted[name])
     faults = [f"{file_name(name, own, origins)} is missing" for name in wanted if name not in own]
     faults += [f"{origins.get(name, name)} has no place in the model" for name in own if name not in wanted]
-    for name, value in own.items():
-        if name in wanted and wanted[name].shape != value.shape:
-            sizes = f"{tuple(value.shape)}, the model's is {tuple(wanted[name].shape)}"
-            faults.append(f"{file_name(name, own, origins)} is {sizes}")
+    for name in [name for name in own if name in wanted and wanted[name].shape != own[name].shape]:
+        sizes = f"{tuple(own[name].shape)}, the model's is {tuple(wanted[name].shape)}"
+        faults.append(f"{file_name(name, own, origins)} is {sizes}")
     if faults:
         more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
         raise ValueError(f"the weights do not fit: {'; '.join(faults[:4])}{more}")

@@ -54,11 +54,8 @@ def export_onnx(trained: Trained, path: Path) -> float | None:
     fixed = torch.Generator().manual_seed(0)
     pictures = torch.randint(0, 256, (2, *shape), generator=fixed, dtype=torch.uint8)
     batch = {"pictures": {0: torch.export.Dim("batch", min=1, max=65536)}}
-    program = torch.onnx.export(
-        shipped, (pictures,), dynamo=True, input_names=["pictures"], output_names=["shares"],
-        dynamic_shapes=batch, verbose=False,
-    )  # fmt: skip
-    content = program.model_proto
+    names = {"input_names": ["pictures"], "output_names": ["shares"], "dynamic_shapes": batch}
+    content = torch.onnx.export(shipped, (pictures,), dynamo=True, verbose=False, **names).model_proto
     content.metadata_props.add(key="classes", value="\n".join(trained.classes))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -95,8 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_command(options)
     except KeyboardInterrupt as stop:
         again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
-        kept = options.out and (options.out / CHECKPOINT).exists()
-        how = f"Go on with: {again}" if kept else ""
+        how = f"Go on with: {again}" if options.out and (options.out / CHECKPOINT).exists() else ""
         print(f"Stopped {str(stop).partition(';')[0]}. {how}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the door knows what to do

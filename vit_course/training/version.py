@@ -21,6 +21,5 @@ def code_version(root: Path = PACKAGE.parent) -> str:
         changed = git("status", "--porcelain", *FOLDERS)
     except (OSError, ValueError, subprocess.CalledProcessError):
         return f"version {__version__}"
-    if inside:  # the course lies in another repository, whose commit says nothing of it
-        return f"version {__version__}"
-    return commit + ("+" if changed else "")
+    # The course may be in another repository, whose commit says nothing of it.
+    return f"version {__version__}" if inside else commit + "+" * bool(changed)

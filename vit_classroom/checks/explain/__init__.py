@@ -14,6 +14,7 @@ from torch import Tensor
 from vit_classroom.checks.error_patterns import Symptom
 from vit_classroom.checks.explain.errors import (
     cause_of_error,
+    clear_cause_of_error,
     refused_by_the_course,
     refuses_what_is_allowed,
 )
@@ -47,6 +48,8 @@ def explain(trial: Trial) -> tuple[str, bool]:
         unused_weights,
         simpler_input,
         partial(refuses_what_is_allowed, clear=False),
+        clear_cause_of_error,
+        stops_for_one_kind,
         cause_of_error,
         one_kind_of_input,
         refused_by_the_course,
@@ -68,6 +71,12 @@ def explain(trial: Trial) -> tuple[str, bool]:
         except Exception:  # an odd result is no reason to fail: the numbers are shown
             continue
     return "", False
+
+
+def stops_for_one_kind(trial: Trial) -> str:
+    """Name the inputs for which an answer is right that stops elsewhere; a change of its text would tell more."""
+    stopped = isinstance(trial.got[trial.wrong[0]], Exception)
+    return Symptom(one_kind_of_input(trial)) if stopped else ""
 
 
 def entries_reordered(trial: Trial) -> str:

@@ -24,6 +24,12 @@ def cause_of_error(trial: Trial) -> str:
     return cause(error, by_length(trial.reference, trial.cases[trial.wrong[0]]))
 
 
+def clear_cause_of_error(trial: Trial) -> str:
+    """Say what the error comes from, and nothing where its text could only be said in other words."""
+    words = cause_of_error(trial)
+    return "" if isinstance(words, Symptom) else words
+
+
 def refused_by_the_course(trial: Trial) -> str:
     """Name the function of the course that refuses what a student's line hands to it; "" if none does."""
     error = trial.got[trial.wrong[0]]
@@ -71,9 +77,14 @@ def refuses_what_is_allowed(trial: Trial, clear: bool = True) -> str:
 
 
 def by_length(reference: Any, case: tuple) -> dict[str, str]:
-    """Name the lengths of a case's axes: "6 (N)"; lengths that two axes have are left as they are."""
+    """Name the lengths of a case's axes: "6 (N)"; a length that another axis may have too is left as it is."""
     named: dict[int, list[str]] = {}
     for letter, length in sizes_in(named_arguments(reference, case)).items():
         named.setdefault(int(length), []).append(letter)
-    single = {length: letters[0] for length, letters in named.items() if len(letters) == 1}
+    with_cls = {length + 1 for length, letters in named.items() if {"N", "num_patches"} & {*letters}}
+    single = {
+        length: letters[0]
+        for length, letters in named.items()
+        if len(letters) == 1 and length > 1 and length not in with_cls  # of length 1 may be any axis
+    }
     return {str(length): f"{length} ({letter})" for length, letter in single.items() if "[" not in letter}

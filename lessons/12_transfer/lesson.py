@@ -109,8 +109,9 @@ for name, (mean, std) in (
 table([[name, percent(value)] for name, value in about_cat.items()], ["normalised", "probability of cat (%)"])
 
 # %% [markdown] claim="about_cat['as in its training'] > 0.7 and about_cat['not at all, 0 to 255'] < 0.5"
-# None of them does. Nothing complains, and the model only gets worse. So every data set below is normalised with the statistics *of the
-# weights*, by `normalised_as`.
+# None of them does. Nothing complains, and without normalisation most of the probability is gone. The statistics of our photos do no harm
+# to this one cat, but that is luck, because the weights never met such numbers. So every data set below is normalised with the
+# statistics *of the weights*, by `normalised_as`.
 #
 # ## 2. What stays, and what must go?
 #
@@ -275,10 +276,10 @@ plots.show(
     "stay far below.",
 )
 
-# %% [markdown] claim=["found['fine-tuning'][most] > 95 and found['fine-tuning'][middle] > found['from scratch'][most] + 5", "found['fine-tuning'][most] > max(found['from scratch'][most], found['from scratch, 4 times the steps'][most]) + 15", "found['fine-tuning'][most] > found['linear probe'][most] + 10"]
-# **Fine-tuning with four photos of a class beats a start from scratch with eight, and with eight it gets nearly every photo right.** Four
-# times the steps do not help the start from scratch. So time is not what is missing. What helped are the
-# *other images*, which somebody else labelled.
+# %% [markdown] claim=["found['fine-tuning'][most] > 95 and found['fine-tuning'][middle] > found['from scratch'][most] + 5", "found['fine-tuning'][most] > max(found['from scratch'][most], found['from scratch, 4 times the steps'][most]) + 4", "max(scores[least] for scores in found.values() if least in scores) < 75", "found['fine-tuning'][most] > found['linear probe'][most] + 10"]
+# **Fine-tuning with four photos of a class beats a start from scratch with eight, and with eight it gets nearly every photo right.** With
+# two photos of a class no start is good. Four times the steps help the start from scratch, but it stays behind. So time
+# explains only a part. What helped most are the *other images*, which somebody else labelled.
 #
 # The linear probe stays behind, because the old features were made for airplanes and cats. Each start ran once here, so a gap of a few
 # points means nothing. The large gaps return with other seeds.
@@ -397,8 +398,8 @@ table(
     [[name, f"{score:.1f}"] for name, score in at_once.items()], ["", "test accuracy before any training (%)"]
 )
 
-# %% [markdown] claim="abs(at_once['48 pixels, interpolated'] - score_32) < 8 and at_once['48 pixels, random positions'] < score_32 - 8"
-# The interpolated model works at once, and is as good as at 32 pixels. With random positions it has lost much, because
+# %% [markdown] claim="abs(at_once['48 pixels, interpolated'] - score_32) < 8 and at_once['48 pixels, random positions'] < at_once['48 pixels, interpolated'] - 8"
+# The interpolated model works at once, and is nearly as good as at 32 pixels. With random positions it has lost far more, because
 # it uses them. So stretch the positions, and do not draw them anew.
 #
 # Does fine-tuning at 48 pixels then make it *better*? Our recorded runs ask it on real images.

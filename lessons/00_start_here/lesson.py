@@ -73,8 +73,7 @@ plots.show(
 # the Transformer, the model that had changed how computers read text. Trained on enough images, it recognised objects a
 # little better than the best models of its time.
 #
-# The portrait at the top of this page is cut into such squares. It shows **Grace Hopper**, who wrote one of the first
-# compilers in 1952. A compiler turns a program that people can read into one that a machine can run.
+# The star at the top of this page is cut into such squares.
 #
 # By the end of lesson 06 you will have written every part of a ViT, and the loop that trains it.
 #
@@ -295,8 +294,8 @@ table(
 #
 # ## 7. Why does the linear classifier fail?
 #
-# Is it the colours, or the places? Let us make the task easier. In the next drawings every background is plain, and every
-# shape is in the middle. The colours are still random.
+# Is it the colours, or the places? Let us make the task easier. In the next drawings every background is plain, and
+# every shape is in the middle. The colours are still random, but the shape is always lighter than its ground.
 
 # %%
 middle = shapes_in_the_middle(train=2000, test=200)
@@ -344,9 +343,9 @@ plots.show(
 )
 
 # %% [markdown] claim=["linear_curve[0] == 1 and max(linear_curve[3:]) < 0.3", "min(vit_curve) > 0.6", "max(vit_curve[2], vit_curve[6]) < min(vit_curve[0], vit_curve[4], vit_curve[8]) - 0.1"] always
-# In the middle the linear classifier makes no mistake. Moved by 3 pixels or more, it is right on fewer than 3 in 10 drawings.
-# So random colours do no harm, but a move does. The ViT recognises most shapes at every place, but it has dips at 2 and 6
-# pixels.
+# In the middle the linear classifier makes no mistake. Moved by 3 pixels or more, it is right on fewer than 3 in 10
+# drawings. Random colours do no harm here, because the shape is always lighter than its ground. But a move does. The
+# ViT recognises most shapes at every place, but it has dips at 2 and 6 pixels.
 #
 # Between 4 and 6 pixels the linear classifier is even worse than guessing. What does it say?
 
@@ -418,8 +417,8 @@ print("right, over all places:", percent(everywhere))
 # > **Key idea.** A linear classifier compares an image with one template for each class, at one place. It cannot learn "a
 # > star, wherever it is".
 #
-# What would you need to know about images that this model does not? Write down two or three things. The next lessons add
-# them.
+# What does this model not know about images? Write down two or three things, and look at your list again after lesson
+# 06.
 
 # %% [markdown]
 # ## Check yourself

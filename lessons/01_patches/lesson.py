@@ -52,8 +52,8 @@ plots.show(
 # cuts the image into squares of P x P pixels, the **patches**, and makes each patch one token. Hence the title of the paper,
 # *An image is worth 16x16 words*.
 #
-# The second reason is the cost. In self-attention (lesson 04) every token looks at every token. So every layer makes tables
-# of N x N numbers, 4 bytes each.
+# The other reason is the cost. In self-attention (lesson 04) every token looks at every token. So every layer makes
+# tables of N x N numbers, 4 bytes each.
 
 # %% fold
 rows = []
@@ -70,9 +70,10 @@ table(rows, ["one token for each of the", "tokens", "numbers in one table", "MB"
 #
 # Here P is the side of a patch in pixels, and N is the number of patches.
 #
-# **Your task.** Write `count_patches`. A size may be one number, for a square, or a pair (height, width). The line with
-# `grid_size` is given. It returns the number of rows and columns of patches. For an image of 32x48 pixels and P = 8 it
-# returns `(4, 6)`. If the patches do not fit exactly, it raises an error.
+# **Your task.** Write `count_patches`. A size may be one number, for a square, or a pair (height, width). The line
+# with `grid_size` is given. `grid_size` returns the number of rows and columns of patches, which is `(4, 6)` for an
+# image of 32x48 pixels and P = 8, and raises an error if the patches do not fit exactly. Your function returns one
+# number.
 
 # %% exercise="vit_course.patches:count_patches" difficulty=1 minutes=3 hint="How many patches fit from top to bottom? How many fit from left to right? `rows` and `columns` are exactly these two numbers." hint2="Draw a table with 4 rows and 6 columns. How do you count its cells without counting one by one?"
 from vit_course.patches import count_patches
@@ -201,8 +202,8 @@ for shift in range(9):
 # %% [markdown] curious
 # ## 5. Can we get the image back?
 #
-# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. In lesson 09 you will use it to
-# hide patches, and in lesson 13 a model fills in missing ones.
+# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. Lesson 09 uses it to
+# hide patches, and lesson 13 to fill in missing ones. If you skip this section, both use the finished one.
 #
 # **Your task.** Write `unpatchify`. A list of 12 patches may come from a grid of 3 x 4 or of 2 x 6, so the grid is an
 # argument. The number of channels follows from the length of a patch. The lines that reject wrong sizes are given.
@@ -265,8 +266,8 @@ plots.show(
 #
 # ## 7. Why do most implementations use a convolution?
 #
-# Most ViTs contain no `patchify`, but `nn.Conv2d(3, D, kernel_size=P, stride=P)`. Was the idea not to do *without*
-# convolutions?
+# Most ViTs contain no `patchify`, but `nn.Conv2d(3, D, kernel_size=P, stride=P)`. A ViT is known as a model without
+# convolutions. Is this one?
 #
 # The kernel of this convolution is as large as a patch. It starts at the upper left patch, multiplies the P·P·C numbers with
 # D sets of weights, and writes D numbers. Then it moves on by its stride of P pixels, to the next patch. This *is* "cut into
@@ -278,7 +279,7 @@ plots.show(
 #
 # **Your task.** Write the class `PatchEmbed`.
 #
-# - `__init__` begins with `super().__init__()`. It keeps `self.img_size`, `self.patch_size` and `self.grid_size` as pairs,
+# - `__init__` begins with `super().__init__()`. It keeps `self.img_size`, `self.patch_size` and `self.grid_size` as pairs (`as_pair(4)` is `(4, 4)`),
 #   and `self.num_patches`. It also makes `self.proj`, the convolution, with its bias.
 # - `forward` projects, and turns the grid (B, D, rows, columns) into a sequence (B, N, D). The line that rejects wrong shapes
 #   is given.
@@ -445,7 +446,7 @@ plots.show(
 # A classmate writes `images.reshape(B, N, P*P*3)`. The shapes are right and the loss goes down. What is wrong?
 #
 # - [ ] nothing, because the loss goes down :: A model can learn a little even from scrambled input. A falling loss proves nothing.
-# - [x] each "patch" is a run of rows :: `reshape` keeps the order of reading, row after row and channel after channel, so most "patches" have one colour.
+# - [x] each "patch" is a run of rows :: `reshape` keeps the order of reading, row after row and channel after channel, so most "patches" hold numbers of one channel only.
 # - [ ] the patches are in column order :: For that an axis would have to move, and `reshape` moves none.
 
 # %% [markdown] quiz

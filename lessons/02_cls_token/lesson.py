@@ -6,7 +6,7 @@
 # recall:
 #   "00.1": "You load a batch of handwritten digits, and its shape is (8, 1, 28, 28). What does it contain?"
 #   "01.2": "A friend's notes say that N patches leave the patch embedding with the shape N x D x P². Which shape do they have?"
-#   "01.3": "A program cuts patches with `images.reshape(B, N, P*P*3)`. It trains without an error. What is wrong with its patches?"
+#   "01.3": "A program cuts patches with `images.reshape(B, N, P*P*3)`. It trains, and the loss goes down. What is wrong with its patches?"
 # goals:
 #   - "Explain why one patch token cannot answer for the whole image."
 #   - "Put a CLS token in front of every sequence of a batch, and make it a module that learns."
@@ -157,8 +157,8 @@ print("before", tuple(patch_tokens.shape), " after", tuple(tokens.shape), "= (B,
 print("image 0:", tokens[0].tolist())
 
 # %% [markdown] claim=["torch.equal(tokens[:, 0], cls_token[0].expand(3, -1)) and tokens.shape == (3, 5, 2)", "(lambda cls: torch.autograd.grad(prepend_cls_token(patch_tokens, cls).sum(), cls)[0].eq(3).all())(cls_token.clone().requires_grad_())"] always
-# So a CLS token is one more token, the same for every image. Every image of the batch asks for a change of this one vector, and
-# its gradient is the *sum* of what they ask.
+# So a CLS token is one more token, the same for every image. All images use this one vector, so its gradient is the
+# *sum* of the gradients from all images.
 #
 # ## 3. How does the model learn this vector?
 #
@@ -384,21 +384,21 @@ for name, many in [("repeat", one.repeat(512, 1, 1)), ("expand", one.expand(512,
 # - [ ] (B + 1, 64, 192) :: That adds an image made of CLS tokens to the batch, by `torch.cat` along axis 0.
 
 # %% [markdown] quiz
-# After training, two different images go in. What is equal for both?
+# After training, two different images go in. Which CLS token is equal for the two images?
 #
 # - [x] the CLS token before the first layer :: On its way in it is one learned vector, the same for every image.
 # - [ ] the CLS token after the last layer, which is read :: On its way out it has read the patches, so it depends on the image.
-# - [ ] both, because the CLS token is one parameter :: Then all images would get the same scores.
+# - [ ] the CLS token in both places, because it is one parameter :: Then all images would get the same scores.
 
 # %% [markdown] quiz
 # With `cls` of shape (B, 1, D), a classmate writes `torch.cat([tokens, cls], dim=1)`. The head reads `x[:, 0]`. What happens?
 #
 # - [ ] `torch.cat` stops with an error :: All shapes are right, so nothing stops.
-# - [x] the head reads patch 0 :: CLS is at index N now. The model still learns, because the encoder mixes patch 0 too, as in section 5.
+# - [x] the head reads patch 0 :: CLS is at index N now. The model still learns, because the encoder mixes patch 0 too, as in section 5 of lesson 02.
 # - [ ] nothing, because the encoder sees no order :: The encoder does serve a CLS token at any index, but the *head* reads one fixed index.
 
 # %% [markdown] quiz
-# Which one is a mistake?
+# Which one never learns its CLS token?
 #
 # - [ ] `nn.Parameter(torch.zeros(1, 1, D))` in `__init__` :: It learns like any weight.
 # - [x] `torch.randn(B, 1, D)` in `forward` :: It is a new vector for each image and each call, so nothing can be learned about it.

@@ -12,7 +12,7 @@
 # recall:
 #   "01.1": "A program loops over `num_patches ** 2` patches of a 64x64 image, where `num_patches = (64 // 8) ** 2`. How many patches are there really?"
 #   "02.1": "B images of 64 patches are embedded with D = 192, and CLS is put in front. Which shape do their tokens have now?"
-#   "02.2": "A trained model gives two images different answers. Which CLS token was equal in both all the same?"
+#   "02.2": "A trained model gives two images different answers. Which CLS token was nevertheless equal for both?"
 # ---
 
 # %% [markdown]
@@ -189,7 +189,7 @@ print("after the positions are added:", "equal" if torch.equal(placed[0, 3], pla
 #
 # Two learned vectors meet at index 0, the CLS token and its position.
 #
-# > **Predict.** They are always added. How do their gradients differ?
+# > **Predict.** They are always added. Do their gradients differ?
 
 # %%
 loss = (encoder(enter(patch_tokens))[:, 0] * torch.randn(96).double()).sum()  # reads CLS on its way out
@@ -399,9 +399,10 @@ plots.show(
 )
 
 # %% [markdown] claim=["similarity(learned)[0, 1:].abs().max() < 0.5", "similarity(computed)[0, 1] > similarity(computed)[0, 5] and 0.7 < similarity(computed).min() < 0.8"] always
-# The small map in row 2, column 5 shows how similar all 64 positions are to position (2, 5). Computed positions know their
-# neighbours from the start. The two scales differ, because even the least similar computed positions are above 0.7. The paper's
-# learned positions know nothing at the start, and still they learn what they need. Lesson 10 compares the two kinds.
+# The small map in row 2, column 5 shows how similar all 64 positions are to position (2, 5). Computed positions know
+# their neighbours from the start. The two colour scales differ, because even the least similar computed positions are
+# above 0.7. The paper's learned positions know nothing at the start, and still they learn what they need. Lesson 10
+# compares the two kinds.
 
 # %% [markdown] curious
 # ## 5. A larger image: where do the new positions come from?

@@ -56,9 +56,9 @@ print("nn.Linear: outputs that change:", tokens_that_change(nn.Linear(8, 8)))
 #
 # ## 2. What does one token receive? Four tokens on paper
 #
-# Take an image of four patches, the left ear of a cat, the right ear, grass and sky. Let d = 4, and let the four numbers of
-# a query or key stand for *fur, pointed, green, blue*. (A trained model finds numbers without names.) Values have two
-# numbers.
+# Take an image of four patches, the left ear of a cat, the right ear, grass and sky. Let d = 4, and let the four
+# numbers of a query or key stand for *fur, pointed, green, blue*. (In a trained model these numbers have no names.)
+# Values have two numbers.
 #
 # | token | query q | key k | value v |
 # |---|---|---|---|
@@ -119,7 +119,7 @@ edit_attention(queries, keys, values, names)
 #
 # $$A = \mathrm{softmax}\!\left(\frac{q k^\top}{\sqrt{d}}\right), \qquad \mathrm{SA}(z) = A\,v$$
 #
-# The softmax turns each *row* of scaled scores into weights. A v has one vector for each query.
+# The softmax turns each *row* of scaled scores into weights. $A\,v$ has one vector for each query.
 
 # %% fold
 plots.show(
@@ -150,7 +150,8 @@ table([[name, *row.tolist()] for name, row in sums.items()], ["sum of the", *nam
 # %% [markdown] claim=["torch.allclose(sums['row'], torch.ones(4))", "sums['column'].argmin() == 3", "torch.allclose(output, received)"] always
 # Each row does, and the columns do not. Every query spends one unit of attention, and here the sky gets the least of it.
 #
-# > **Trap.** Softmax along the wrong axis keeps the shape right, but then a token that nobody looks for is forced on someone.
+# > **Trap.** Softmax along the wrong axis keeps the shape right, but then each *column* sums to 1. Every key hands
+# > out one unit of attention, even if no query looks for it.
 #
 # ## 4. Why divide by sqrt(d)?
 #
@@ -228,10 +229,11 @@ attend_in_heads = check(attend_in_heads)
 #
 # $$\mathrm{MSA}(z) = [\,\mathrm{SA}_1(z);\ \mathrm{SA}_2(z);\ \cdots;\ \mathrm{SA}_h(z)\,]\;U_{msa}, \qquad U_{msa} \in \mathbb{R}^{h d \times D}$$
 #
-# $\mathrm{SA}_i(z)$ is the output of head i, (T, d). $U_{msa}$ is the **output projection**, which most texts call $W_O$.
+# $\mathrm{SA}_i(z)$ is the output of head i, (T, d). $U_{msa}$ is the **output projection**, which most texts call
+# $W_O$. Here the semicolons of the paper mean *side by side*, so the bracket has the shape (T, h·d).
 #
-# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. It also prepares dropout
-# (lesson 05), so leave `attn_drop` and `proj_drop` alone.
+# **Your task.** Write `MultiHeadAttention.forward(x, return_attention=False)`. `__init__` is given. It also prepares
+# dropout, which lesson 05 explains. The first line of the body is for it, and you can leave it as it is.
 #
 # 1. Cut `self.qkv(x)` into q, k and v.
 # 2. Give them to your `attend_in_heads`.

@@ -28,7 +28,7 @@
 #
 # $$\frac{\lVert x - \bar{x} \rVert}{\lVert x \rVert}$$
 #
-# 0 % means that all images have become the same. We measure the tokens inside an image in the same way.
+# 0 % means that all images have become the same. Then we do the same inside one image, with the mean over its tokens.
 #
 # > **Predict.** How different are the images after twelve untrained layers of attention and MLP? More than at the start, about
 # > the same, or less?
@@ -154,9 +154,9 @@ print("longest token / shortest token: before", number(ratios[0]), " after", num
 # ReLU, max(0, x), with a soft corner. We use the exact GELU. The authors' code uses an approximation that differs by less than
 # 0.001.
 #
-# **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the mean
-# stays the same. So no unit can rely on a single other one. In a block it has three places, after $W_O$ in the attention,
-# after `fc1` with its GELU, and after `fc2`. The paper uses p = 0.1 for training on ImageNet (appendix B, Table 3).
+# **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the
+# mean stays the same. So no unit can rely on a single other one. In a block it has three places, after $W_O$ in the
+# attention, after the GELU, and after `fc2`. The paper uses p = 0.1 for training on ImageNet (appendix B, Table 3).
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU, `nn.GELU()` without arguments.
 
@@ -243,8 +243,9 @@ table(rows, ["stack", "size of the gradient before layer 1", "after layer 12", "
 # The real test is learning. Each stack gets 32 images to memorise, with a linear layer on top. How training works comes in
 # lesson 06. Here it is a closed box that returns the **loss** of every step, and a smaller loss means better answers.
 #
-# You can work out one number in advance. A stack in which all images are the same can only learn how frequent each class is.
-# If class k has the share $p_k$ of the 32 images, the smallest loss that it can reach is $-\sum_k p_k \ln p_k$.
+# You can work out one number in advance. A stack in which all images are the same can only learn how frequent each
+# class is. If class k has the share $p_k$ of the 32 images, the smallest loss that it can reach is the mean of $-\ln$
+# of these shares over the images, $-\sum_k p_k \ln p_k$.
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.training.profiles import get_profile
@@ -539,7 +540,7 @@ for name, act in (("ReLU", nn.functional.relu), ("GELU", nn.functional.gelu)):
 # A text writes equation 2 as z' = MSA(LN(z) + z). What is wrong?
 #
 # - [ ] nothing, because a sum may come before a layer or after it :: A sum before a layer is another function.
-# - [x] attention replaces the stream :: The plus must come *after* MSA. Here no path bypasses the attention, and the old content is lost, as in section 4.
+# - [x] attention replaces the stream :: The plus must come *after* MSA. Here no path bypasses the attention, and the old content is lost, as in section 4 of lesson 05.
 # - [ ] this is post-norm :: Post-norm is LN(MSA(z) + z).
 
 # %% [markdown] quiz
@@ -578,5 +579,5 @@ for name, act in (("ReLU", nn.functional.relu), ("GELU", nn.functional.gelu)):
 # - Huang et al., *Deep Networks with Stochastic Depth* (ECCV 2016). In torchvision: `stochastic_depth` with mode "row".
 # - Ba et al., *Layer Normalization* (2016), and Hendrycks and Gimpel, *Gaussian Error Linear Units* (2016).
 #
-# **Next.** Give your encoder a photo, and it stops, because it reads tokens and returns tokens. Lesson 06 puts all your parts
-# together, from the image to the answer, and trains them.
+# **Next.** You have all the parts, and no model. Will one of your own find the star that the linear classifier lost?
+# Lesson 06 puts your parts together, from the image to the answer, and trains them.

@@ -111,8 +111,9 @@ for num_classes in (2, 10, 1000):
 #
 # > **Key idea.** The first loss of a classifier is ln K. If it is far larger, the model is confidently wrong.
 #
-# Why zeros? The gradient reaches the rest of the model, its **body**, *through* the weight of the head. While this weight is
-# zero, a head that knows nothing cannot disturb the body. From the second step on both learn.
+# Why zeros? The gradient reaches the rest of the model, its **body**, *through* the weight of the head. While this
+# weight is zero, no gradient reaches the body, so the first step changes the head alone. From the second step on,
+# both learn. From the second step on both learn.
 #
 # ## 3. Is it the real Vision Transformer, and is it yours?
 #
@@ -152,7 +153,8 @@ rows = parts_in_use(lambda: ours(hundred), MiniViT)
 table(rows, ["part", "whose", "calls in one forward pass"])
 
 # %% [markdown] claim="not {'patchify', 'layer_norm', 'scaled_dot_product_attention'} & {row[0] for row in rows if row[1] != 'yours'}" always
-# Every part in the table that you solved is yours. A few functions are missing because faster ones do the same work.
+# Every part in the table that you solved is yours. Some of your functions are missing. Faster ones do the same work,
+# and `ClsToken` and `EncoderInput` are written out in `MiniViT`.
 #
 # So this is the real Vision Transformer, and it is yours. It has not learned anything yet.
 #
@@ -161,7 +163,7 @@ table(rows, ["part", "whose", "calls in one forward pass"])
 # It learns in small steps. Each step takes a **batch**, a few images with their labels, and does four things:
 #
 # 1. *Forward*: the model computes logits, and `F.cross_entropy(logits, labels)` is their loss, one number.
-# 2. *Forget*: `optimizer.zero_grad()` removes the gradients of the step before. PyTorch adds new gradients to old ones.
+# 2. *Clear*: `optimizer.zero_grad()` removes the gradients of the step before. PyTorch adds new gradients to old ones.
 # 3. *Backward*: `loss.backward()` computes for every weight how the loss would change with it. This is its **gradient**.
 # 4. *Step*: `optimizer.step()` moves every weight a little, against its gradient.
 #
@@ -278,7 +280,8 @@ plots.show(
 )
 
 # %% [markdown] claim=["0.73 < record[-1]['test_accuracy'] < 0.76 and 600 < sum(row['cpu_seconds'] for row in record) < 1200", "min(moved['your MiniViT']) > 75 and min(moved['your MiniViT']) > max(moved['linear classifier']) + 20", "sum(moved['linear classifier']) / 9 < 40"]
-# **Your model answers what the linear classifier of lesson 00 could not.** It recognises the shapes wherever they are.
+# **Your model answers what the linear classifier of lesson 00 could not.** It recognises the shapes wherever they
+# are. If its curve has a small dip between 0 and 8 pixels, lesson 01 has told you why.
 #
 # The linear classifier has seen shapes at all places this time. It is still poor at most of them, because one template cannot fit
 # all places. Your code compares patches with each other, wherever they are.
@@ -561,7 +564,7 @@ print("one image through Ti/16:", number(vit_flops(tiny) / 1e9), "GFLOP")
 # - [ ] a falling loss, and a good accuracy on the test images :: Only if the right labels reach their images.
 
 # %% [markdown] quiz
-# Someone forgets `optimizer.zero_grad()`. Along which gradient does step 3 go?
+# Someone forgets `optimizer.zero_grad()`. Along which gradient does the third batch move the weights?
 #
 # - [ ] along the gradient of batch 3 alone :: Only if the old gradients are cleared first.
 # - [x] along the sum of batches 1, 2 and 3 :: `backward` adds to the gradients that exist, so old directions keep pulling.

@@ -16,12 +16,13 @@ from vit_course.patches import PatchEmbed
 class MiniViT(nn.Module):
     """The Vision Transformer of the paper, without options: images in, one score per class out (equations 1 to 4).
 
-    Its parts, in the order an image meets them. Their names are those of the course's weight files:
+    Its parts, in the order an image meets them. Their names are those of the course's weight files, so write CLS and
+    the positions directly, without `ClsToken` and `EncoderInput`:
 
     - `self.patch_embed`, a `PatchEmbed`, makes patch tokens (B, N, D);
     - `self.cls_token`, an `nn.Parameter` (1, 1, D) that starts at zero, goes in front;
     - `self.pos_embed`, an `nn.Parameter` (1, N + 1, D) of random numbers with standard deviation 0.02, is added;
-    - `self.blocks`, L blocks one after the other: an `Encoder`, or an `nn.Sequential` of `Block`s;
+    - `self.blocks`, L blocks one after the other, an `Encoder(depth, dim, num_heads)`;
     - `self.norm`, an `nn.LayerNorm` with eps=1e-6;
     - `self.head`, an `nn.Linear` from D to K. Its weight and its bias start at zero.
 

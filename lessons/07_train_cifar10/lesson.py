@@ -77,7 +77,7 @@ plots.show(
 # So why does it fail? It cannot know what its training images did not show. To recognise photographs it must learn from
 # photographs. But the next section shows that good images and a right model are not enough.
 #
-# ## 2. The model is right. Why is it not good?
+# ## 2. The code is right. Why is the model not good?
 #
 # A convolution is given two facts about images before training starts. Neighbouring pixels belong together, and a pattern
 # means the same thing everywhere. Such built-in knowledge is an **inductive bias**. A Vision Transformer has very little of
@@ -258,15 +258,15 @@ plots.show(
 # end at 0. On ImageNet the paper used a peak rate of 0.003 with a cosine and 10,000 warm-up steps (Table 3).
 
 # %% [markdown]
-# ## 5. Does the same step help in every run?
+# ## 5. Does the same change help in every run?
 #
 # A **recipe** is everything about a training except the model and the data, such as the augmentation, the optimiser and the
 # schedule. Its **budget** is the number of images and the number of epochs. Is there one good recipe, or does a good recipe
 # depend on the budget?
 #
-# We measured it with two **ladders** on CIFAR-10. A ladder starts with a plain recipe, and each rung adds one step to the rung
-# before. One ladder has few images and many epochs. The other has all images and few epochs, and each of its rungs takes about
-# the same time on one processor core.
+# We measured it with two **ladders** on CIFAR-10. A ladder starts with a plain recipe, and each rung adds one change
+# to the rung before. One ladder has few images and many epochs. The other has all images and few epochs, and each of
+# its rungs takes about the same time on one processor core.
 #
 # You know crop and flip, and AdamW, which comes here with warm-up, weight decay and a limit on the length of the gradient. The
 # other steps are these:
@@ -391,9 +391,9 @@ for name, rungs in {"few images, many epochs": scores, "all images, few epochs":
     print(difference_in_words("crop-flip", rungs["crop-flip"], "plain", rungs["plain"]))
 
 # %% [markdown] always claim=["min(known['plain']) > 99.9 and 2 < fmean(scores['plain']) - fmean(linear) < 3", "difference(scores['crop-flip'], scores['plain'])[1] > 8 and round(difference(scores['crop-flip'], scores['plain'])[0]) == 9", "difference(today['crop-flip'], today['plain'])[2] < -5 and -6 < difference(today['crop-flip'], today['plain'])[0] < -5", "max(map(max, known_today.values())) < 80 and all(fmean(known_today[step]) - fmean(today[step]) < 4 for step in today)", "max(run['config']['epochs'] for run in load_records('ladder') if run['step'] in steps) == 5 and {run['config']['epochs'] for run in load_records('few') if run['step'] in steps} == {80}"]
-# **The same step helps with one budget and harms with the other.** With few images and many epochs, crop and flip raise the
-# test accuracy by about nine points. With all images and few epochs they lower it by more than five. Both intervals exclude 0
-# by a wide margin.
+# **The same change helps with one budget and harms with the other.** With few images and many epochs, crop and flip
+# raise the test accuracy by about nine points. With all images and few epochs they lower it by more than five. Both
+# intervals exclude 0 by a wide margin.
 #
 # The cause is memorising, and the rings show it. In the first ladder the plain run classifies all its training images
 # correctly, but on new images it is only two to three points better than a linear classifier. So it has something to gain from
@@ -413,8 +413,8 @@ for name, rungs in {"few images, many epochs": scores, "all images, few epochs":
 # Two cautions are needed. We searched no learning rate for SGD, so the figure does not show whether SGD or AdamW is better. The
 # two ladders also differ in their model, so compare rungs inside a ladder, never across.
 #
-# So does the same step help in every run? It does not, because each step cures one problem, and which problem a run has
-# depends on its budget.
+# So does the same change help in every run? It does not, because each change cures one problem, and which problem a
+# run has depends on its budget.
 #
 # The paper changed its recipe with the budget too (Table 3). On JFT-300M, about 300 million images, the authors trained for few
 # epochs, with a weight decay of 0.1. On ImageNet, 1.3 million images, they trained for 300 epochs, with a decay of 0.3.
@@ -616,24 +616,25 @@ show_source(broken_runs.run)
 # ## Check yourself
 
 # %% [markdown] quiz
-# A recipe with MixUp and RandAugment is the best one known for 300 epochs. You can afford five. What do you expect?
+# A recipe with MixUp and RandAugment is the best one known for 300 epochs on 50,000 images. You can afford five
+# epochs. What do you expect?
 #
 # - [x] Less accuracy than with plain images. :: In five epochs nothing is memorised, so the recipe only makes the images harder.
 # - [ ] The same gain, only smaller. :: A step that prevents memorising gains nothing where nothing is memorised.
 # - [ ] The best accuracy that five epochs can give. :: A recipe is for a budget, and this one was made for another.
 
 # %% [markdown] quiz
-# A rung of a ladder is better by 0.3 points over three seeds, with a 95 % interval from -0.4 to +1.0. What do you write?
+# A change is better by 0.3 points over three seeds, with a 95 % interval from -0.4 to +1.0. What do you write?
 #
 # - [x] Three seeds do not show a difference. :: The interval contains 0. More seeds would make it narrower.
-# - [ ] The rung helps, by 0.3 points. :: Luck alone easily makes such a difference.
+# - [ ] The change helps, by 0.3 points. :: Luck alone easily makes such a difference.
 # - [ ] Both settings are equally good. :: A gain of a whole point fits as well.
 
 # %% [markdown] quiz
 # A schedule falls to zero in 500 steps and stays there, but the run has 1,500 steps. What do its curves look like?
 #
 # - [x] Both losses fall, then freeze. :: After a third of the run the rate is zero, so no weight moves any more.
-# - [ ] A comb with several teeth in each epoch. :: This comes from images in a fixed order.
+# - [ ] A comb with several teeth in each epoch. :: This comes from images that are sorted by class.
 # - [ ] A spike, then a restless line at ln K. :: This comes from a rate that is far too high.
 
 # %% [markdown] quiz

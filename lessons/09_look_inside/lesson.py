@@ -131,7 +131,7 @@ plots.show(
 # compare the vectors by their cosines. In the figure, the small map in row r and column c compares position (r, c) with all
 # others.
 #
-# > **Predict.** Look for a bright *neighbourhood*, and for arms along row and column. Which of the two models has them?
+# > **Predict.** Look for a bright *neighbourhood*. Which of the two models has one around each patch?
 
 # %%
 from vit_course.interpret import position_similarity
@@ -453,8 +453,9 @@ plots.show(
 )
 
 # %% [markdown] always claim=["all(still[name][16][0] > still[name][0][0] - 2 for name in ('highest rollout', 'highest in the last layer'))", "all(still[name][count][0] > min(still['random'][count]) for name in ('highest rollout', 'highest in the last layer') for count in (4, 8, 16, 32, 48))"]
-# **On this photo both maps fail the test.** Without the patches that they mark, the model is as sure of the cat as it was with
-# them. So "it said cat because it looked at the nose" is wrong here, however good the map looks.
+# **On this photo both maps fail the test.** Without the patches that they mark, the model is as sure of the cat as it
+# was with them. So the nose was not necessary for this answer, however good the map looks. Whether the model used it,
+# this test cannot say.
 #
 # Is this one photo special? We did the same with 500 test images of CIFAR-10 and recorded the accuracy.
 
@@ -524,9 +525,9 @@ table(rows, ["16 hidden patches", "drawings, accuracy (%)", "photographs, accura
 # **On drawings our map does better than the guess.** Hiding the middle costs a lot, because shapes cover the middle more often than
 # the corners. Hiding the patches of the rollout costs about 20 points more.
 #
-# **On photographs the guess does better than our maps.** Hiding the middle costs four to five points more than hiding what they
-# mark. In CIFAR-10 the object is mostly in the middle. So a map that always marks the middle, and never looks at the image, passes
-# the test of section 7 as well.
+# **On photographs the guess does better than our maps.** Hiding the middle costs four to five points more on these
+# images than hiding what they mark. In CIFAR-10 the object is mostly in the middle. So a map that always marks the
+# middle, and never looks at the image, passes the test of section 7 as well.
 #
 # A test needs a simple rival, as a model needs a linear classifier beside it. Passing against random patches is not enough.
 #
@@ -608,8 +609,8 @@ print("the same as in section 9:", torch.allclose(again, distances, atol=1e-3))
 # %% [markdown] claim="torch.allclose(again, distances, atol=1e-3)" always
 # Your function measures what the finished one has measured.
 #
-# > **Trap.** A small distance can mean two things. The head looks nearby, or it gives most of its attention to CLS, and nothing
-# > corrects for that. So print the share of CLS too. Here no head gives CLS a quarter of its attention.
+# > **Trap.** A small distance can mean two things. The head looks nearby, or it gives most of its attention to CLS,
+# > and nothing corrects for that. So read the share of CLS too. Here no head gives CLS a quarter of its attention.
 
 # %% [markdown]
 # ## Check yourself
@@ -671,5 +672,6 @@ print("the same as in section 9:", torch.allclose(again, distances, atol=1e-3))
 # - Jain and Wallace, *Attention is not Explanation* (2019), and the answer to it, *Attention is not not Explanation* (2019).
 # - Raghu et al., *Do Vision Transformers See Like Convolutional Neural Networks?* (2021), about distances with less and more data.
 #
-# **Next.** On 500 photographs our two maps differ by a point or two. Is one of them better, or is it luck? Luck alone can make
-# eight equal models look different, and nothing in this lesson would notice it. How to tell the two apart is lesson 10.
+# **Next.** On 500 photographs our two maps differ by one to four points. Is one of them better, or is it luck? Luck
+# alone can make eight equal models look different, and nothing in this lesson would notice it. How to tell the two
+# apart is lesson 10.

@@ -91,8 +91,8 @@ print(f"{best} is {fmean(equal[best]) - fmean(equal[worst]):.1f} points above {w
 # - The **standard error** is the typical distance of this mean from the true one. Its square is $q = s^2/n$, so four times
 #   the number of seeds halve the standard error.
 #
-# For two settings a and b the difference is $m_a - m_b$. Luck rarely pushes the two means apart at full strength, so
-# we add the squares and take the root. The interval extends t standard errors to both sides:
+# For two settings a and b the difference is $m_a - m_b$. The errors of two means often partly cancel, so we add their
+# squares, not the errors themselves, and take the root. The interval extends t standard errors to both sides:
 #
 # $$e = \sqrt{q_a + q_b} \qquad\qquad (m_a - m_b) \pm t \cdot e \qquad\qquad
 # \text{degrees} = \frac{(q_a + q_b)^2}{q_a^2/(n_a - 1) + q_b^2/(n_b - 1)}$$

@@ -95,8 +95,8 @@ table(rows, ["after", "shape", "pixels between two positions"])
 #
 # ## 2. How does a map become a sequence?
 #
-# Equation 1 stays, and only the patches change. Write $f_i$, a row (1, C'), for the numbers at position i of the map, with
-# N = H'·W' positions:
+# Equation 1 of the paper (lessons 02 and 03) stays, and only the patches change. Write $f_i$, a row (1, C'), for the
+# numbers at position i of the map, with N = H'·W' positions:
 #
 # $$z_0 = [x_{class};\; f_1 E;\; f_2 E;\; \dots;\; f_N E] + E_{pos}, \qquad E \in \mathbb{R}^{C' \times D},\quad E_{pos} \in \mathbb{R}^{(N+1) \times D}$$
 #
@@ -257,9 +257,9 @@ for rival, found in gaps.items():
 #
 # > **Predict.** Which of the three signs above will change? What would it mean if the hybrid stays behind with all images?
 
-# %% [markdown] always claim="all(row[3] != 'ahead' for row in gaps['ResNet'])"
-# And the ResNet? It is nowhere behind the hybrid on these records. At this size, attention on top of convolutions has not paid
-# so far.
+# %% [markdown] always claim="all(row[3] != 'ahead' for row in gaps['ResNet']) and cost_of['ResNet'] > 2 * cost_of['hybrid']"
+# And the ResNet? It is nowhere behind the hybrid on these records. At this size, attention on top of convolutions has
+# not paid so far, but the ResNet had more than twice the operations.
 #
 # ## 5. What did the paper find?
 #
@@ -468,7 +468,7 @@ print(f"looking equally everywhere: {uniform:.1f} pixels")
 # A tutorial makes its patches with `nn.Conv2d(3, D, kernel_size=16, stride=16)`: "Because of the convolution, this is
 # the hybrid of the paper." Is it?
 #
-# - [ ] Yes, because a convolution makes the tokens :: That takes a way to compute for a kind of model.
+# - [ ] Yes, because a convolution makes the tokens :: A convolution is only a way to compute E. What counts is what it reads, pixels or a feature map.
 # - [x] No, this is the plain ViT :: This convolution is the matrix E of lesson 01. A hybrid takes its patches from the map of a CNN.
 # - [ ] Only if its windows overlap :: That would be a third thing, neither the paper's ViT nor its hybrid.
 
@@ -511,5 +511,5 @@ print(f"looking equally everywhere: {uniform:.1f} pixels")
 #   most.
 # - Xiao et al., *Early Convolutions Help Transformers See Better* (2021), with a few convolutions in place of the patch embedding.
 #
-# **Next.** Train your hybrid on ten labelled images of each class, and it fails. Its assumptions save images, but not that
-# many. What if the model has already learned from *other* images? That is lesson 12.
+# **Next.** Train your hybrid on ten labelled images of each class, and it will probably fail. Its assumptions save
+# images, but not that many. What if the model has already learned from *other* images? That is lesson 12.

@@ -18,8 +18,9 @@
 # %% [markdown]
 # ## 1. How many labels do I need?
 #
-# You want a model that tells a key, a leaf and a mug apart, and you have photographed eight of each. For a ViT with random weights
-# that is far too little. The paper goes another way:
+# You want a model that tells a key, a leaf and a mug apart, and you have photographed eight of each. (Ours are drawn
+# by the computer on real grounds, so that you need no camera.) For a ViT with random weights that is far too little.
+# The paper goes another way:
 #
 # 1. **Pre-training.** Train once, on a *large* set of other images.
 # 2. **Fine-tuning.** Train a little longer, on the few images of your own task.
@@ -281,8 +282,8 @@ plots.show(
 # two photos of a class no start is good. Four times the steps help the start from scratch, but it stays behind. So time
 # explains only a part. What helped most are the *other images*, which somebody else labelled.
 #
-# The linear probe stays behind, because the old features were made for airplanes and cats. Each start ran once here, so a gap of a few
-# points means nothing. The large gaps return with other seeds.
+# The linear probe stays behind. One reason may be that the old features were made for airplanes and cats. Another is
+# that nobody searched its rate. Each start ran once here, so a gap of a few points means nothing.
 #
 # ## 4. Is it true of real images, and where does it end?
 #
@@ -320,8 +321,9 @@ if recorded:
 # %% [markdown] always claim=["all(gain(recorded[n], 'fine-tuning', 'from scratch')[1] > 0 for n in recorded)", "gain(recorded[min(recorded)], 'fine-tuning', 'from scratch')[0] > gain(recorded[max(recorded)], 'fine-tuning', 'from scratch')[0] + 5", "gain(recorded[min(recorded)], 'linear probe', 'fine-tuning')[1] > 0"]
 # Pre-training helps with both, and far more with 500 labels than with 5,000. The more labels you have, the less it saves.
 #
-# With 500 labels the probe is even ahead of fine-tuning. Here nine of the ten classes are known already, so the features fit,
-# and a frozen body cannot overfit. In section 3 the task was new, and the body had to change. So try both.
+# With 500 labels the probe is even ahead of fine-tuning. Here nine of the ten classes are known already, so the
+# features fit, and a frozen body cannot change for the worse. In section 3 the task was new, and the body had to
+# change. So try both.
 #
 # The saving is not free. Somebody labelled the images of the pre-training, and they show nearly the same classes. If the first task is
 # far from the second, old knowledge can even be in the way (**negative transfer**).
@@ -422,8 +424,9 @@ columns = [
 table(rows, columns) if rows else None
 
 # %% [markdown] always claim=["gain(after, '48 pixels, interpolated', '32 pixels')[1] > 0", "gain(after, '48 pixels, interpolated', '48 pixels, random positions')[1] > 0"]
-# Larger images help, although they were only enlarged and contain no more detail than before. A likely reason is that more tokens let the
-# model compute more. Random positions do not recover in a short training.
+# Larger images help, at a higher cost for each step, although they were only enlarged and contain no more detail than
+# before. A likely reason is that more tokens let the model compute more. Random positions do not recover in a short
+# training.
 #
 # That is the paper's recipe too. It pre-trains at 224 pixels, where an image is cheap, and fine-tunes at 384 or more.
 
@@ -467,7 +470,8 @@ rows = [[decay, f"{score:.1f}"] for decay, score in by_decay.items()]
 table(rows, ["layer_decay", f"test accuracy, {middle} labels (%)"])
 
 # %% [markdown]
-# Each decay ran once, so small gaps mean nothing. Papers that use it have 12 blocks or more, and decays from 0.65 to 0.95.
+# Each decay ran once, so small gaps mean nothing. With the smallest one the body hardly learns in so few steps.
+# Papers that use it have 12 blocks or more, and decays from 0.65 to 0.95.
 
 # %% [markdown]
 # ## Check yourself
@@ -496,7 +500,7 @@ table(rows, ["layer_decay", f"test accuracy, {middle} labels (%)"])
 # %% [markdown] quiz
 # A start from scratch has taken 300 steps, the pre-trained model 1,000 and then 300. The second is better. What follows?
 #
-# - [x] together, time and other images helped :: To separate them you need a start from scratch with 1,300 steps.
+# - [x] time or the other images helped, or both :: To separate them you need a start from scratch with 1,300 steps.
 # - [ ] the other images helped :: That does not follow, because the longer training may have done it.
 # - [ ] nothing, the comparison is unfair :: It answers a useful question. What do I get from a pre-training that is paid already?
 
@@ -520,7 +524,7 @@ table(rows, ["layer_decay", f"test accuracy, {middle} labels (%)"])
 # | head W, b | (K, D), (K) | (K', D), (K'), zero at the start |
 # | first loss | ln K | ln K' |
 #
-# - Pre-training saves labels, most where labels are few. The control has the same number of steps.
+# - Pre-training saves labels. The control has the same number of steps.
 # - Fine-tuning and the linear probe differ in how much may change. Try both.
 # - With the same patch size and more patches, the positions are stretched in two dimensions.
 #

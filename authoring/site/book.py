@@ -66,7 +66,7 @@ def lesson_page(student: NotebookNode, solved: NotebookNode) -> NotebookNode:
         elif "exercise" in cell.metadata:
             page.cells.append(cell)
             cell = folded(answers[cell.id], "hide-cell", "Solution")
-        else:
+        elif cell.id in answers:  # one for students alone has no outputs
             cell.outputs = answers[cell.id].outputs
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 cell = folded(cell, "hide-input", "Code")

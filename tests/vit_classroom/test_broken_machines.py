@@ -18,7 +18,7 @@ from jupyter_client.launcher import launch_kernel
 from jupyter_client.provisioning import local_provisioner
 from PIL import Image
 
-from vit_classroom import doctor
+from vit_classroom import answer_folder, doctor
 from vit_course.data import cifar10
 from vit_course.training import paths
 
@@ -35,7 +35,7 @@ class Machine:
         for part in ("data", "checkpoints", "runs"):
             self.root.joinpath("data", part).mkdir(parents=True)
         self.home.mkdir()
-        for module in (doctor, paths):
+        for module in (doctor, paths, answer_folder):
             monkeypatch.setattr(module, "ROOT", self.root)
         monkeypatch.setattr(Path, "home", lambda: self.home)
         for name in ("DATA", "ANSWERS", "PROFILE", "DEVICE"):
@@ -144,7 +144,7 @@ def read_only_course(machine):
     def copy(fix):
         assert f"copy {machine.root}" in fix
         shutil.copytree(machine.root, machine.home / "course")
-        for module in (doctor, paths):
+        for module in (doctor, paths, answer_folder):
             machine.patch.setattr(module, "ROOT", machine.home / "course")
 
     return doctor.check_folder, copy

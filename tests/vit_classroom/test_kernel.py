@@ -90,11 +90,11 @@ resample_pos_embed = check(resample_pos_embed)""",
 }
 READ_ONLY = """import os
 from pathlib import Path
-from vit_course.training import paths
+from vit_classroom import answer_folder
 Path("answers of others").touch()  # where a file lies, nobody can write a folder, root neither
 os.environ.pop("VIT_COURSE_ANSWERS")
 os.environ["HOME"] = os.environ["USERPROFILE"] = str(Path("home").resolve())
-paths.ROOT = Path("answers of others").resolve()
+answer_folder.ROOT = Path("answers of others").resolve()
 """
 CELLS["split_heads, read-only: where the course cannot be written"] = (
     READ_ONLY + SPLIT + "split_heads = check(split_heads)"

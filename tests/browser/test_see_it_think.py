@@ -222,6 +222,47 @@ def test_hiding_each_patch_alone_finds_one_that_the_answer_needs(visit):
     assert round(100 * visit.settled()["star"]) == after
 
 
+def test_what_an_image_needs_is_not_said_of_another_one_but_stays_while_its_patches_are_hidden(visit):
+    visit.page.get_by_role("tab", name="What if?").click()
+    visit.button("Which patch does it need? Hide each alone").click()
+    visit.shown("Yellow is the largest fall")
+    visit.page.get_by_text("▨ Hide patches").click()
+    visit.click_patch(visit.picture, 4, 4)
+    visit.shown("1 patch hidden")
+    visit.shown("Yellow is the largest fall")
+    visit.button("sample: arrow").click()
+    visit.shown("It says arrow")
+    assert visit.page.get_by_text("Yellow is the largest fall").count() == 0
+
+
+def test_undo_keeps_a_sample_and_an_answer_comes_back_after_an_error(visit):
+    visit.button("Undo").click()
+    visit.shown("It says star")
+    visit.page.evaluate("() => document.getElementById('play').play.load(new Blob(['no image']))")
+    visit.shown("This file is not an image")
+    visit.settled()
+    visit.shown("It says star")
+
+
+def test_a_selected_control_shows_the_focus_too(visit):
+    look = """() => {
+        const one = document.getElementById('play').shadowRoot.activeElement, style = getComputedStyle(one);
+        return [one.ariaLabel ?? '', one.ariaPressed, style.outlineStyle, style.outlineWidth];
+    }"""
+    visit.page.get_by_role("tab", name="All layers and heads").click()
+    seen = []
+    visit.picture.focus()
+    for _ in range(70):
+        visit.page.keyboard.press("Tab")
+        if not visit.page.evaluate("() => document.getElementById('play').shadowRoot.activeElement !== null"):
+            break
+        name, pressed, *outline = visit.page.evaluate(look)
+        if pressed == "true":
+            seen.append(name)
+            assert outline == ["solid", "3px"], name
+    assert {"sample: star", "layer 6, rollout"} <= set(seen)
+
+
 def test_without_positions_the_order_of_the_patches_makes_no_difference(visit):
     visit.page.get_by_role("tab", name="What if?").click()
     visit.button("Positions off").click()
@@ -279,11 +320,17 @@ def test_everything_can_be_done_with_the_keyboard_alone(visit):
 
 @pytest.mark.parametrize("visit", [390, 768, 1440], indirect=True)
 def test_no_panel_is_wider_than_the_page(visit):
-    for tab in ("Step by step", "All layers and heads", "What if?", "Block by block"):
-        visit.page.get_by_role("tab", name=tab).click()
-        visit.settled()
-        wide, screen = visit.page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
-        assert wide <= screen, tab
+    for sample, answer in (("star", "star"), ("painted ship", "ship")):  # the model for photos has more heads
+        visit.button(f"sample: {sample}").click()
+        visit.shown(f"It says {answer}")
+        for tab in ("Step by step", "All layers and heads", "What if?", "Block by block"):
+            visit.page.get_by_role("tab", name=tab).click()
+            visit.settled()
+            wide, screen = visit.page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
+            assert wide <= screen, (sample, tab)
+            boards = visit.page.locator(".grid")
+            cut = "boards => boards.some(one => one.scrollWidth > one.clientWidth)"
+            assert not boards.evaluate_all(cut), (sample, tab)
 
 
 def test_a_finger_draws_too(browser, site):

@@ -218,7 +218,7 @@ const STYLE = `
 * { box-sizing: border-box; }
 [hidden] { display: none !important; }
 h2, h3, p, figure, ul { margin: 0; padding: 0; }
-h3 { font: 600 13px/1.4 inherit; font-size: 13px; font-weight: 600; letter-spacing: .02em; color: var(--muted); }
+h3, .card > h2 { font: 600 13px/1.4 inherit; line-height: 1.4; font-size: 13px; font-weight: 600; letter-spacing: .02em; color: var(--muted); }
 p { max-width: 62ch; }
 canvas { image-rendering: pixelated; display: block; }
 .top { display: grid; grid-template: "picture looks answer" auto "picture looks choose" 1fr / minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr); gap: 18px 28px; align-items: start; }
@@ -235,7 +235,7 @@ canvas { image-rendering: pixelated; display: block; }
 .row { display: flex; flex-wrap: wrap; gap: 6px 8px; align-items: center; }
 button, select, .choice { font: inherit; font-size: 14px; line-height: 1.3; color: inherit; background: var(--soft); border: 1px solid var(--line); border-radius: 7px; padding: 5px 11px; min-height: 32px; cursor: pointer; }
 button:hover:not(:disabled), .choice:hover, select:hover { border-color: var(--edge); }
-button:focus-visible, select:focus-visible, summary:focus-visible, a:focus-visible, .choice:focus-within, input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+button:focus-visible, select:focus-visible, summary:focus-visible, a:focus-visible, .choice:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
 button:disabled, .off { opacity: .55; cursor: not-allowed; }
 button[aria-pressed=true], .choice:has(input:checked) { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
 .choice { display: inline-flex; align-items: center; position: relative; }
@@ -243,10 +243,12 @@ button[aria-pressed=true], .choice:has(input:checked) { background: var(--accent
 .inks { display: inline-flex; gap: 6px; }
 .inks .choice { width: 32px; padding: 0; border-radius: 50%; border: 2px solid var(--edge); }
 .inks .choice:has(input:checked) { box-shadow: 0 0 0 2px var(--ground), 0 0 0 4px var(--accent); background: var(--ink); }
+.inks .choice:has(:focus-visible) { outline-offset: 6px; }
 .samples { display: flex; flex-wrap: wrap; gap: 5px; }
 .samples button { padding: 2px; min-height: 0; border-radius: 6px; }
 .samples canvas { width: 34px; height: 34px; border-radius: 4px; }
-.samples button[aria-pressed=true] { outline: 2px solid var(--accent); }
+.samples button[aria-pressed=true] { box-shadow: 0 0 0 2px var(--accent); }
+.samples button[aria-pressed=true]:focus-visible { outline-offset: 4px; }
 .says { font-size: 19px; line-height: 1.3; min-height: 1.3em; }
 .says b { font-size: 25px; font-weight: 650; }
 .small { font-size: 13.5px; color: var(--muted); }
@@ -261,7 +263,7 @@ button[aria-pressed=true], .choice:has(input:checked) { background: var(--accent
 .chips button { border-color: var(--mark); border-radius: 99px; font-size: 13.5px; }
 [role=tablist] { display: flex; flex-wrap: wrap; gap: 4px 6px; margin: 26px 0 0; border-bottom: 1px solid var(--line); }
 [role=tab] { border: 0; border-bottom: 3px solid transparent; border-radius: 0; background: none; padding: 8px 12px; font-size: 15px; color: var(--muted); }
-[role=tab][aria-selected=true] { color: var(--text); font-weight: 650; border-color: var(--accent); }
+[role=tab][aria-selected=true], [role=tab][aria-selected=true]:hover { color: var(--text); font-weight: 650; border-color: var(--accent); }
 [role=tabpanel] { padding: 18px 0 4px; min-height: 320px; }
 .walk { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.35fr); gap: 18px 32px; align-items: start; }
 .walk h2 { font-size: 20px; line-height: 1.3; font-weight: 650; }
@@ -280,11 +282,12 @@ details { border: 1px solid var(--line); border-radius: 8px; padding: 0 12px; }
 summary { cursor: pointer; padding: 7px 0; font-size: 14px; }
 pre { margin: 0 0 10px; font: 12px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 .sum { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; } .sum td { white-space: nowrap; } .sum td, .sum th { padding: 3px 12px 3px 0; text-align: left; font-weight: 400; vertical-align: middle; }
-.grid { display: grid; gap: 6px; justify-content: start; overflow-x: auto; padding: 3px; }
+.grid { display: grid; gap: 6px; justify-content: start; max-width: 100%; overflow-x: auto; padding: 6px; margin: -3px; }
 .grid .name { align-self: center; font-size: 13px; color: var(--muted); white-space: nowrap; padding-right: 4px; }
 .grid button { padding: 2px; min-height: 0; border-radius: 6px; position: relative; }
+.grid button:has(canvas) { display: grid; align-content: start; }
 .grid button canvas { width: 100%; border-radius: 4px; aspect-ratio: 1; }
-.grid button[aria-pressed=true] { outline: 3px solid var(--mark); outline-offset: 0; background: none; color: inherit; }
+.grid button:has(canvas)[aria-pressed=true] { box-shadow: 0 0 0 3px var(--mark); background: none; color: inherit; }
 .grid small { display: block; font-size: 12px; line-height: 1.2; padding-top: 2px; font-variant-numeric: tabular-nums; }
 .grid button.cut canvas { opacity: .25; } .grid button.cut::after { content: "off"; position: absolute; inset: 0; display: grid; place-items: center; font-size: 13px; color: var(--text); }
 .halves { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 22px 32px; } .stack { display: grid; gap: 10px; align-content: start; justify-items: start; }
@@ -294,7 +297,7 @@ a { color: var(--accent); }
 .error { color: var(--text); border-left: 4px solid var(--mark); padding-left: 10px; }
 .visually { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 @container (max-width: 859px) { .top { grid-template: "picture looks" auto "answer answer" auto "choose choose" auto / minmax(0, 1fr) minmax(0, 1fr); gap: 18px 22px; } .bars { grid-template-columns: 1fr 1fr; gap: 6px 24px; grid-auto-flow: column; grid-template-rows: repeat(var(--half), auto); } .walk, .halves { grid-template-columns: minmax(0, 1fr); } }
-@container (max-width: 519px) { .top { grid-template: "picture" auto "looks" auto "answer" auto "choose" auto / minmax(0, 1fr); } .bars { grid-template-columns: 1fr; grid-auto-flow: row; grid-template-rows: none; } [role=tab] { padding: 8px 7px; font-size: 14px; } button, select, .choice { min-height: 38px; } .inks .choice { width: 38px; } .samples canvas { width: 40px; height: 40px; } .grid { gap: 4px; } }
+@container (max-width: 519px) { .top { grid-template: "picture" auto "looks" auto "answer" auto "choose" auto / minmax(0, 1fr); } .bars { grid-template-columns: 1fr; grid-auto-flow: row; grid-template-rows: none; } [role=tab] { padding: 8px 7px; font-size: 14px; } button, select, .choice { min-height: 38px; } .inks .choice { width: 38px; } .samples canvas { width: 40px; height: 40px; } .grid { gap: 4px; } .grid .name { white-space: normal; text-align: center; font-size: 11.5px; line-height: 1.2; padding: 0; } }
 @media (prefers-reduced-motion: reduce) { * { transition: none !important; } }
 `;
 
@@ -426,7 +429,7 @@ export function start(element, host) {
     node("input", { type: "radio", name: group, value, checked: state[group] === value, onchange: () => set(value), ariaLabel: extra.label ?? null }), text);
   function pictureCards() {
     ui.picture = node("canvas", { aria: { hidden: "true" } });
-    ui.over = node("canvas", { className: "over", tabIndex: 0, aria: { role: "application", label: "The image. Draw with mouse, pen or finger. With the tool Hide patches, arrow keys move and space hides a patch." } });
+    ui.over = node("canvas", { className: "over", tabIndex: 0, aria: { role: "application", label: "The image. Draw with mouse, pen or finger, or choose a sample image. With the tool Hide patches, arrow keys move and space hides a patch." } });
     ui.hint = node("div", { className: "hint", aria: { hidden: "true" } }, node("span", { textContent: "Draw a shape here, for example a star" }));
     ui.stage = node("div", { className: "stage" }, ui.picture, ui.over, ui.hint);
     ui.says = node("p", { className: "says", aria: { role: "status" } });
@@ -434,31 +437,33 @@ export function start(element, host) {
     const inks = node("span", { className: "inks", aria: { role: "radiogroup", label: "colour" } }, Object.keys(INKS).map((name) =>
       choice("ink", name, "", (value) => { state.ink = value; }, { title: name, label: name, style: `background: ${colour(INKS[name])}; --ink: ${colour(INKS[name])}` })));
     ui.drawing = node("div", { className: "row", aria: { role: "group", label: "pen" } }, choice("pen", "solid", "Solid shape", (value) => { state.pen = value; }, { title: "A closed line becomes a solid shape; a shape inside a shape is a hole" }),
-      choice("pen", "line", "Thick line", (value) => { state.pen = value; }, { title: "For a ring or a cross" }), inks, button("Undo", () => { state.strokes.pop(); redraw(); }), button("New", () => newDrawing()));
+      choice("pen", "line", "Thick line", (value) => { state.pen = value; }, { title: "For a ring or a cross" }), inks, button("Undo", () => { if (state.strokes.pop()) redraw(); }), button("New", () => newDrawing()),
+      node("p", { className: "small", textContent: "The first pen fills a closed line. Every drawing becomes as large as the shapes of the training." }));
+    ui.hiding = node("p", { className: "small", textContent: "Click patches, or drag over them, to hide them. Click again to show them. With keys: arrows move, space hides." });
     ui.file = node("input", { type: "file", accept: "image/*", hidden: true, onchange: (event) => load(event.target.files[0]) });
     const size = host.sizes?.photo ? ` (loads ${(host.sizes.photo / 1e6).toFixed(1)} MB)` : "";
     ui.tools = node("div", { className: "row", aria: { role: "group", label: "tool" } }, choice("tool", "draw", "✎ Draw", (value) => setTool(value)), choice("tool", "hide", "▨ Hide patches", (value) => setTool(value)));
     ui.samples = node("div", { className: "samples", aria: { role: "group", label: "sample images" } }, samples.map((sample, i) =>
       node("button", { title: sample.kind === "photo" && host.sizes?.photo ? `${sample.name}, another model (${(host.sizes.photo / 1e6).toFixed(1)} MB)` : sample.name, onclick: () => showSample(i), aria: { label: `sample: ${sample.name}` } }, imageTiles(sample.pixels, sample.size ?? [32, 32]))));
-    ui.more = node("div", { className: "row" }, button(`Photo${size}`, () => ui.file.click()), navigator.mediaDevices?.getUserMedia ? (ui.camera = button("Camera", camera)) : null, ui.file);
-    ui.local = node("p", { className: "small", textContent: host.local ?? "Choose a photo, drop one on the image, or use the camera. It never leaves this page." });
-    return [node("section", { className: "card picture", aria: { label: "Your image" } }, node("h3", { textContent: "Your image" }), ui.stage, ui.says, ui.chips, ui.tools, ui.drawing),
-      node("section", { className: "card choose", aria: { label: "Other images" } }, node("h3", { textContent: "Or choose an image" }), ui.samples, ui.more, ui.local)];
+    ui.more = node("div", { className: "row" }, ui.photo = button(`Photo${size}`, () => ui.file.click()), navigator.mediaDevices?.getUserMedia ? (ui.camera = button("Camera", camera)) : null, ui.file);
+    ui.local = node("p", { className: "small", textContent: host.local ?? "Choose a photo, drop one on the image, or use the camera. It is cut to a square, shrunk to 32 × 32 pixels, and never leaves this page." });
+    return [node("section", { className: "card picture", aria: { label: "Your image" } }, node("h2", { textContent: "Your image" }), ui.stage, ui.says, ui.chips, ui.tools, ui.drawing, ui.hiding),
+      node("section", { className: "card choose", aria: { label: "Other images" } }, node("h2", { textContent: "Or choose an image" }), ui.samples, ui.more, ui.local)];
   }
   function looksCard() {
     ui.looks = node("canvas", { aria: { hidden: "true" } });
     ui.ask = node("canvas", { className: "over", tabIndex: 0, style: "cursor: pointer; touch-action: manipulation", aria: { role: "application", label: "Where the model looks. Click a patch, or press arrow keys, to see where that patch looks. Home asks CLS." } });
     ui.looked = node("p", { className: "small", aria: { role: "status" } });
-    ui.cls = button("CLS", () => ask(0));
+    ui.cls = button("CLS", () => ask(0), { title: "CLS is the token from which the model reads its answer" });
     ui.layer = node("select", { onchange: () => { state.layer = Number(ui.layer.value); paint(); } });
     ui.head = node("select", { onchange: () => { state.head = /^\d/.test(ui.head.value) ? Number(ui.head.value) : ui.head.value; paint(); } });
     ui.looking = node("div", { className: "row" }, ui.cls, node("label", {}, "layer ", ui.layer), node("label", {}, ui.head, node("span", { className: "visually", textContent: "head" })));
-    return node("section", { className: "card looks", aria: { label: "Where it looks" } }, node("h3", { textContent: "Where it looks (click a patch to ask it)" }), node("div", { className: "stage" }, ui.looks, ui.ask), ui.looking, ui.looked);
+    return node("section", { className: "card looks", aria: { label: "Where it looks" } }, node("h2", { textContent: "Where it looks (click a patch to ask it)" }), node("div", { className: "stage" }, ui.looks, ui.ask), ui.looking, ui.looked);
   }
   function answerCard() {
     ui.bars = node("div", { className: "bars", aria: { role: "list" } });
     ui.about = node("p", { className: "small" });
-    return node("section", { className: "card answer", aria: { label: "What it says" } }, node("h3", { textContent: "What it says" }), ui.bars, ui.about);
+    return node("section", { className: "card answer", aria: { label: "What it says" } }, node("h2", { textContent: "What it says" }), ui.bars, ui.about);
   }
   function button(text, onclick, props = {}) { return node("button", { textContent: text, type: "button", onclick, ...props }); }
 
@@ -528,6 +533,7 @@ export function start(element, host) {
     const kind = state.kind, next = host.engine(kind, (bytes, total) => { ui.says.textContent = `Loading the model: ${(bytes / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB`; });
     const ready = await next;
     if (ready === engine) return;
+    if (kind === "photo") ui.photo.textContent = "Photo";
     [engine, info] = [ready, ready.info];
     const N = info.grid[0] * info.grid[1];
     Object.assign(state, { keep: new Uint8Array(N).fill(1), gates: new Uint8Array(Math.max(1, info.depth * info.heads)).fill(1), positions: 1, seed: 0, layer: Math.max(1, info.depth), head: "rollout", query: info.prefix ? 0 : Math.floor(info.grid[0] / 2) * info.grid[1] + Math.floor(info.grid[1] / 2), cursor: 0 });
@@ -539,7 +545,7 @@ export function start(element, host) {
     ui.bars.style.setProperty("--half", Math.ceil(info.classes.length / 2));
     ui.bars.replaceChildren(...ui.rows.map((bar) => bar.row));
     const sure = info.accuracy ? ` It is right on ${percent(info.accuracy)} of its test images.` : "";
-    ui.about.textContent = `${info.depth} blocks, ${info.heads} heads each, ${N} patches. It must choose one of its ${info.classes.length} classes, whatever it sees.${sure}`;
+    ui.about.textContent = `${info.depth} layers (or blocks), ${info.heads} heads each, ${N} patches. It must choose one of its ${info.classes.length} classes, whatever it sees.${sure}`;
     for (const [name, able] of Object.entries({ walk: info.can.detail, heads: info.can.attention, layers: info.can.layers })) Object.assign(ui.tabs[name], { disabled: !able, title: able ? "" : "The parts of this model do not show this." });
     if (ui.tabs[state.tab].disabled) state.tab = "whatif";
     ui.panel.dataset.for = "";
@@ -596,6 +602,7 @@ export function start(element, host) {
   }
   function complain(error) {
     console.error(error);
+    ui.says.dataset.key = ""; // the answer comes back
     ui.says.replaceChildren(node("span", { className: "error", textContent: error.message ?? String(error) }));
   }
 
@@ -665,9 +672,10 @@ export function start(element, host) {
   }
   function paintTools() {
     ui.drawing.hidden = state.tool !== "draw";
+    ui.hiding.hidden = state.tool !== "hide" || !info.can.hide;
     for (const input of ui.tools.querySelectorAll("input")) { input.checked = input.value === state.tool; input.disabled = input.value === "hide" && !info.can.hide; }
     [...ui.samples.children].forEach((one, i) => one.setAttribute("aria-pressed", String(state.sample === i)));
-    const hidden = state.keep.filter((x) => !x).length, off = state.gates.filter((x) => !x).length, chip = (text, undo) => button(`${text} ✕`, undo, { ariaLabel: `${text}: undo` });
+    const hidden = state.keep.filter((x) => !x).length, off = state.gates.filter((x) => !x).length, chip = (text, undo) => button(`${text} ✕`, (event) => { undo(); if (!event.detail) ui.over.focus(); }, { ariaLabel: `${text}: undo` });
     ui.chips.replaceChildren(...[hidden && chip(hidden === 1 ? "1 patch hidden" : `${hidden} patches hidden`, () => { state.keep.fill(1); run(); }), state.seed && chip("patches shuffled", () => { state.seed = 0; run(); }),
       !state.positions && chip("positions off", () => { state.positions = 1; run(); }), off && chip(off === 1 ? "1 head off" : `${off} heads off`, () => { state.gates.fill(1); run(); })].filter(Boolean));
   }
@@ -684,7 +692,7 @@ export function start(element, host) {
     ui.rows.forEach((bar, k) => {
       bar.fill.style.width = `${(100 * p[k]).toFixed(1)}%`;
       bar.number.textContent = percent(p[k], p[k] < 0.095 ? 1 : 0);
-      bar.row.classList.toggle("most", k === best);
+      bar.row.classList.toggle("most", k === best && !empty());
       bar.ghost.hidden = !moved;
       if (moved) bar.ghost.style.left = `calc(${(100 * before[k]).toFixed(1)}% - 1px)`;
       bar.row.ariaLabel = `${bar.name} ${percent(p[k], 1)}${moved ? `, before ${percent(before[k], 1)}` : ""}`;
@@ -715,10 +723,10 @@ export function start(element, host) {
     state.keep.forEach((kept, n) => { if (!kept) hatch(pen, n, s, ratio); });
     if (state.query >= info.prefix) frame(pen, state.query - info.prefix, s, ratio, "#fbbf24");
     const hidden = state.query >= info.prefix && !state.keep[state.query - info.prefix], asker = longName(state.query);
-    const brightest = longName(info.prefix + patches.indexOf(Math.max(...patches))), toCls = info.prefix ? `, CLS gets ${percent(drawn[0], 1)}` : "";
+    const best = info.prefix + patches.indexOf(Math.max(...patches)), brightest = longName(best), toCls = info.prefix ? `; CLS gets ${percent(drawn[0], 1)}` : "";
     const text = hidden ? `${asker} is hidden, so it looks nowhere.`
-      : state.head === "rollout" ? `Followed through ${state.layer === 1 ? "layer 1" : `layers 1 to ${state.layer}`}, most of ${asker} comes from ${brightest} (${percent(most, 1)}${state.query < info.prefix ? "" : ", with its own place"}). Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gives most, dark blue least.`
-      : `${asker} looks most at ${brightest}, which gets ${percent(most, 1)} of its attention${toCls}. Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gets most, dark blue least.`;
+      : state.head === "rollout" ? `Followed through ${state.layer === 1 ? "layer 1" : `layers 1 to ${state.layer}`}, most of ${asker}${state.query < info.prefix ? ", which gives the answer," : ""} comes from ${brightest} (${percent(most, 1)}${state.query < info.prefix ? "" : ", with its own place"}). Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gives most, dark blue least.`
+      : `${asker} looks most at ${best === state.query ? "itself" : brightest}, which gets ${percent(most, 1)} of its attention${toCls}. Equal shares would be ${percent(1 / drawn.length, 1)}. Yellow gets most, dark blue least.`;
     ui.looked.textContent = text[0].toUpperCase() + text.slice(1);
   }
 
@@ -759,13 +767,13 @@ export function start(element, host) {
     const strongest = drawn ? drawn.subarray(info.prefix).indexOf(Math.max(...drawn.subarray(info.prefix))) : 0;
     ui.shown.replaceChildren(...step.shown({ info, out, pixels, nameOf, query: state.query, layer: state.layer, head: state.head, strongest }).filter(Boolean));
   }
-  function goTo(step) { state.step = clamp(step, 0, STEPS.length - 1); paint(); }
+  function goTo(step) { state.step = clamp(step, 0, STEPS.length - 1); paint(); if (root.activeElement?.disabled) (state.step ? ui.previous : ui.next).focus(); }
 
   function paintHeads() {
     panelFor("heads", () => {
       const columns = ["mean", "rollout", ...range(info.heads)];
       ui.cells = [];
-      const side = `minmax(38px, ${info.heads > 4 ? 62 : 76}px)`, board = node("div", { className: "grid", style: `grid-template-columns: auto repeat(${columns.length}, ${side})` },
+      const side = `minmax(30px, ${info.heads > 4 ? 62 : 76}px)`, board = node("div", { className: "grid", style: `grid-template-columns: auto repeat(${columns.length}, ${side})` },
         node("span"), columns.map((head) => node("span", { className: "name", textContent: typeof head === "number" ? `head ${head + 1}` : head })));
       for (let layer = 1; layer <= info.depth; layer++) {
         board.append(node("span", { className: "name", textContent: `layer ${layer}` }));
@@ -777,7 +785,7 @@ export function start(element, host) {
       }
       ui.asked = node("p");
       ui.nearest = node("p");
-      return [node("div", { className: "stack" }, ui.asked, board, node("p", { className: "small", textContent: "The number below a head is the average distance, in patches, at which the patches of this image look. A head that looks at all patches equally has about half the width of the image." }), ui.nearest)];
+      return [node("div", { className: "stack" }, ui.asked, ui.nearest, board, node("p", { className: "small", textContent: "The number below a head is the average distance, in patches, at which the patches of this image look. A head that looks at all patches equally has about half the width of the image. The mean is that of all heads of a layer. The rollout follows the means through this layer and all before it." }))];
     });
     ui.asked.textContent = `Each small map shows where ${longName(state.query)} looks. Click a map to see it large above. Click a patch above to ask another patch.`;
     const near = { far: Infinity };
@@ -794,7 +802,7 @@ export function start(element, host) {
       cell.ariaLabel = cell.title = `layer ${layer}, ${headName(head)}${typeof head === "number" ? `, patches look ${far.textContent} patches far on average` : ""}${off ? ", off" : ""}`;
     }
     const other = near.far > 2 && host.sizes?.photo ? " The model for photos has heads that look at neighbours. Choose the ship to see them." : " Choose that head and click some patches to see it.";
-    ui.nearest.textContent = near.far < Infinity ? `The shortest distance is that of layer ${near.layer}, head ${near.head + 1}, with ${near.far.toFixed(1)} patches.${other}` : "";
+    ui.nearest.textContent = near.far < Infinity ? `Layer ${near.layer}, head ${near.head + 1} looks nearest, ${near.far.toFixed(1)} patches away on average.${other}` : "";
   }
 
   function paintWhatIf() {
@@ -806,7 +814,7 @@ export function start(element, host) {
       ui.each = button("Which patch does it need? Hide each alone", testEach, { disabled: !info.can.hide });
       ui.needs = node("div", { className: "shown", aria: { role: "status" } });
       ui.mix = toggle("Shuffle the patches", () => { state.seed = (state.seed % 1e6) + 1; run(); });
-      ui.sort = button("In order", () => { state.seed = 0; run(); });
+      ui.sort = button("In order", () => { state.seed = 0; ui.mix.focus(); run(); });
       ui.positions = toggle("Positions off", () => { state.positions = 1 - state.positions; run(); });
       ui.positions.disabled = !info.can.positions;
       ui.gates = info.can.heads ? range(info.depth * info.heads).map((i) => toggle(`${(i % info.heads) + 1}`, () => { state.gates[i] = 1 - state.gates[i]; run(); })) : [];
@@ -814,44 +822,53 @@ export function start(element, host) {
       gates.querySelectorAll("button").forEach((one, i) => { one.style.minHeight = "32px"; one.title = `layer ${Math.floor(i / info.heads) + 1}, head ${(i % info.heads) + 1}`; one.ariaLabel = `switch off ${one.title}`; });
       ui.moved = node("p", { className: "small" });
       return [node("div", { className: "halves" }, node("div", { className: "stack" },
-        node("p", { textContent: "Change something and watch the bars. The orange mark on each bar is the probability before the change." }),
+        node("p", { textContent: "Change something and watch the bars. The upright mark on each bar is the probability before the change." }), ui.moved,
         node("h3", { textContent: "Hide patches" }), node("p", { className: "small", textContent: "A map of attention is only a hypothesis. Hiding patches is a test, because the model has to answer without them." }),
         node("div", { className: "row" }, button("▨ Choose patches in the image", () => { setTool("hide"); ui.over.focus(); }, { disabled: !info.can.hide }), ui.hideMost, ui.hideLeast),
         node("div", { className: "row" }, ui.each), ui.needs,
         node("h3", { textContent: "Order" }), node("div", { className: "row" }, ui.mix, ui.sort, ui.positions),
-        node("p", { className: "small", textContent: "Try both together. Without positions, the order of the patches makes no difference." }), ui.moved),
+        node("p", { className: "small", textContent: "Try both together. Without positions, the order of the patches makes no difference." })),
       node("div", { className: "stack" }, node("h3", { textContent: "Switch heads off" }), info.can.heads ? gates : node("p", { className: "small", textContent: "The heads of this model cannot be switched off from outside." }), button("Everything on", () => { everythingOn(); run(); })))];
     });
+    if (ui.needs.asked !== undefined && ui.needs.asked !== question()) { ui.needs.asked = undefined; ui.needs.replaceChildren(); } // it was about something else
     ui.mix.ariaPressed = String(state.seed > 0);
     ui.sort.disabled = !state.seed;
     ui.positions.ariaPressed = String(!state.positions);
     ui.gates.forEach((one, i) => { one.ariaPressed = String(!state.gates[i]); });
     if (!before) { ui.moved.textContent = ""; return; }
-    const p = softmax(out.logits), best = before.indexOf(Math.max(...before));
-    ui.moved.textContent = out.changed ? `The probability of ${info.classes[best]} was ${percent(before[best])} and is now ${percent(p[best])}.` : "Nothing is changed yet.";
+    const p = softmax(out.logits), best = before.indexOf(Math.max(...before)), now = p.indexOf(Math.max(...p));
+    ui.moved.textContent = out.changed ? `The probability of ${info.classes[best]} was ${percent(before[best])} and is now ${percent(p[best])}.${now === best ? "" : ` It now says ${info.classes[now]}.`}` : "Nothing is changed yet.";
   }
+
+  /** What the model is asked, but for the patches that are hidden. */
+  const question = () => [pixels, state.gates, state.positions].join("|");
 
   /** Hide every patch that is there alone, and show how far the probability of the answer falls: the test of a map. */
   async function testEach() {
     const whole = softmax(out.logits), best = whole.indexOf(Math.max(...whole)), falls = new Float32Array(state.keep.length), by = engine, asked = { pixels, positions: state.positions, heads: state.gates.slice(), detail: false }, kept = state.keep.slice();
     const canvas = node("canvas"), words = node("figcaption");
     canvas.style.cssText = "width: 160px; aspect-ratio: 1";
+    ui.needs.ariaBusy = "true"; // read out at the end only
+    ui.needs.asked = question();
     ui.needs.replaceChildren(node("figure", {}, canvas, words));
     ui.each.disabled = true;
     for (const n of range(kept.length).filter((i) => kept[i])) {
       const answer = await by.run({ ...asked, keep: kept.map((x, i) => (i === n ? 0 : x)) });
-      if (by !== engine || asked.pixels !== pixels || !canvas.isConnected) break;
+      if (by !== engine || !canvas.isConnected) break;
       falls[n] = Math.max(0, whole[best] - softmax(answer.logits)[best]);
       heatTiles(falls, info.grid, canvas);
       words.textContent = `Patch ${n + 1} of ${kept.length} is hidden ...`;
     }
     ui.each.disabled = false;
-    const most = falls.indexOf(Math.max(...falls));
-    words.textContent = falls[most] < 0.005 ? "It needs no single patch. Hide several." : `It needs ${longName(info.prefix + most)} most. Without that patch ${info.classes[best]} falls from ${percent(whole[best])} to ${percent(whole[best] - falls[most])}. Yellow is the largest fall.`;
+    ui.needs.ariaBusy = "false";
+    if (!canvas.isConnected) return;
+    const most = falls.indexOf(Math.max(...falls)), others = kept.filter((x) => !x).length, besides = others ? `, besides the ${others} that ${others === 1 ? "is" : "are"} hidden,` : "";
+    state.cursor = most;
+    words.textContent = falls[most] < 0.005 ? "It needs no single patch. Hide several." : `It needs ${longName(info.prefix + most)} most. Without that patch${besides} “${info.classes[best]}” falls from ${percent(whole[best])} to ${percent(whole[best] - falls[most])}. Yellow is the largest fall.`;
   }
 
   function paintLayers() {
-    panelFor("layers", () => { ui.levels = node("div", { className: "levels" }); return [node("div", { className: "stack" }, node("p", { textContent: "What would the head say if the model ended after this block? The head was trained for the last block only, so early rows are only a hint." }), ui.levels)]; });
+    panelFor("layers", () => { ui.levels = node("div", { className: "levels" }); return [node("div", { className: "stack" }, node("p", { textContent: "What would the model say if it ended after this block? What reads its answer was trained for the last block only, so early rows are only a hint." }), ui.levels)]; });
     const K = info.classes.length, rows = range(info.depth + 1).map((l) => softmax(row(out.layers, l, K)));
     ui.levels.replaceChildren(...rows.flatMap((p, l) => {
       const best = p.indexOf(Math.max(...p));

@@ -174,8 +174,9 @@ table(rows, ["features", "right", "test photos (%)", f"{len(truth)} photos (%)"]
 # With 300 photos the trained backbone is clearly ahead of both controls. A part of the answer is in its features already,
 # although it was trained on airplanes and frogs.
 #
-# Look at the ten test photos again. They put the model that was *never trained* first, and this is luck. One photo is ten points,
-# and all three intervals overlap. So report "8 of 10" and never "80 %", and do not choose between models by ten photos.
+# Look at the ten test photos again. They put the model that was *never trained* first, and this is luck. One photo is
+# ten points, and all three intervals overlap. So report "8 of 10", and never "80 %" without its interval, and do not
+# choose between models by ten photos.
 #
 # ## 3. How much of the model should learn?
 #
@@ -188,8 +189,9 @@ table(rows, ["features", "right", "test photos (%)", f"{len(truth)} photos (%)"]
 # - **Full tuning.** All weights learn, at a small learning rate. The new head starts at zero (lesson 12).
 # - **From scratch.** The same as full tuning, but the weights are random at the start. This is the control.
 #
-# How many numbers does LoRA train in a layer from D to D? It trains $2 \cdot 8 \cdot D$ instead of $D^2$, and with D = 192 this
-# is 3,072 instead of 36,864.
+# How many numbers does LoRA train? A layer from D to D needs $2 \cdot 8 \cdot D$ of them instead of $D^2$, and with D
+# = 192 this is 3,072 instead of 36,864. Queries, keys and values are one matrix (3D, D), which needs $8 \cdot (D +
+# 3D)$.
 #
 # > **Predict.** Sort the four ways by accuracy. How far apart are full tuning and the control, which have the same number of
 # > weights, photos and steps?
@@ -300,7 +302,8 @@ segment = check(segment)
 # The score is the **IoU**. It is the number of pixels that are in both masks, divided by the number that are in either, so 100 % means
 # that the masks are equal. We read the images at twice their size, to have four times as many patches.
 #
-# > **Predict.** What is the IoU of mean colour? And that of a backbone that was never trained?
+# > **Predict.** The argument above gives the IoU of mean colour. What is that of a backbone that was never trained,
+# > and of the trained one?
 
 # %% tags=["nbval-ignore-output"]
 fine, raw = (b.at(tuple(2 * side for side in b.img_size)) for b in (backbone, control))
@@ -340,8 +343,9 @@ plots.show(
 )
 
 # %% [markdown] claim="ious['mean colour'] < 0.05 and ious['never trained'] < 0.2 and ious['trained backbone'] > 0.6"
-# The layer on trained tokens finds most of the thing. Mean colour finds nothing, as the argument said. The backbone that was never
-# trained finds next to nothing, and this shows that the training put "thing" into the tokens. No image of the training had a mask.
+# The layer on trained tokens finds most of the thing. Mean colour finds nothing, as the argument said. The backbone
+# that was never trained finds next to nothing, and this shows that the training put "thing" into the tokens. No image
+# that the *backbone* was trained on had a mask.
 #
 # The last three columns are photos of the task, and there is no mask to score them. Look for yourself.
 # An answer for every place is called a **dense** reading. Depth and tracking are read in the same way.
@@ -371,9 +375,12 @@ for file, shares in zip(files, trained.predict(files), strict=True):
     )
 
 # %% [markdown]
-# Now make it small and portable. **bfloat16** keeps 16 bits of every number (lesson 16). **ONNX** is a file format that phones,
-# browsers and servers run without Python. Our file contains the normalisation too, so an app cannot get it wrong. **int8** stores
-# the large weights in 8 bits.
+# The shares are far from 100 %, because the head started at zero and learned for few steps. A share is not an
+# accuracy.
+#
+# Now make it small and portable. **bfloat16** keeps 16 bits of every number (lesson 16). **ONNX** is a file format
+# that phones, browsers and servers run without Python. Our file contains the normalisation too. The app still has to
+# turn a photo upright, cut out its square and resize it. **int8** stores the large weights in 8 bits.
 #
 # > **Predict.** How many megabytes does each form need? Which one will be the fastest on your machine?
 
@@ -448,7 +455,7 @@ for size in ("Ti/16", "S/16", "B/16", "L/16"):
 table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image", "ms for one image, here"])
 
 # %% [markdown] claim="3.5 < operations['S/16'] / operations['Ti/16'] < 4.2 and 3.5 < operations['B/16'] / operations['S/16'] < 4.2" always
-# Each step from Ti to S to B doubles the width, so it costs four times as much.
+# Each step from Ti to S to B doubles the width, so it costs nearly four times as much.
 #
 # **Why are small models so good?** Often by **distillation** (1503.02531). A large *teacher* is trained first. Then a small
 # *student* learns to give the same outputs as the teacher instead of the labels. The outputs say more than a label, for example that
@@ -613,8 +620,9 @@ table(
 )
 
 # %% [markdown] claim=["hits['never seen together']['both'] > 0.15", "hits['combinations of the training']['both'] > hits['never seen together']['both'] + 0.05", "min(parts['light'] for parts in hits.values()) > 0.9"]
-# Yes, in part. Combinations that were never seen together get the right words far more often than by guessing, though less often than
-# known ones. The towers have learned words and put them together. The light is nearly always right, and the shape fails.
+# Yes, in part. Combinations that were never seen together get the right words far more often than by guessing, though
+# less often than known ones. The towers have learned words and put them together. Where an answer is wrong, it is
+# nearly always the shape.
 #
 # Arrows and red things were in the training. A word that the text tower has never met has no vector. CLIP has seen 400 million
 # pairs, so there is hardly such a word, and then nobody can say whether "zero-shot" means *never seen*.

@@ -1,6 +1,7 @@
 """How a GPU is kept busy by small models: kernels are compiled into few, and started all at once (CUDA graphs).
 
-To start hundreds of small kernels can take the CPU longer than the GPU computes. `Run` uses both, if it is to compile.
+To start hundreds of small kernels can take the CPU longer than the GPU computes. `step_wrappers.with_compiled` in the
+extensions uses both.
 """
 
 from collections.abc import Callable, Hashable

@@ -30,7 +30,8 @@ from vit_course.training.run_folder import CHECKPOINT, differences, model_settin
 from vit_course.training.signals import explain_out_of_memory, stop_on_signal
 
 Wrapper = Callable[["Run"], AbstractContextManager]
-"""What a run is inside of: it adds to `around_step`, `after_step`, `forward_by` or `kept` what its steps need."""
+"""A context around a whole run. It is entered before there are optimisers or `run.forward`, and puts what the steps need
+into `around_step`, `after_step`, `forward_by` or `kept`, which are called later."""
 
 
 @contextmanager
@@ -45,7 +46,8 @@ def start_run(
 ) -> Iterator["Run"]:
     """Begin a run or go on with it, inside `wrappers`; at its end leave the weights in the model, and say how it ended.
 
-    Inside, random numbers are the run's own, Ctrl-C ends it between two steps, and errors of memory are explained.
+    Inside, random numbers are the run's own, Ctrl-C ends it between two steps (`Console.conclude` then raises), and
+    errors of memory are explained.
     """
     run = Run(model, dataset, config, Path(folder) if folder else None, objective)
     own = own_folder(run.folder if run.first_process else None, resume)

@@ -39,9 +39,9 @@ class TrainConfig:
         layer_decay: factor from the learning rate of a layer of a ViT to that of the layer before it, in fine-tuning,
             or 1 for none.
         ema: decay of an averaged copy of the weights, which is scored and saved, or 0 for none.
-        keep_tokens: share of the patch tokens that a ViT computes in the first part of a run, or 1 for all. It acts only
-            if `keep_until` is above 0 (`extensions.step_wrappers`). With "size", it is a share of the pixels, also for
-            a ResNet.
+        keep_tokens: share of the patch tokens that a ViT computes in the first part of a run, or 1 for all. It acts
+            only if `keep_until` is above 0 (`extensions.step_wrappers`). With "size", it is a share of the pixels, also
+            for a ResNet.
         keep_until: share of the steps, from the start, in which a ViT computes fewer tokens.
         keep_by: choice of the tokens, the same places for a "batch", other places for each "picture", or a smaller
             "size" for all images.

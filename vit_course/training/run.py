@@ -30,8 +30,8 @@ from vit_course.training.run_folder import CHECKPOINT, differences, model_settin
 from vit_course.training.signals import explain_out_of_memory, stop_on_signal
 
 Wrapper = Callable[["Run"], AbstractContextManager]
-"""A context around a whole run. It is entered before there are optimisers or `run.forward`, and puts what the steps need
-into `around_step`, `after_step`, `forward_by` or `kept`, which are called later."""
+"""A context around a whole run. It is entered before there are optimisers or `run.forward`, and puts what the steps
+need into `around_step`, `after_step`, `forward_by` or `kept`, which are called later."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@
 # recall:
 #   "02.2": "Two images are read by the same trained model. Where are their CLS tokens equal?"
 #   "10.1": "You repeat a setting with six seeds in place of three, and the spread of single runs stays the same. Which number falls?"
-#   "12.3": "A colleague trains only a new head and leaves the body as it is. How is this called?"
+#   "12.3": "A colleague trains only a new head and leaves the body as it is. What is this called?"
 # goals:
 #   - "Say what a model can learn from images without labels, and where its right answers come from."
 #   - "Give an encoder only the visible patches of an image, and keep the way back."
@@ -104,8 +104,8 @@ from vit_course.extensions.masked import keep_visible
 keep_visible = check(keep_visible)
 
 # %% [markdown]
-# Try your function on the pixels of the portrait. 16 of the 64 patches stay visible, in random order. We put grey behind them,
-# and lead all 64 back.
+# Try your function on the pixels of the portrait. 16 of the 64 patches stay visible, in random order. We append 48
+# grey patches, and put all 64 back into reading order.
 
 # %%
 torch.manual_seed(3)
@@ -136,7 +136,8 @@ for read in (196, 49):
     print(f"{read} patches and CLS: {work[read]:.1f} GFLOP, {percent(work[read] / work[196])} of the work")
 
 # %% [markdown] always claim="0.2 < work[49] / work[196] < 50 / 197"
-# It is a little less than 50 of 197 tokens, because attention grows with the square of their number.
+# The encoder does a little less than its share of the tokens, 50 of 197, because the cost of attention grows with the
+# square of the number of tokens.
 #
 # > **Key idea.** The encoder reads only what is visible. So it does a quarter of the work, and it never gets used to mask tokens,
 # > which do not exist in fine-tuning.
@@ -245,7 +246,8 @@ plots.show(
 )
 
 # %% [markdown] claim="errors['your decoder'] < 0.9 * errors['the mean colour of visible neighbours']"
-# The decoder beats its rival. The ground comes back, and a bright spot near the object. Stripes and outlines do not.
+# The decoder beats its rival. The background comes back, with a pale blur where the object is. Stripes and outlines
+# do not come back.
 #
 # Why the blur? If a hole is either blue sky or red roof, the smallest squared error is at the mean of the two, which is violet
 # and never right. Where several outlines are possible, their mean is a blur. But we do not want the paintings. We want the
@@ -284,7 +286,7 @@ table([[name, percent(score)] for name, score in scores.items()], ["encoder", "r
 # Before pre-training the classifier is hardly better than guessing.
 
 # %% [markdown] claim=["scores['after pre-training'] > scores['before pre-training'] + 0.04", "scores['after pre-training'] < 0.5"]
-# After it the classifier is right more often, by several points, although the encoder has not seen a single label. So **a task
+# After it the classifier is right about twice as often, although the encoder has not seen a single label. So **a task
 # without labels teaches too.**
 #
 # It is still far from a good classifier, because the task decides what is learned. A ground has many pixels and an outline has
@@ -301,13 +303,15 @@ table([[name, percent(score)] for name, score in scores.items()], ["encoder", "r
 # | who predicts | one linear layer | the decoder |
 # | target | the class of the mean colour | all pixels |
 #
-# **Colour classes.** Classes avoid violet. A model can say "half blue, half red", and cross-entropy rewards it. The mean of each
-# channel, in 0..255, becomes one of 8 levels of 32 values each (3 bits). Three levels make one of $8^3 = 512$ classes:
+# **Colour classes.** Classes avoid the violet mean of section 3. A model can say "half blue, half red", and
+# cross-entropy rewards it. The mean of each channel, in 0..255, becomes one of 8 levels of 32 values each (3 bits).
+# Three levels make one of $8^3 = 512$ classes:
 #
 # $$k = 64\,\ell_{red} + 8\,\ell_{green} + \ell_{blue}$$
 #
-# **Corruption.** Of the drawn half, 80 % of the tokens become the mask token, 10 % become the token of *another* patch, and
-# 10 % stay as they are. So the model cannot trust a visible token, and has to check it against its neighbours.
+# **Corruption.** Half of the patches are chosen at random. Of their tokens, 80 % become the mask token, 10 % become
+# the token of *another* patch, and 10 % stay as they are. So the model cannot trust a visible token, and has to check
+# it against its neighbours.
 
 
 # %% fold
@@ -391,10 +395,10 @@ table(list(found.items()), ["images", "different classes, P = 4"])
 #
 # ## 6. Does it save labels?
 #
-# That is the question behind all this. A minute of training is too little for an answer, so we read recorded runs. The
-# paper's task was trained on all 50,000 images of CIFAR-10, without labels. Then the body was fine-tuned with 1 % or 10 % of the
-# labels. There are two rivals, both from scratch on the same labelled images. One takes the *same number of steps* as both parts
-# together, the other takes fewer.
+# That is the question behind all this. A minute of training is too little for an answer, so we read recorded runs.
+# The paper's task was trained on all 50,000 images of CIFAR-10, without labels. Then the body was fine-tuned with 1 %
+# or 10 % of the labels. There are two rivals, both from scratch on the same labelled images. One rival takes the
+# *same number of steps* as pre-training and fine-tuning together, and the other takes fewer steps.
 #
 # > **Predict.** By how many points is the pre-trained body ahead of each rival, or behind it?
 
@@ -443,7 +447,8 @@ if records:
 # Against the *same number of steps*, three seeds do not show a difference. The gap at 1 % is more than three points, but its
 # interval contains 0. So more seeds are needed. Fine-tuning also used half the learning rate of its rivals, and we tuned neither.
 #
-# So the task teaches. Whether it teaches more than the same time spent on the few labels, these runs do not show.
+# So the task teaches. These runs do not show whether it teaches more than the same number of steps on the labelled
+# images.
 
 # %% [markdown] curious
 # ## 7. What did the paper find, and what came next?

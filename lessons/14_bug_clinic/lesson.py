@@ -161,7 +161,8 @@ def report(*names):
 report("draw_weights", "classify")
 
 # %% [markdown]
-# Without the softmax of the other function, the loss at step 0 is now higher than in section 2.
+# Here `draw_weights` is examined with a healthy `classify`, which applies no softmax, so the loss at step 0 is higher
+# than in section 2.
 #
 # Two questions lead to the bugs. Where would an opinion at step 0 come from? And what does cross-entropy do with the scores
 # *before* it takes the logarithm? If the model has done this already, its best scores are 1 and nine times 0, and the loss can
@@ -171,7 +172,7 @@ report("draw_weights", "classify")
 #
 # **Your task.** Fix both functions. There are three bugs and one convention.
 
-# %% exercise="vit_classroom.exhibits.clinic.healthy:draw_weights, vit_classroom.exhibits.clinic.healthy:classify" starter="vit_classroom.exhibits.clinic.bugs:draw_weights, vit_classroom.exhibits.clinic.bugs:classify" difficulty=1 minutes=9 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, hold the code beside the equation above." hint2="In `draw_weights` two parameters get other first values than the docstring says, one near the entrance and one at the very end. In `classify` one layer of the model is never used, and one function is applied that the loss applies as well."
+# %% exercise="vit_classroom.exhibits.clinic.healthy:draw_weights, vit_classroom.exhibits.clinic.healthy:classify" starter="vit_classroom.exhibits.clinic.bugs:draw_weights, vit_classroom.exhibits.clinic.bugs:classify" difficulty=1 minutes=9 hint="Compare every line of `draw_weights` with the docstring, number by number. What is the default deviation of `nn.init.normal_`? In `classify`, compare the code with the equation above." hint2="In `draw_weights` two parameters get other first values than the docstring says, one near the entrance and one at the very end. In `classify` one layer of the model is never used, and one function is applied that the loss applies as well."
 from vit_classroom.exhibits.clinic.healthy import classify, draw_weights
 
 draw_weights = check(draw_weights)
@@ -396,8 +397,9 @@ plots.show(
 report("schedule", "decay_groups")
 
 # %% [markdown]
-# One step at rate 0 costs nothing that you could measure. Where the rate is set once an *epoch*, the same line costs a whole epoch.
-# A convention still matters when you compare, because a paper's numbers belong to its own.
+# One step at rate 0 costs nothing that you could measure. Where the rate is set once an *epoch*, the same line costs
+# a whole epoch. A convention still matters when you compare, because a paper's numbers hold only under that paper's
+# conventions.
 #
 # **Your task.** Bring both in line with their docstrings, one line each.
 
@@ -523,7 +525,7 @@ print("your patient equals the model of lesson 06:", gap < 1e-4)
 # > library, a paper's weights, or your own old version. It finds no bug of the training, and it does not say *which* line is wrong.
 # > For that you need the measurements.
 #
-# The ward book opens, function by function, as you fix them.
+# The next table shows the bugs of each function as soon as you have fixed it.
 
 # %%
 table(ward_book(), ["function", "difference", "kind", "the patient's line", "the healthy line"])
@@ -563,8 +565,9 @@ accuracies = {
 print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["healthy"]))
 
 # %% [markdown] claim="max(accuracies['sick']) < 20 and min(accuracies['healthy']) > 2 * max(accuracies['sick'])"
-# This bug costs everything, because the model can only guess. Few bugs are so loud. Plant `/ tokens.shape[-1] ** 0.5` in `attend`
-# instead. Can three seeds show what it costs? `spread_of_scores` finds it in a second.
+# This bug costs about 50 points. The interval is wide, but it does not contain 0. Few bugs are so loud. Plant `/
+# tokens.shape[-1] ** 0.5` in `attend` instead. Can three seeds show what it costs? `spread_of_scores` finds it in a
+# second.
 #
 # | what counts | points |
 # |---|---|
@@ -628,5 +631,5 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), section 3.1 and appendix B.1: what the patient should be.
 # - Sculley et al., *Hidden Technical Debt in Machine Learning Systems* (2015): why such bugs live long.
 #
-# **Next.** The healthy patient is the ViT of 2021, and even a healthy one breaks. Train it at sixteen times its learning rate, and it
-# collapses. Lesson 15 adds what current models have against that.
+# **Next.** The healthy patient is the ViT of 2021, and even a healthy one breaks. Train it at sixteen times its
+# learning rate, and it collapses. Lesson 15 adds the part with which current models survive it.

@@ -155,8 +155,8 @@ rows = [[f"{rate:g}", *(number(values[i]) for i in (0, 1, -1))] for rate, values
 table(rows, ["learning rate", "largest logit at the start", "after one epoch", "at the end"])
 
 # %% [markdown] claim="usual[0.002][-1] < 20 and usual[0.064][-1] > 500 and usual[0.016][-1] > 5 * usual[0.002][-1]"
-# It is in the thousands. If two logits differ by ten, the second key gets less than a 20,000th of the first one's weight. So with
-# logits in the hundreds or thousands, attention is only a switch.
+# It is in the thousands. If the logits of two keys differ by ten, the key with the smaller logit gets less than
+# 1/20,000 of the other key's weight. So with logits in the hundreds or thousands, attention is only a switch.
 #
 # The cure is **QK-norm**. Before a query meets a key, both become vectors of mean 0 and variance 1. This is the layer norm of
 # lesson 05, over the d numbers of one head, with a learned scale and without a shift:
@@ -295,9 +295,10 @@ plots.show(
 # %% [markdown] claim="torch.allclose(scores[2, 2][1:, 1:], scores[1, 1][:-1, :-1], atol=1e-3)" always
 # The pattern moves with the query, so only the offset counts.
 #
-# Is that better on images of other sizes? We trained three models with a learned table and three with rotations alone, on CIFAR-10
-# at 32 pixels. At other sizes the table is *stretched*. The rotations either *go on counting*, to places that they never met in
-# training, or they are *stretched* too. On a grid of 12 rows, stretched rotations count in steps of 8/12.
+# Is RoPE better than a learned table on images of other sizes? We trained three models with a learned table and three
+# with rotations alone, on CIFAR-10 at 32 pixels. At other sizes the table is *stretched*. The rotations either *go on
+# counting*, to places that they never met in training, or they are *stretched* too. On a grid of 12 rows, stretched
+# rotations count in steps of 8/12.
 #
 # > **Predict.** Which is best at 48 pixels: the table, rotations that go on counting, or stretched rotations?
 
@@ -388,12 +389,12 @@ rows = [
 table(rows, ["reader", "test accuracy (%)", "against CLS (95 % interval)"])
 
 # %% [markdown] claim=["all(undecided(*difference(readers[one], readers[two])[1:]) for one, two in (('attention pooling', 'CLS'), ('attention pooling', 'GAP'), ('GAP', 'CLS')))", "not any(at_edge.values())"] always
-# Three seeds do not show a difference between any two of the three readers.
+# Three seeds do not show a difference between CLS and either of the two other readers.
 #
 # ## 5. What did each part bring here?
 #
-# Now put all our comparisons into one figure, sorted by what they brought. Each line compares three seeds with a part against three
-# seeds without it.
+# Now put our main comparisons into one figure, sorted by the points that the part added. Each line compares three
+# seeds with a part against three seeds without it.
 #
 # > **Predict.** Which lines will be to the right of 0? Think of the trouble that each part is for.
 
@@ -421,8 +422,10 @@ plots.show(
 )
 
 # %% [markdown] claim="{name for name, (_, low, high) in brought.items() if undecided(low, high)} == {'QK-norm, usual rate', 'rotations, at 32 pixels as in training', 'attention pooling'} and min(brought.values())[0] == brought['rotations counting on, at 48 pixels'][0] and sum(low > 0 for _, low, _ in brought.values()) == 3 and abs(1 - 0.95**7 - 1 / 3) < 0.05" always
-# **A new part helps where its trouble is.** At a rate that is too high, QK-norm brings many points. At another image size,
-# stretched rotations bring three. In ordinary training at our size, three seeds do not show that any part helps.
+# **A new part helps where the problem occurs that it was made for.** At a rate that is too high, QK-norm adds 14 or
+# 20 points. At another image size, stretched rotations add three. In ordinary training at our size, three seeds do
+# not show that QK-norm, RoPE or attention pooling helps. SwiGLU, LayerScale and registers are not measured in this
+# lesson.
 #
 # How sure is that? Seven comparisons with an error of 5 % give a false alarm in about one such figure of three. The two largest
 # gains are far from 0. And a part without effect here may matter in a model a thousand times as large.
@@ -497,8 +500,8 @@ from vit_course.extensions.modern import merge_tokens
 merge_tokens = check(merge_tokens)
 
 # %% [markdown]
-# Which patches become one? Here is the model with 91 % on CIFAR-10. It reads two photos, and your function merges six pairs in each
-# block.
+# Which patches become one? Here is `cifar-vit`, a trained model of this course that reaches 91 % on CIFAR-10. It
+# reads two photos, and your function merges six pairs in each block.
 
 # %% fold
 reads, about = load_trained("cifar-vit")
@@ -519,8 +522,9 @@ plots.show(
 # %% [markdown] claim="[len(found.unique()) for found in stages[0]] == [64, 46, 28, 16]" always
 # Patches that look alike become one token, such as the blue wall behind Grace Hopper. The eyes of the cat stay separate.
 #
-# Does the model still classify well? Two controls belong to this measurement. *Random merging* merges the same number of tokens, chosen by
-# random keys. *Dropping* removes random patches before the first block, as many as are missing at the end.
+# Does a model still classify well when its tokens are merged? Two controls belong to this measurement. *Random
+# merging* merges the same number of tokens, chosen by random keys. *Dropping* removes random patches before the first
+# block, as many as are missing at the end.
 #
 # > **Predict.** 64 patches, six blocks. How many tokens can go before the accuracy falls by more than two standard errors?
 
@@ -665,5 +669,6 @@ plots.show(
 #   patch sizes.
 # - Beyer et al., *Better plain ViT baselines for ImageNet-1k* (2205.01580): two pages on what a recipe can do.
 #
-# **Next.** None of these parts makes a model learn faster. In ten minutes on one processor core, a plain ViT with AdamW ends more than
-# fifteen points behind the *same* ViT with another optimiser. Lesson 16 shows why, and lets you race.
+# **Next.** Better parts are not what makes a small ViT learn fast. In ten minutes on one processor core, a plain ViT
+# with AdamW ends more than fifteen points behind the *same* ViT with another optimiser. Lesson 16 shows why, and lets
+# you race.

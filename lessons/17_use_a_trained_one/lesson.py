@@ -22,9 +22,10 @@
 # with random weights learns little from few images. So hardly anybody trains one from scratch. People download a trained model, a **backbone**,
 # adapt it, and ship it. In this lesson you do all three.
 #
-# The next cell loads our backbone. Five lines load it and ask it about two photos, a cat and one of your own.
-# A folder of photos needs the places `train/<class>/` and `test/<class>/`. Put the name of your folder into `mine`. Otherwise
-# the cell draws thirty photos for you, onto pieces of a portrait. Choose your test photos *before* you look at any result.
+# The next cell loads our backbone. Five lines load it and ask it about two photos, a cat and one of your own. A
+# folder of photos needs the places `train/<class>/` and `test/<class>/`. Put the name of your folder into `mine`.
+# Otherwise the cell makes thirty **drawn photos**, which are drawings of keys, leaves and mugs on pieces of a
+# portrait. Choose your test photos *before* you look at any result.
 
 # %% fold
 import copy
@@ -116,8 +117,9 @@ plots.show(
 )
 
 # %% [markdown]
-# Two things can be taken from the tokens, y for questions about *what* (sections 2 and 3), and the patch tokens for questions about
-# *where* (section 4). `Reader` puts y and the mean of the patch tokens side by side. These 2D numbers are the **features** of an image.
+# Two things can be taken from the tokens. The vector y, which the head reads, answers questions about *what* is in
+# the image (sections 2 and 3). The patch tokens answer questions about *where* it is (section 4). `Reader` puts y and
+# the mean of the patch tokens side by side. These 2D numbers are the **features** of an image.
 #
 # ## 2. Is the answer already in its features?
 #
@@ -264,8 +266,9 @@ plots.show(
 # LoRA trains three percent of the numbers and is far ahead of the probe too. (It takes a rate ten times as large.) It is popular for
 # large models, because an addition is a small file and its optimiser needs little memory. On this small model it saves little time.
 #
-# These are drawn photos. On yours the order may differ. Probe first, then tune at a small rate, and keep what is better on
-# held-out images. Which way is best for your photos? You have just measured it.
+# These are drawn photos. On yours the order may differ. Probe first, then tune at a small rate, and keep what is
+# better on held-out images. Which way is best for your photos? You have just measured it, but ten test photos show
+# only large differences.
 
 # %% [markdown]
 # ## 4. Can it show me where the thing is?
@@ -299,8 +302,9 @@ from vit_course.inference import segment
 segment = check(segment)
 
 # %% [markdown]
-# The score is the **IoU**. It is the number of pixels that are in both masks, divided by the number that are in either, so 100 % means
-# that the masks are equal. We read the images at twice their size, to have four times as many patches.
+# The score is the **IoU** (intersection over union). It is the number of pixels that are in both masks, divided by
+# the number of pixels that are in at least one of them, so 100 % means that the masks are equal. We read the images
+# at twice their size, to have four times as many patches.
 #
 # > **Predict.** The argument above gives the IoU of mean colour. What is that of a backbone that was never trained,
 # > and of the trained one?
@@ -347,8 +351,8 @@ plots.show(
 # that was never trained finds next to nothing, and this shows that the training put "thing" into the tokens. No image
 # that the *backbone* was trained on had a mask.
 #
-# The last three columns are photos of the task, and there is no mask to score them. Look for yourself.
-# An answer for every place is called a **dense** reading. Depth and tracking are read in the same way.
+# The last three columns are photos of the task, and there is no mask to score them. Look for yourself. Answering for
+# every place is called **dense prediction**. Depth is predicted in the same way.
 
 # %% [markdown]
 # ## 5. How do I give it to somebody else?
@@ -375,8 +379,8 @@ for file, shares in zip(files, trained.predict(files), strict=True):
     )
 
 # %% [markdown] claim="shares.max() < 0.9"
-# The shares are far from 100 %, because the head started at zero and learned for few steps. A share is not an
-# accuracy.
+# The probabilities beside the three answers are far below 100 %, because the head started at zero and learned for few
+# steps. Such a probability is not an accuracy.
 #
 # Now make it small and portable. **bfloat16** keeps 16 bits of every number (lesson 16). **ONNX** is a file format
 # that phones, browsers and servers run without Python. Our file contains the normalisation too. The app still has to
@@ -455,7 +459,8 @@ for size in ("Ti/16", "S/16", "B/16", "L/16"):
 table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image", "ms for one image, here"])
 
 # %% [markdown] claim="3.5 < operations['S/16'] / operations['Ti/16'] < 4.2 and 3.5 < operations['B/16'] / operations['S/16'] < 4.2" always
-# Each step from Ti to S to B doubles the width, so it costs nearly four times as much.
+# Each step from Ti to S to B doubles the width, so it needs nearly four times as many operations. The time on your
+# machine may grow faster.
 #
 # **Why are small models so good?** Often by **distillation** (1503.02531). A large *teacher* is trained first. Then a small
 # *student* learns to give the same outputs as the teacher instead of the labels. The outputs say more than a label, for example that
@@ -466,7 +471,8 @@ table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image
 # this role, and they spoiled the maps. **Registers** (2309.16588), extra tokens without a place, give the heads somewhere else to look
 # (lesson 15).
 #
-# Loading one takes a download and an environment variable. Nothing is downloaded by this course. In its folder:
+# To load a public model, download it and set an environment variable. The course itself downloads nothing. Run these
+# lines in the folder of the course:
 #
 # ```sh
 # pip install huggingface_hub
@@ -585,8 +591,8 @@ image_tower, text_tower = fit_towers(
 print(texts[:3])
 
 # %% [markdown]
-# Now ask. For each of the 40 combinations there are P = 3 sentences (**prompts**). With image vectors u (D,) and text vectors
-# $v_{cj}$ (D,), all of length 1,
+# Now ask. Ten shapes in four lights make 40 combinations, and for each there are P = 3 sentences (**prompts**). With
+# image vectors u (D,) and text vectors $v_{cj}$ (D,), all of length 1,
 #
 # $$v_c = \frac{\sum_j v_{cj}}{\left|\sum_j v_{cj}\right|}, \qquad p(c) = \mathrm{softmax}_c\!\left(\frac{u \cdot v_c}{\tau}\right)$$
 #

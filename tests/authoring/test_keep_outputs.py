@@ -20,7 +20,7 @@ def course(tmp_path):
     """A course of one lesson whose outputs are current in its first commit."""
     course = TinyCourse(tmp_path)
     shutil.copytree(ROOT / "authoring", tmp_path / "authoring")
-    course.write("vit_course/training/names.py", (ROOT / "vit_course/training/names.py").read_text("utf-8"))
+    course.write("vit_classroom/names.py", (ROOT / "vit_classroom/names.py").read_text("utf-8"))
     course.lesson(SHOW)
     commit(course)
     return course

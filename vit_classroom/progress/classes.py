@@ -142,7 +142,7 @@ def class_text(students: Sequence[Student], lessons: Sequence[Lesson]) -> str:
     texts = [text for one in talks[:TALKS] for text in talk_lines(one)]
     if talks[TALKS:]:
         texts.append("Also, for fewer students: " + ", ".join(one.exercise for one in talks[TALKS:]))
-    head = "Discuss these exercises: most students in the lesson have not solved them, or at least half made a mistake."
+    head = "Discuss these exercises: most students have not solved them, or at least half made a mistake."
     parts.append("\n".join([head, *texts]) if talks else "")
     raced = boards(run for student in students for run in student.runs)
     parts += [f"The race of lesson 16, {board}" for board in raced]

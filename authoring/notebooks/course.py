@@ -114,7 +114,7 @@ def read_course(root: Path) -> Course:
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     address = re.search(r'^Repository\s*=\s*"([^"]+)"', project, re.MULTILINE)
     paths = sorted((root / "lessons").glob("[0-9][0-9]_*/lesson.py"))
-    repository = address[1].rstrip("/") if address else ""
+    repository = address[1].rstrip("/").removesuffix(".git") if address else ""
     course = Course(root, repository, tuple(read_lesson(path) for path in paths))
     for lesson in course.lessons:
         list(course.recalled(lesson))

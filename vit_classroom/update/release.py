@@ -68,7 +68,7 @@ def newest(root: Path) -> str:
     found = ADDRESS.search((root / "pyproject.toml").read_text(encoding="utf-8"))
     if not found:
         raise NoRelease(NO_ADDRESS)
-    repository = found[1].rstrip("/")
+    repository = found[1].rstrip("/").removesuffix(".git")
     try:
         with urllib.request.urlopen(f"{repository}/releases/latest", timeout=60) as page:
             tag = page.url.partition("/releases/tag/")[2]

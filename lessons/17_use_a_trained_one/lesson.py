@@ -378,7 +378,7 @@ for file, shares in zip(files, trained.predict(files), strict=True):
         f"{file.parent.name}/{file.name} -> {trained.classes[shares.argmax()]} {percent(shares.max().item())}"
     )
 
-# %% [markdown] claim="shares.max() < 0.9"
+# %% [markdown]
 # The probabilities beside the three answers are far below 100 %, because the head started at zero and learned for few
 # steps. Such a probability is not an accuracy.
 #

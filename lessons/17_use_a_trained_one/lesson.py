@@ -192,7 +192,7 @@ table(rows, ["features", "right", "test photos (%)", f"{len(truth)} photos (%)"]
 # - **From scratch.** The same as full tuning, but the weights are random at the start. This is the control.
 #
 # How many numbers does LoRA train? A layer from D to D needs $2 \cdot 8 \cdot D$ of them instead of $D^2$, and with D
-# = 192 this is 3,072 instead of 36,864. Queries, keys and values are one matrix (3D, D), which needs $8 \cdot (D +
+# = 192 this is 3,072 instead of 36,864. Queries, keys and values come from a single matrix (3D, D), which needs $8 \cdot (D +
 # 3D)$.
 #
 # > **Predict.** Sort the four ways by accuracy. How far apart are full tuning and the control, which have the same number of

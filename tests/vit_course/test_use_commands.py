@@ -15,8 +15,10 @@ from test_trained import KINDS, draw, photos, run  # noqa: F401
 
 from vit_course import __main__ as door
 from vit_course.data import load_dataset
+from vit_course.extensions import train_command
 from vit_course.extensions.shipping import run_onnx
 from vit_course.extensions.trained import load_trained
+from vit_course.recipes import RECIPES
 from vit_course.training.paths import ROOT
 
 
@@ -35,9 +37,12 @@ def test_predict_names_the_class_of_photos_and_folders_with_its_share_and_the_ne
     for kind in KINDS:
         draw(kind, 7, (30, 50)).save(folder / f"{kind}.jpg")
     (folder / "notes.txt").write_text("no photo")
+    for name in ("a.heic", "b.HEIC"):
+        (folder / name).touch()
     status, out, err = call(capsys, "predict", run, folder.parent, photos / "test" / "disc" / "0.jpg")
     lines = out.splitlines()
-    assert (status, err, len(lines)) == (0, "", 4)
+    assert (status, len(lines)) == (0, 4)
+    assert err.startswith(f"Not read in {folder.parent}: 2 .heic files, 1 .txt file. Images are .jpg, ")
     shares = load_trained(run).predict(sorted(folder.glob("*.jpg")))
     for line, kind, share in zip(lines, KINDS, shares, strict=False):
         path, rest = line.split(".jpg")
@@ -104,6 +109,88 @@ def test_a_model_without_the_packages_for_onnx_names_them(run, tmp_path, monkeyp
     assert status == 1 and "pip install onnx onnxscript onnxruntime" in err
 
 
+def test_export_writes_under_no_other_ending_than_its_own(run, tmp_path, capsys):
+    status, _, err = call(capsys, "export", run, tmp_path / "photos.pt")
+    assert status == 1 and "photos.pt should end in .onnx" in err and not list(tmp_path.iterdir())
+
+
+# -- tuning
+
+
+@pytest.fixture
+def tuned(photos, monkeypatch, capsys):
+    """Run `train --from cifar-vit` with other options; return what `train` was to do, and what was printed."""
+
+    def tune(*line):
+        asked = []
+
+        def train(model, dataset, config, *rest):
+            asked.append(config)
+            raise ValueError("far enough")
+
+        monkeypatch.setattr(train_command, "train", train)
+        status, out, err = call(capsys, "train", "--from", "cifar-vit", "--data", photos, *line)
+        assert (status, err) == (1, "error: far enough\n")
+        return asked[0], out
+
+    return tune
+
+
+def test_each_way_of_tuning_has_a_rate_of_its_own_which_the_command_line_overrides(tuned, capsys):
+    rates = {way: tuned("--tune", way)[0].lr for way in ("all", "lora", "head")}
+    assert rates == train_command.TUNING_RATES and tuned()[0].lr == rates["all"]
+    assert rates["all"] < rates["lora"] < rates["head"]
+    assert tuned("--tune", "lora", "--lr", "0.001")[0].lr == 0.001
+    assert tuned("--tune", "lora", "--recipe", "adamw")[0].lr == RECIPES["adamw"].lr
+    with pytest.raises(SystemExit):
+        train_command.main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(f"{rate:g} for {way}" in said for way, rate in rates.items())
+
+
+def test_a_tuning_by_few_images_has_enough_steps_and_says_nothing_of_few(tuned):
+    for line, batch in ([], 16), (["--train", "9"], 9), (["--batch-size", "4"], 4):
+        config, out = tuned(*line)
+        images = 9 if line[:1] == ["--train"] else 36
+        assert config.batch_size == batch and "few" not in out
+        steps = config.epochs * (images // batch)
+        assert train_command.ENOUGH_STEPS <= steps < train_command.ENOUGH_STEPS + images // batch
+    assert tuned("--epochs", "2")[0].epochs == 2
+
+
+def test_a_tuning_says_how_many_of_the_numbers_learn(tuned):
+    model = load_trained("cifar-vit").model
+    every = sum(p.numel() for p in model.parameters()) - 7 * 193  # ten classes become three
+    assert f"{3 * 193:,} of {every:,} numbers learn." in tuned("--tune", "head")[1]
+    low_rank = re.search(r"([\d,]+) of ([\d,]+) numbers learn\.", tuned("--tune", "lora")[1])
+    learn, whole = (int(number.replace(",", "")) for number in low_rank.groups())
+    assert whole - every == learn - 3 * 193 > 0
+    assert "numbers learn" not in tuned()[1]
+
+
+def test_weights_that_are_not_here_name_the_section_that_fetches_them(photos, tmp_path, capsys):
+    for source in (tmp_path / "dinov2", tmp_path, "cifar-vitt"):
+        status, _, err = call(capsys, "train", "--from", source, "--data", photos)
+        assert (status, err) == (
+            1,
+            f"error: no {source} here: 'Public weights' in docs/use.md fetches some\n",
+        )
+    assert "\n## Public weights\n" in (ROOT / "docs" / "use.md").read_text(encoding="utf-8")
+
+
+def test_a_folder_with_a_run_is_refused_at_once_and_a_run_that_ended_is_resumed_without_advice(
+    photos, tmp_path, capsys
+):
+    line = ["train", "--data", photos, "--image-size", 16, "--model", "linear", "--recipe", "adamw"]
+    line += ["--epochs", 1, "--batch-size", 36, "--device", "cpu", "--out", tmp_path]
+    status, out, _ = call(capsys, *line)
+    assert status == 0 and "This run has 1 step: few to learn from." in out
+    status, out, err = call(capsys, *line)
+    assert (status, out) == (1, "") and err.startswith(f"error: {tmp_path} holds a run: --resume it, ")
+    status, out, _ = call(capsys, "train", "--out", tmp_path, "--resume")
+    assert status == 0 and "few to learn" not in out
+
+
 # -- going on
 
 STOP = """
@@ -159,8 +246,8 @@ def test_options_that_contradict_each_other_are_refused_before_anything_is_loade
 
     for line, message in (
         ("--tune lora", "--tune needs --from"),
-        ("--from cifar-vit --model Ti/4", "--from brings its own model"),
-        ("--from cifar-vit --pool avg", "--from brings its own global_pool"),
+        ("--from cifar-vit --model Ti/4", "--from brings its own model: leave --model out"),
+        ("--from cifar-vit --pool avg --drop-path 0", "own model: leave --drop-path and --pool out"),
         ("--resume", "--resume needs --out"),
     ):
         with pytest.raises(SystemExit):

@@ -18,7 +18,7 @@ from torch import nn
 
 from vit_course.data import Dataset, load_dataset
 from vit_course.extensions.backbone import Backbone, load_backbone
-from vit_course.extensions.trained import write_trained
+from vit_course.extensions.trained import weights_file, write_trained
 from vit_course.extensions.transfer import add_low_rank, freeze, merge_low_rank, normalised_as, replace_head
 from vit_course.recipes import MODELS, RECIPES, build_model, run_record
 from vit_course.train import train
@@ -29,23 +29,28 @@ from vit_course.training.run_folder import CHECKPOINT
 from vit_course.training.validate_config import allowed_values
 from vit_course.training.version import code_version
 
-MODEL_OPTIONS = ("drop_path_rate", "pos_embed", "pos_embed_at", "global_pool")
+POSITIONS = {"pos_embed": "--pos-embed", "pos_embed_at": "--pos-embed-at"}
+MODEL_OPTIONS = {"drop_path_rate": "--drop-path", **POSITIONS, "global_pool": "--pool"}
+"""By the name of an argument of a ViT its option on the command line."""
 OVERRIDES = {name: a for name, a in allowed_values(TrainConfig).items() if a.kind in (int, float, str)}
 MEANINGS = dict(re.findall(r"^ {4}(\w+): ([^.]*)", inspect.getdoc(TrainConfig) or "", re.MULTILINE))
 """By the name of a field of `TrainConfig` the first sentence about it in the docstring."""
 ARGUMENTS = "command.json"
 """The file in the folder of a run that keeps its options, from which `--resume` reads them."""
-FEW_STEPS = 200
+ENOUGH_STEPS = 300
+"""Steps that a tuning has at least, unless the command line names the epochs; other runs are warned below them."""
+TUNING_RATES = {"all": RECIPES["tune"].lr, "lora": 5e-3, "head": 3e-2}
+"""Learning rates of the recipe `tune`: the fewer numbers learn, the larger. `docs/use.md` has the measurement."""
+RATES = ", ".join(f"{rate:g} for {way}" for way, rate in TUNING_RATES.items())
 
 
 def command_line() -> argparse.ArgumentParser:
     """Make the parser. Every number of a recipe has an option, whose help is that of `TrainConfig`."""
-    what = "Train an image classifier and record the run."
-    parser = argparse.ArgumentParser("python -m vit_course train", description=what)
+    parser = argparse.ArgumentParser("python -m vit_course train", description="Train an image classifier.")
     add = parser.add_argument
     add("--model", help="ViT as size/patch, hybrid as R-size/pixels a token, resnet18, resnet-small, linear")
     add("--from", dest="source", help="trained weights to begin with: a run, cifar-vit, or a public file")
-    add("--tune", choices=("all", "head", "lora"), help="what --from trains: all, the head, or LoRA")
+    add("--tune", choices=TUNING_RATES, help=f"what --from trains; by default --lr is {RATES}")
     add("--recipe", choices=RECIPES, help="settings, some with a model (default: mixed, or tune with --from)")
     add("--data", default="auto", help="auto, cifar10, shapes10 or a folder")
     add("--image-size", type=int, help="side of the images in pixels, for a folder or for Shapes-10")
@@ -74,9 +79,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.resume and (kept := options.out / ARGUMENTS).exists():
         arguments = [*json.loads(kept.read_text(encoding="utf-8")), *arguments]
         options = parser.parse_args(arguments)
-    chosen = [name for name in ("model", *MODEL_OPTIONS) if getattr(options, name) is not None]
+    typed = [option for name, option in MODEL_OPTIONS.items() if getattr(options, name) is not None]
+    chosen = ["--model"] * (options.model is not None) + typed
     if options.source and chosen:
-        parser.error(f"--from brings its own {chosen[0]}: leave that option out")
+        parser.error(f"--from brings its own model: leave {' and '.join(chosen)} out")
     if options.tune and not options.source:
         parser.error("--tune needs --from, the trained weights")
     options.arguments = [argument for argument in arguments if argument != "--resume"]
@@ -90,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     distributed = "LOCAL_RANK" in os.environ
     try:
         if distributed:
-            on_cpu = get_device(options.device or "auto").type == "cpu"
-            dist.init_process_group("gloo" if on_cpu else None)  # else it could use CUDA
+            # On a CPU the default could use CUDA.
+            dist.init_process_group("gloo" if get_device(options.device or "auto").type == "cpu" else None)
         return run_command(options)
     except KeyboardInterrupt as stop:
         again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
@@ -114,17 +120,21 @@ def run_command(options: argparse.Namespace) -> int:
     size = {"img_size": options.image_size} if options.image_size else {}
     source = load_backbone(options.source, **size) if options.source else None
     dataset = pictures(options, source)
+    if source and options.recipe == "tune":
+        config = tuning_config(options, config, len(dataset.train_images) - config.validation)
     torch.manual_seed(config.seed)
     model, about = tuned(source, dataset, options.tune) if source else new_model(options, dataset)
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first and not (options.out / CHECKPOINT).exists():
         require_writable(options.out)
         (options.out / ARGUMENTS).write_text(json.dumps(options.arguments) + "\n", encoding="utf-8")
+    if options.tune in ("lora", "head") and first and not config.quiet:
+        learn = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        print(f"{learn:,} of {sum(p.numel() for p in model.parameters()):,} numbers learn.")
     steps = round(config.epochs * (len(dataset.train_images) // config.batch_size))
-    if steps < FEW_STEPS and first and not config.quiet:
-        better = "" if source else ", or begin with trained weights: --from cifar-vit"
-        advice = f"Try more --epochs or a smaller --batch-size{better}."
-        print(f"This run has {steps} steps: few to learn from. {advice}")
+    if steps < ENOUGH_STEPS and first and not (config.quiet or options.resume or source):
+        advice = "Try more --epochs, a smaller --batch-size or trained weights (--from cifar-vit)."
+        print(f"This run has {steps} step{'s' * (steps != 1)}: few to learn from. {advice}")
     history = train(model, dataset, config, options.out, options.resume)
     merge_low_rank(model)
     if options.out and first:
@@ -146,23 +156,31 @@ def configured(options: argparse.Namespace) -> TrainConfig:
     config = replace(RECIPES[options.recipe], **given)
     config.compile |= options.compile
     if options.warmup_epochs and config.warmup_epochs > config.epochs:
-        most = f"at most the {config.epochs:g} epochs of the run"
-        raise ValueError(f"warmup_epochs is {config.warmup_epochs:g}: it should be {most}")
+        raise ValueError(f"warmup_epochs is {config.warmup_epochs:g}, more than epochs, {config.epochs:g}")
     for name, count in (("train", options.train), ("test", options.test)):
         if count is not None and count < 1:
             raise ValueError(f"{name} is {count}: it should be a whole number at least 1")
     if options.resume and not (options.out / CHECKPOINT).exists():
-        where = f"{CHECKPOINT} in {options.out}"
-        raise ValueError(f"--resume finds no {where}: leave it out, and a run begins there")
+        raise ValueError(f"--resume finds no {CHECKPOINT} in {options.out}: leave it out to begin a run")
+    if options.out and not options.resume and (options.out / CHECKPOINT).exists():
+        raise ValueError(f"{options.out} holds a run: --resume it, use another folder, or delete it")
+    if options.source and not weights_file(options.source).exists():
+        raise FileNotFoundError(f"no {options.source} here: 'Public weights' in docs/use.md fetches some")
     return config
+
+
+def tuning_config(options: argparse.Namespace, config: TrainConfig, images: int) -> TrainConfig:
+    """Give a tuning its learning rate, enough steps and no batch larger than its images; what was typed stays."""
+    batch = options.batch_size or max(1, min(config.batch_size, images))
+    epochs = options.epochs or max(config.epochs, -(-ENOUGH_STEPS // max(1, images // batch)))
+    rate = options.lr or TUNING_RATES[options.tune or "all"]
+    return replace(config, batch_size=batch, epochs=epochs, lr=rate)
 
 
 def pictures(options: argparse.Namespace, source: Backbone | None) -> Dataset:
     """Load the data set, with the image size and the normalisation of the trained weights, if there are any."""
     size = options.image_size if source is None else tuple(source.img_size)
-    dataset = load_dataset(options.data, image_size=size)
-    if options.train or options.test:
-        dataset = dataset.subset(options.train, options.test)
+    dataset = load_dataset(options.data, image_size=size).subset(options.train, options.test)
     return dataset if source is None else normalised_as(dataset, source.mean, source.std)
 
 

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -65,15 +66,18 @@ def predict(options: argparse.Namespace, trained: Trained) -> int:
 
 
 def files_in(given: Path) -> list[Path]:
-    """Return a file, or all images in a folder and in the folders inside it, sorted.
+    """Return a file, or all images in a folder and in the folders inside it, sorted; a line counts other files.
 
     Raises:
         FileNotFoundError: if there is no image in the folder.
     """
     if not given.is_dir():
         return [given]
-    paths = [path for path in given.rglob("*") if path.name.lower().endswith(PICTURES)]
-    found = sorted(p for p in paths if not any(part[0] == "." for part in p.relative_to(given).parts))
+    paths = [p for p in given.rglob("*") if not any(part[0] == "." for part in p.relative_to(given).parts)]
+    found = sorted(path for path in paths if path.name.lower().endswith(PICTURES))
+    others = Counter(p.suffix.lower() or "nameless" for p in {*paths} - {*found} if p.is_file())
+    if files := ", ".join(f"{n} {kind} file{'s' * (n > 1)}" for kind, n in sorted(others.items())):
+        print(f"Not read in {given}: {files}. Images are {', '.join(PICTURES)} files.", file=sys.stderr)
     if not found:
         raise FileNotFoundError(f"{given} contains no images ({', '.join(PICTURES)})")
     return found
@@ -108,6 +112,8 @@ def evaluate(options: argparse.Namespace, trained: Trained) -> int:
 @command
 def export(options: argparse.Namespace, trained: Trained) -> int:
     """Write a model as ONNX, from uint8 images to shares of the classes, and compare its answers with torch."""
+    if options.file.suffix.lower() != ".onnx":
+        raise ValueError(f"{options.file} should end in .onnx, because export writes ONNX")
     difference = export_onnx(trained, options.file)
     shape = f"(N, {len(trained.info['mean'])}, {trained.img_size[0]}, {trained.img_size[1]})"
     size = f"{options.file.stat().st_size / 1e6:.1f} MB"

@@ -18,6 +18,7 @@ from vit_course.data import load_dataset
 from vit_course.extensions import train_command
 from vit_course.extensions.shipping import run_onnx
 from vit_course.extensions.trained import load_trained
+from vit_course.extensions.use_commands import files_in
 from vit_course.recipes import RECIPES
 from vit_course.training.paths import ROOT
 
@@ -254,3 +255,8 @@ def test_options_that_contradict_each_other_are_refused_before_anything_is_loade
             main(line.split())
         assert message in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_name_that_is_no_file_is_said_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nothere\.jpg"):
+        files_in(tmp_path / "nothere.jpg")

@@ -53,6 +53,8 @@ def predict(options: argparse.Namespace, trained: Trained) -> int:
     unread = 0
     for path in paths:
         try:
+            if not (path.exists() or path.is_symlink()):
+                raise FileNotFoundError(f"there is no file {path}")
             (shares,) = trained.predict(path)
         except (ValueError, OSError) as error:
             print(f"error: {error}", file=sys.stderr)
@@ -69,10 +71,8 @@ def files_in(given: Path) -> list[Path]:
     """Return a file, or all images in a folder and in the folders inside it, sorted; a line counts other files.
 
     Raises:
-        FileNotFoundError: if there is no such file, or no image in the folder.
+        FileNotFoundError: if there is no image in the folder.
     """
-    if not (given.exists() or given.is_symlink()):
-        raise FileNotFoundError(f"there is no file {given}")
     if not given.is_dir():
         return [given]
     paths = [p for p in given.rglob("*") if not any(part[0] == "." for part in p.relative_to(given).parts)]

@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; call again to go on")
         return 130
-    except BrokenPipeError:  # the door knows what to do
+    except BrokenPipeError:  # `commands.run_command` ends quietly
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

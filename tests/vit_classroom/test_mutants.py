@@ -101,4 +101,4 @@ def test_most_mutants_are_refused_and_most_of_these_are_told_a_cause(count, monk
     monkeypatch.setenv("VIT_COURSE_CHECK_SECONDS", "60")  # a busy machine is no slow answer
     refused, named, number = shares(count)
     assert number > 0.8 * count * len(EXERCISES)
-    assert refused >= 0.83 and named >= 0.7, (refused, named)
+    assert refused >= 0.85 and named >= 0.77, (refused, named)

@@ -98,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if distributed:
             # On a CPU the default could use CUDA.
             dist.init_process_group("gloo" if get_device(options.device or "auto").type == "cpu" else None)
-        return run_command(options)
+        return train_and_record(options)
     except KeyboardInterrupt as stop:
         again = f"python -m vit_course train --out {shlex.quote(str(options.out))} --resume"
         how = f"Go on with: {again}" if options.out and (options.out / CHECKPOINT).exists() else ""
         print(f"Stopped {str(stop).partition(';')[0]}. {how}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the door knows what to do
+    except BrokenPipeError:  # `commands.run_command` ends quietly
         raise
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -114,8 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             dist.destroy_process_group()
 
 
-def run_command(options: argparse.Namespace) -> int:
-    """Do what the command line asks for."""
+def train_and_record(options: argparse.Namespace) -> int:
+    """Train as the command line asks, and write the record and the model into its folder."""
     config = configured(options)
     size = {"img_size": options.image_size} if options.image_size else {}
     source = load_backbone(options.source, **size) if options.source else None

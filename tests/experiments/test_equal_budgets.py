@@ -81,16 +81,6 @@ def test_fractions_are_collected_by_model_and_share_and_what_ran_longer_stands_a
     assert equal_budgets.longer(SHARES) == [["vit-100", "80.0", "85.0"]]
 
 
-def test_the_best_trial_of_a_search_stands_first_and_is_taken():
-    trials = [run(f"muon-{n}", 0.0, held_out_accuracy=score) for n, score in enumerate((0.6, 0.72, 0.7))]
-    rows = [
-        dict(zip(equal_budgets.SEARCH_COLUMNS, row, strict=True))
-        for row in equal_budgets.search_table(trials)
-    ]
-    assert [row["trial"] for row in rows] == ["muon-1", "muon-2", "muon-0"]
-    assert [row[""] for row in rows] == ["taken", "", ""] and rows[0]["held-out accuracy in %"] == "72.0"
-
-
 def test_budgets_without_records_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_records, "RUNS", tmp_path)
     write_record(tmp_path / "cpu/comparison-8/vit-seed0.json", EIGHT[0])

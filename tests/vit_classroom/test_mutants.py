@@ -97,8 +97,8 @@ def test_a_mutant_differs_from_the_finished_version_in_one_place():
 
 @pytest.mark.parametrize("count", [4, pytest.param(9, marks=pytest.mark.weekly)])
 def test_most_mutants_are_refused_and_most_of_these_are_told_a_cause(count, monkeypatch):
-    """With nine slips an exercise 87 % of 521 are refused, and 76 % of these are told a cause."""
+    """With nine slips an exercise 87 % of 520 are refused, and 76 % of these are told a cause."""
     monkeypatch.setenv("VIT_COURSE_CHECK_SECONDS", "60")  # a busy machine is no slow answer
     refused, named, number = shares(count)
     assert number > 0.8 * count * len(EXERCISES)
-    assert refused >= 0.85 and named >= 0.77, (refused, named)
+    assert refused >= 0.85 and named >= 0.75, (refused, named)

@@ -25,7 +25,6 @@ FIRST, UNEQUAL = "comparison-first", "comparison"
 UNEQUAL_SHARES, UNEQUAL_HYBRID = "fractions", "hybrid"
 """Older groups: before any search, and after unequal searches. They are read until the new ones are there."""
 SEEDS = 3
-SEARCH_COLUMNS = ["trial", "optimiser", "rate", "parameters", "epochs", "held-out accuracy in %", ""]
 BUDGET_COLUMNS = [
     "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",
     "each seed, %", "mean in %",
@@ -120,19 +119,6 @@ def load_budgets() -> dict[int, list[Record]]:
     """Read the runs of the comparison by their budget in core-minutes; budgets without any are left out."""
     found = {minutes: load_records(f"comparison-{minutes}", "cpu") for minutes in BUDGETS}
     return {minutes: records for minutes, records in found.items() if records}
-
-
-def search_table(records: Sequence[Record]) -> list[list]:
-    """Write the trials of a family as rows of `SEARCH_COLUMNS`, the best first and marked.
-
-    An epoch is one of all training pictures but the held-out ones; a narrower model has more of them.
-    """
-    rows = []
-    for number, run in enumerate(sorted(records, key=lambda run: -run["held_out_accuracy"])):
-        config, score = run["config"], f"{100 * run['held_out_accuracy']:.1f}"
-        cells = [config["optimizer"], config["lr"], run["parameters"], f"{config['epochs']:.1f}", score]
-        rows.append([run["step"], *cells, "" if number else "taken"])
-    return rows
 
 
 def seeds(records: Sequence[Record], step: str) -> list[float]:

@@ -672,6 +672,6 @@ print("the same as in section 9:", torch.allclose(again, distances, atol=1e-3))
 # - Jain and Wallace, *Attention is not Explanation* (2019), and the answer to it, *Attention is not not Explanation* (2019).
 # - Raghu et al., *Do Vision Transformers See Like Convolutional Neural Networks?* (2021), about distances with less and more data.
 #
-# **Next.** On 500 photographs our two maps differ by one to four points. Is one of them better, or is it luck? Luck
-# alone can make eight equal models look different, and nothing in this lesson would notice it. How to tell the two
-# apart is lesson 10.
+# **Next.** On 500 photographs our two maps differ by a few points. Is one of them better, or is it luck? Luck alone
+# can make eight equal models look different, and nothing in this lesson would notice it. How to tell the two apart is
+# lesson 10.

@@ -286,8 +286,8 @@ table([[name, percent(score)] for name, score in scores.items()], ["encoder", "r
 # Before pre-training the classifier is hardly better than guessing.
 
 # %% [markdown] claim=["scores['after pre-training'] > scores['before pre-training'] + 0.04", "scores['after pre-training'] < 0.5"]
-# After it the classifier is right about twice as often, although the encoder has not seen a single label. So **a task
-# without labels teaches too.**
+# After it the classifier is right more often, by several points, although the encoder has not seen a single label. So
+# **a task without labels teaches too.**
 #
 # It is still far from a good classifier, because the task decides what is learned. A ground has many pixels and an outline has
 # few, so the squared error asks for the ground first.

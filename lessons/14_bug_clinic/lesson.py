@@ -565,9 +565,8 @@ accuracies = {
 print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["healthy"]))
 
 # %% [markdown] claim="max(accuracies['sick']) < 20 and min(accuracies['healthy']) > 2 * max(accuracies['sick'])"
-# This bug costs about 50 points. The interval is wide, but it does not contain 0. Few bugs are so loud. Plant `/
-# tokens.shape[-1] ** 0.5` in `attend` instead. Can three seeds show what it costs? `spread_of_scores` finds it in a
-# second.
+# This bug costs more than half of the accuracy. Few bugs are so loud. Plant `/ tokens.shape[-1] ** 0.5` in `attend`
+# instead. Can three seeds show what it costs? `spread_of_scores` finds it in a second.
 #
 # | what counts | points |
 # |---|---|

@@ -343,7 +343,7 @@ figure = plots.overlay_rows(
 plots.show(
     figure,
     "Four new scenes and three photos in a row, and below each the pixels that the layer calls thing. On the drawn ones the mask "
-    "has the outline of the key, leaf or mug, whether it is light or dark.",
+    "covers most of the thing, whether it is light or dark, and misses thin parts such as a stem or a shaft.",
 )
 
 # %% [markdown] claim="ious['mean colour'] < 0.05 and ious['never trained'] < 0.2 and ious['trained backbone'] > 0.6"

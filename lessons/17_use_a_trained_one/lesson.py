@@ -47,6 +47,7 @@ from vit_classroom.sample_photos import LIGHTS, draw_photos, in_coloured_light, 
 from vit_classroom.exhibits.two_towers import fit_towers, towers_diagram
 from vit_classroom.numbers import number, percent
 from vit_course.data import load_dataset, shapes10
+from vit_course.data.locate import is_picture, resolve_root
 from vit_course.extensions.backbone import load_backbone
 from vit_course.extensions.trained import load_trained, write_trained
 from vit_course.extensions.transfer import (
@@ -70,7 +71,9 @@ if not mine:
 
 # %% tags=["nbval-ignore-output"]
 trained = load_trained("cifar-vit")
-files = [PHOTOS / "cat.jpg", next(path for path in sorted(folder.glob("test/*/*")) if path.is_file())]
+photo_files = sorted(path for path in resolve_root(folder).rglob("*") if is_picture(path.name))
+photo_files = [path for path in photo_files if "test" in path.parts] or photo_files
+files = [PHOTOS / "cat.jpg", photo_files[0]]
 for file, shares in zip(files, trained.predict(files), strict=True):
     print(file.name, "->", trained.classes[shares.argmax()], percent(shares.max().item()))
 print(fill(f"the classes that it knows: {', '.join(trained.classes)}", 90))
@@ -372,7 +375,7 @@ info = {
 write_trained(run, tuned["full tuning"][0], info)
 
 trained = load_trained(run)
-files = [path for path in sorted(folder.glob("test/*/*")) if path.is_file()][::4]
+files = photo_files[::4][:5]
 for file, shares in zip(files, trained.predict(files), strict=True):
     print(
         f"{file.parent.name}/{file.name} -> {trained.classes[shares.argmax()]} {percent(shares.max().item())}"

@@ -88,7 +88,9 @@ def test_a_command_killed_ten_times_ends_with_exactly_the_weights_of_the_unbroke
     assert load_checkpoint(broken / CHECKPOINT)["step"] == 10
     assert main([*line, f"--out={broken}", "--resume"]) == main([*line, f"--out={unbroken}"]) == 0
     ends = [load_checkpoint(folder / CHECKPOINT) for folder in (broken, unbroken)]
-    torch.testing.assert_close(ends[0]["kept"]["average"], ends[1]["kept"]["average"], rtol=0, atol=0)
+    torch.testing.assert_close(
+        ends[0]["wrapper_states"]["average"], ends[1]["wrapper_states"]["average"], rtol=0, atol=0
+    )
     torch.testing.assert_close(ends[0]["model"], ends[1]["model"], rtol=0, atol=0)
     assert ends[0]["history"]["step_loss"] == ends[1]["history"]["step_loss"]
     lines = (broken / "log.jsonl").read_text().splitlines()
@@ -415,7 +417,7 @@ FOREIGN = {
     },
     "no optimisers": lambda state: {**state, "optimizers": []},
     "an optimiser of no groups": lambda state: {**state, "optimizers": [{"state": {}, "param_groups": []}]},
-    "no average": lambda state: {**state, "kept": {}},
+    "no average": lambda state: {**state, "wrapper_states": {}},
     "a step that is a word": lambda state: {**state, "step": "seven"},
     "a step of another epoch": lambda state: {**state, "step": 1},
 }

@@ -20,6 +20,7 @@ from vit_course.extensions.shipping import run_onnx
 from vit_course.extensions.trained import load_trained
 from vit_course.recipes import RECIPES
 from vit_course.training.paths import ROOT
+from vit_course.training.run_folder import own_folder
 
 
 def call(capsys, *arguments):
@@ -188,6 +189,16 @@ def test_a_folder_with_a_run_is_refused_at_once_and_a_run_that_ended_is_resumed_
     assert (status, out) == (1, "") and err.startswith(f"error: {tmp_path} holds a run: --resume it, ")
     status, out, _ = call(capsys, "train", "--out", tmp_path, "--resume")
     assert status == 0 and "few to learn" not in out
+
+
+def test_a_run_that_is_refused_leaves_the_options_of_the_one_that_uses_the_folder(photos, tmp_path, capsys):
+    line = ["train", "--data", photos, "--image-size", 16, "--model", "linear", "--device", "cpu", "--out", tmp_path]
+    kept = tmp_path / "command.json"
+    with own_folder(tmp_path, resume=False):
+        kept.write_text('["--lr", "0.5"]')
+        status, _, err = call(capsys, *line)
+        assert status == 1 and err.startswith(f"error: another run uses {tmp_path} now")
+        assert kept.read_text() == '["--lr", "0.5"]'
 
 
 # -- going on

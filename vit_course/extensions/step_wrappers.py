@@ -42,7 +42,9 @@ def with_fewer_tokens(run: Run) -> Iterator[None]:
 def with_average(run: Run) -> Iterator[None]:
     """Keep an average of the weights, which is scored, and which the model has in the end."""
     average = get_ema_multi_avg_fn(run.config.ema)
-    run.kept["average"] = averaged = AveragedModel(run.model, multi_avg_fn=average, use_buffers=True)
+    run.wrapper_states["average"] = averaged = AveragedModel(
+        run.model, multi_avg_fn=average, use_buffers=True
+    )
     run.scored_model = averaged.module
     run.after_step.append(lambda: averaged.update_parameters(run.model))
     yield

@@ -24,8 +24,7 @@ from vit_course.recipes import MODELS, RECIPES, build_model, run_record
 from vit_course.train import train
 from vit_course.training.config import TrainConfig
 from vit_course.training.device import get_device
-from vit_course.training.paths import require_writable
-from vit_course.training.run_folder import CHECKPOINT
+from vit_course.training.run_folder import CHECKPOINT, own_folder
 from vit_course.training.validate_config import allowed_values
 from vit_course.training.version import code_version
 
@@ -126,8 +125,8 @@ def train_and_record(options: argparse.Namespace) -> int:
     model, about = tuned(source, dataset, options.tune) if source else new_model(options, dataset)
     first = not dist.is_initialized() or dist.get_rank() == 0
     if options.out and first and not (options.out / CHECKPOINT).exists():
-        require_writable(options.out)
-        (options.out / ARGUMENTS).write_text(json.dumps(options.arguments) + "\n", encoding="utf-8")
+        with own_folder(options.out, resume=False):  # not while another run uses it
+            (options.out / ARGUMENTS).write_text(json.dumps(options.arguments) + "\n", encoding="utf-8")
     if options.tune in ("lora", "head") and first and not config.quiet:
         learn = sum(p.numel() for p in model.parameters() if p.requires_grad)
         print(f"{learn:,} of {sum(p.numel() for p in model.parameters()):,} numbers learn.")

@@ -31,7 +31,7 @@ from vit_course.training.signals import explain_out_of_memory, stop_on_signal
 
 Wrapper = Callable[["Run"], AbstractContextManager]
 """A context around a whole run. It is entered before there are optimisers or `run.forward`, and puts what the steps
-need into `around_step`, `after_step`, `forward_by` or `kept`, which are called later."""
+need into `around_step`, `after_step`, `forward_by` or `wrapper_states`, which are used later."""
 
 
 @contextmanager
@@ -82,8 +82,8 @@ class Run:
     None if it keeps none; the `first_process` of several prints and writes.
 
     Wrappers add to these: `around_step` makes contexts in which a step computes, `after_step` is called after each,
-    `forward_by` changes the function that computes a step, `kept` is saved and restored with the run, and `work` is the
-    share of a usual step's time.
+    `forward_by` changes the function that computes a step, `wrapper_states` is saved and restored with the run, and
+    `work` is the share of a usual step's time.
     """
 
     def __init__(
@@ -101,20 +101,22 @@ class Run:
         self.device = processes.own_device(get_device(config.device))
         generator = torch.Generator().manual_seed(config.seed)
         order = torch.randperm(len(dataset.train_images), generator=generator)
-        held_out, kept = order.tensor_split([config.validation])
-        if len(kept) < config.batch_size:
-            raise ValueError(f"{len(kept)} training pictures do not fill one batch of {config.batch_size}")
+        held_out, learned_from = order.tensor_split([config.validation])
+        if len(learned_from) < config.batch_size:
+            raise ValueError(
+                f"{len(learned_from)} training pictures do not fill one batch of {config.batch_size}"
+            )
         if config.batch_size % self.world:
             raise ValueError(f"batch_size {config.batch_size} is not divisible by {self.world} processes")
         train_set = dataset.train_images, dataset.train_labels
         self.held_out = tuple(part[held_out] for part in train_set)
-        self.images, self.labels = (part[kept].to(self.device) for part in train_set)
+        self.images, self.labels = (part[learned_from].to(self.device) for part in train_set)
         self.stats = tuple(part.to(self.device) for part in dataset.channel_stats())
-        self.steps_per_epoch = len(kept) // config.batch_size
+        self.steps_per_epoch = len(learned_from) // config.batch_size
         self.total_steps = max(1, round(config.epochs * self.steps_per_epoch))
         self.warmup_steps = round(config.warmup_epochs * self.steps_per_epoch)
         model.to(self.device)
-        self.scored_model, self.kept, self.work = model, {}, 1.0
+        self.scored_model, self.wrapper_states, self.work = model, {}, 1.0
         self.around_step, self.after_step, self.forward_by = [], [], []
         self.history = History(asdict(config), dataset.provenance, str(self.device))
         self.step, self.unread_losses, self.pass_seconds, self.saved = 0, [], {}, time.perf_counter()
@@ -156,6 +158,47 @@ class Run:
         for change in self.forward_by:
             forward = change(forward)
         self.forward = processes.wrap_ddp(forward, self.device)
+
+    def earlier_state(self, resume: bool) -> dict | None:
+        """Read the checkpoint that the run goes on from: None if there is none, or none is wanted.
+
+        Raises:
+            ValueError: if it is damaged, or of a run with another model, data set or configuration.
+        """
+        if not (resume and self.checkpoint and self.checkpoint.exists()):
+            return None
+        state = load_checkpoint(self.checkpoint)
+        with explain_foreign(self.checkpoint):
+            self.require_same_run(state)
+            Engine(**state["history"]["engine"])
+        return state
+
+    def require_same_run(self, state: dict) -> None:
+        """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
+        then = {**state["config"], "data set": state["history"]["provenance"]}
+        now = {**self.history.config, "data set": self.dataset.provenance}
+        if model := differences(state["settings"], model_settings(self.model)):
+            raise ValueError(f"{self.checkpoint} holds another model: {model[0]}")
+        if changed := differences(then, now, RESUMABLE):
+            others = "; ".join(changed)
+            raise ValueError(
+                f"{self.checkpoint} is of another run: {others}. Use another folder or delete it"
+            )
+
+    def restore(self, state: dict) -> None:
+        """Take weights, optimisers, what wrappers keep, history and step from a checkpoint."""
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        for name, part in self.wrapper_states.items():
+            part.load_state_dict(state["wrapper_states"][name])
+        self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
+        self.step = state["step"]
+        steps, epochs = len(self.history.step_lr), len(self.history.train_loss)
+        over = self.step / self.steps_per_epoch
+        whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
+        if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
+            raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
 
     @torch.no_grad()
     def require_logits(self) -> None:
@@ -309,8 +352,6 @@ class Run:
         rate = self.step * self.config.batch_size / max(history.seconds, 1e-9)
         self.console.end_epoch({**line, "seconds": round(history.seconds, 3), "images_per_s": round(rate)})
 
-    # -- going on
-
     def save(self) -> None:
         """Write the checkpoint, if the run keeps one; the first of several processes does.
 
@@ -327,50 +368,9 @@ class Run:
                 "settings": model_settings(self.model),
                 "model": self.model.state_dict(),
                 "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-                "kept": {name: part.state_dict() for name, part in self.kept.items()},
+                "wrapper_states": {name: part.state_dict() for name, part in self.wrapper_states.items()},
             }
             save_checkpoint(self.checkpoint, state)
-
-    def earlier_state(self, resume: bool) -> dict | None:
-        """Read the checkpoint that the run goes on from: None if there is none, or none is wanted.
-
-        Raises:
-            ValueError: if it is damaged, or of a run with another model, data set or configuration.
-        """
-        if not (resume and self.checkpoint and self.checkpoint.exists()):
-            return None
-        state = load_checkpoint(self.checkpoint)
-        with explain_foreign(self.checkpoint):
-            self.require_same_run(state)
-            Engine(**state["history"]["engine"])
-        return state
-
-    def require_same_run(self, state: dict) -> None:
-        """Raise a `ValueError` that names what differs between this run and that of a checkpoint."""
-        then = {**state["config"], "data set": state["history"]["provenance"]}
-        now = {**self.history.config, "data set": self.dataset.provenance}
-        if model := differences(state["settings"], model_settings(self.model)):
-            raise ValueError(f"{self.checkpoint} holds another model: {model[0]}")
-        if changed := differences(then, now, RESUMABLE):
-            others = "; ".join(changed)
-            raise ValueError(
-                f"{self.checkpoint} is of another run: {others}. Use another folder or delete it"
-            )
-
-    def restore(self, state: dict) -> None:
-        """Take weights, optimisers, what wrappers keep, history and step from a checkpoint."""
-        self.model.load_state_dict(state["model"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        for name, part in self.kept.items():
-            part.load_state_dict(state["kept"][name])
-        self.history = History(**{**state["history"], "interrupted": False, "device": str(self.device)})
-        self.step = state["step"]
-        steps, epochs = len(self.history.step_lr), len(self.history.train_loss)
-        over = self.step / self.steps_per_epoch
-        whole = math.ceil(over) if self.step == self.total_steps else math.floor(over)
-        if not (steps == len(self.history.step_loss) == self.step and epochs == whole):
-            raise ValueError(f"its history has {steps} steps and {epochs} epochs at step {self.step}")
 
 
 def moved(starts: list[dict], here: dict) -> bool:

@@ -141,7 +141,7 @@ def check_device() -> Finding:
 
 def check_profile() -> Finding:
     """How large the runs in the lessons will be."""
-    from vit_course.training.profiles import get_profile
+    from vit_classroom.profiles import get_profile
 
     try:
         return Finding("Profile", "ok", get_profile().name)

@@ -58,7 +58,7 @@ SETTINGS = {"VIT_COURSE_STRICT": "1", "VIT_COURSE_DATA": "shapes10", "VIT_COURSE
 DEFAULT_PROFILE = "cpu"
 PROBE = """
 import importlib.metadata, json, sys
-from vit_course.training.profiles import get_profile
+from vit_classroom.profiles import get_profile
 from vit_course.training.device import get_device
 data = sys.modules.get("vit_course.data")
 print()

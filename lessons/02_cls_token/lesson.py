@@ -31,11 +31,11 @@ from torch import nn
 
 from vit_classroom import check, plots, table
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import Dataset, normalize
 from vit_course.encoder import Encoder
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 from vit_course.train import TrainConfig, train
-from vit_course.training.profiles import get_profile
 
 # %% fold
 names = ("plus", "cross", "frame", "stripes")

@@ -31,12 +31,12 @@ from torch import nn
 
 from vit_classroom import check, plots, table
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import shapes10
 from vit_course.embeddings import prepend_cls_token
 from vit_course.encoder import Encoder
 from vit_course.patches import PatchEmbed, patchify, unpatchify
 from vit_course.train import TrainConfig, train
-from vit_course.training.profiles import get_profile
 
 photo = plots.sample_photo((224, 224))[None]  # (1, 3, 224, 224)
 order = torch.randperm(49, generator=torch.Generator().manual_seed(0))

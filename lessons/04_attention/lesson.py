@@ -529,8 +529,8 @@ table(rows, ["image", "tokens T", "12 tables, MB"])
 # %% tags=["nbval-ignore-output"]
 import time
 
+from vit_classroom.profiles import get_profile
 from vit_course.training.device import get_device
-from vit_course.training.profiles import get_profile
 
 
 def milliseconds(function, *inputs):

@@ -248,7 +248,7 @@ table(rows, ["stack", "size of the gradient before layer 1", "after layer 12", "
 # of these shares over the images, $-\sum_k p_k \ln p_k$.
 
 # %% tags=["nbval-ignore-output"]
-from vit_course.training.profiles import get_profile
+from vit_classroom.profiles import get_profile
 
 shares = shapes.train_labels[:32].bincount() / 32
 frequencies_alone = -(shares * shares.log()).sum().item()

@@ -43,9 +43,9 @@ from vit_classroom.exhibits.play import play
 from vit_classroom.exhibits.whole_model import model_with_shapes
 from vit_classroom.notebook import show_source
 from vit_classroom.numbers import number, percent
+from vit_classroom.profiles import get_profile
 from vit_classroom.student_model import fitted, keep_model, train_by_adamw, train_by_recipe
 from vit_course.data import load_dataset, normalize, shapes10
-from vit_course.training.profiles import get_profile
 
 # %% fold
 plots.show(

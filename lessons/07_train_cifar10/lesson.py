@@ -39,6 +39,7 @@ from vit_classroom.evidence.records import caption, linear_classifier, load_reco
 from vit_classroom.evidence.statistics import by_step, difference, difference_in_words
 from vit_classroom.notebook import show_source
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_classroom.student_model import RecipeOptimizer, keep_model, load_my_model
 from vit_course.augment import AugmentConfig, augment, mixup
 from vit_course.data import load_dataset, normalize
@@ -46,7 +47,6 @@ from vit_course.extensions.trained import load_trained
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import TrainConfig, train
 from vit_course.training.device import get_device
-from vit_course.training.profiles import get_profile
 
 # %%
 kept = load_my_model((3, 32, 32))

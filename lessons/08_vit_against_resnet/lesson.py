@@ -78,11 +78,11 @@ from vit_classroom.evidence.probes import COST, PAPER_TABLE, PAPER_TASKS, shift
 from vit_classroom.evidence.records import caption, load_records
 from vit_classroom.evidence.statistics import difference, from_to, undecided
 from vit_classroom.numbers import minutes, number, percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import load_dataset, shapes10
 from vit_course.recipes import RECIPES, build_model, forward_flops
 from vit_course.train import train
 from vit_course.training.device import get_device
-from vit_course.training.profiles import get_profile
 
 # %% fold tags=["nbval-ignore-output"]
 shapes, device, profile = shapes10(train=100, test=100), get_device(), get_profile()

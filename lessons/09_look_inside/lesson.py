@@ -40,12 +40,12 @@ from einops import rearrange
 from vit_classroom import check, plots, table
 from vit_classroom.exhibits.play import play
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_classroom.student_model import load_my_model
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.data.locate import locate
 from vit_course.extensions.trained import load_trained
 from vit_course.recipes import build_model
-from vit_course.training.profiles import get_profile
 
 profile = get_profile()
 shapes = shapes10(train=40, test=profile.pick(smoke=40, cpu=200, gpu=1_000))

@@ -47,8 +47,8 @@ from vit_classroom.evidence.statistics import (
     t_quantile,
     undecided,
 )
+from vit_classroom.profiles import get_profile
 from vit_course.training.processor import one_thread
-from vit_course.training.profiles import get_profile
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
 

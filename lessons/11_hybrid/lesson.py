@@ -41,12 +41,12 @@ from vit_classroom.evidence import equal_budgets
 from vit_classroom.evidence.records import caption
 from vit_classroom.evidence.statistics import data_needed
 from vit_classroom.numbers import minutes, percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.interpret import mean_attention_distance
 from vit_course.patches import PatchEmbed
 from vit_course.recipes import RECIPES, forward_flops
 from vit_course.train import train
-from vit_course.training.profiles import get_profile
 from vit_course.vit import VIT_SIZES, VisionTransformer
 
 plots.show(

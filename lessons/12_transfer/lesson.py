@@ -43,6 +43,7 @@ from vit_classroom.evidence.bodies import untrained
 from vit_classroom.evidence.statistics import result_table
 from vit_classroom.exhibits.transfer_runs import gain, larger_runs, price, transfer_runs
 from vit_classroom.numbers import number, percent
+from vit_classroom.profiles import get_profile
 from vit_classroom.sample_photos import KINDS, draw_photos
 from vit_classroom.student_model import load_my_model
 from vit_course.data import Dataset, load_dataset, normalize
@@ -50,7 +51,6 @@ from vit_course.extensions.backbone import load_backbone
 from vit_course.extensions.transfer import change_resolution, normalised_as
 from vit_course.optim import layer_scale
 from vit_course.train import TrainConfig, evaluate, train
-from vit_course.training.profiles import get_profile
 
 # %% tags=["nbval-ignore-output"]
 profile = get_profile()

@@ -42,7 +42,9 @@ from torch import nn
 from vit_classroom import check, plots, table
 from vit_classroom.evidence.records import caption, load_beside, load_records
 from vit_classroom.evidence.statistics import difference, from_to, signed, undecided
+from vit_classroom.exhibits.hidden_colours import neighbour_colours
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_course.attention import attention_flops
 from vit_course.data import normalize, shapes10
 from vit_course.extensions import masked
@@ -50,7 +52,6 @@ from vit_course.inference import probe
 from vit_course.patches import patchify, unpatchify
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import train
-from vit_course.training.profiles import get_profile
 
 photo = plots.sample_photo((64, 64))[None]  # (1, 3, 64, 64), uint8
 patches = patchify(photo / 255, 8)  # (1, 64, 192): 64 patches, 192 numbers each
@@ -223,7 +224,7 @@ images = normalize(shapes.test_images[:500], *shapes.channel_stats())
 with torch.no_grad():
     guess, hidden = painter(images)
 right = patchify(images, 4)
-seen, near = (~hidden)[..., None], masked.neighbour_colours(images, 4, hidden)
+seen, near = (~hidden)[..., None], neighbour_colours(images, 4, hidden)
 near = rearrange(near, "b c h w -> b (h w) c").repeat(1, 1, 4 * 4)  # one colour for all pixels of a patch
 errors = {"your decoder": guess, "the mean colour of visible neighbours": near}
 errors = {name: (one - right)[hidden].square().mean().item() for name, one in errors.items()}

@@ -40,9 +40,9 @@ from vit_classroom.exhibits.clinic.chart import my_parts, scoreboard, ward_book
 from vit_classroom.exhibits.clinic.measurements import examine
 from vit_classroom.exhibits.clinic.patient import Parts, Patient, train_patient
 from vit_classroom.numbers import percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import shapes10
 from vit_course.training.device import get_device
-from vit_course.training.profiles import get_profile
 
 profile = get_profile()
 data = shapes10(

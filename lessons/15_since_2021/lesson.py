@@ -65,12 +65,12 @@ from vit_classroom.evidence.records import caption, linear_classifier, load_reco
 from vit_classroom.evidence.statistics import best_rate, by_step, difference, from_to, signed, undecided
 from vit_classroom.exhibits import modern_parts
 from vit_classroom.numbers import number, percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.extensions.modern import modernize
 from vit_course.extensions.trained import load_trained
 from vit_course.recipes import RECIPES, build_model
 from vit_course.train import evaluate, train
-from vit_course.training.profiles import get_profile
 from vit_course.vit import create_vit
 
 profile = get_profile()

@@ -40,12 +40,12 @@ from vit_classroom.evidence.gains import gains
 from vit_classroom.evidence.records import caption, load_records
 from vit_classroom.exhibits import learn_fast
 from vit_classroom.numbers import number, percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import load_dataset, normalize, shapes10
 from vit_course.optim import SCHEDULES
 from vit_course.patches import patchify
 from vit_course.recipes import build_model
 from vit_course.train import evaluate
-from vit_course.training.profiles import get_profile
 
 profile = get_profile()
 dataset = load_dataset("auto", multiple_of=16)

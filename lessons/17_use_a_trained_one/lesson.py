@@ -46,6 +46,7 @@ from vit_classroom.evidence.shipped_forms import measure_forms, shipped_forms
 from vit_classroom.sample_photos import LIGHTS, draw_photos, in_coloured_light, write_photos
 from vit_classroom.exhibits.two_towers import fit_towers, towers_diagram
 from vit_classroom.numbers import number, percent
+from vit_classroom.profiles import get_profile
 from vit_course.data import load_dataset, shapes10
 from vit_course.data.locate import is_picture, resolve_root
 from vit_course.extensions.backbone import load_backbone
@@ -59,7 +60,6 @@ from vit_course.extensions.transfer import (
 from vit_course.inference import Reader, fit_probe, fit_standardised, overlap, share_interval
 from vit_course.train import TrainConfig, evaluate, train
 from vit_course.training.paths import PHOTOS
-from vit_course.training.profiles import get_profile
 from vit_course.vit import create_vit, vit_flops
 
 # %% tags=["nbval-ignore-output"]

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 from vit_classroom import plots
 from vit_classroom.plots import style
-from vit_course.training.profiles import Profile, get_profile
+from vit_classroom.profiles import Profile, get_profile
 
 PICTURE = torch.rand(3, 16, 16)
 LINES = {"a": ([1, 2], [3, 4]), "b": ([1, 2], [5, 6])}

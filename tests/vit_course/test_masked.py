@@ -16,7 +16,6 @@ from vit_course.extensions.masked import (
     corrupt,
     corrupt_repeatably,
     masked_objective,
-    neighbour_colours,
 )
 from vit_course.extensions.positions import with_positions
 from vit_course.train import TrainConfig, evaluate, train
@@ -262,14 +261,3 @@ def test_distributed_data_parallel_gets_a_gradient_for_every_parameter(tmp_path)
         assert plain(images)[0].item() == pytest.approx(loss.item(), rel=1e-5)
     finally:
         dist.destroy_process_group()
-
-
-def test_neighbour_colours_are_the_mean_of_uncorrupted_neighbours():
-    images = torch.zeros(1, 1, 3, 3)
-    images[0, 0] = torch.tensor([[40.0, 0, 0], [0, 255, 200], [0, 0, 0]])
-    chosen = torch.tensor([[False, True, True, True, True, False, True, True, True]])
-    guess = neighbour_colours(images, 1, chosen).reshape(3, 3)
-    assert guess[1, 1] == 120  # 40 and 200
-    assert guess[2, 0] == 120  # no neighbour is left: the mean of the picture's uncorrupted patches
-    assert guess[1, 0] == 40
-    assert guess[0, 2] == 200

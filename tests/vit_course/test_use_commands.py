@@ -192,7 +192,19 @@ def test_a_folder_with_a_run_is_refused_at_once_and_a_run_that_ended_is_resumed_
 
 
 def test_a_run_that_is_refused_leaves_the_options_of_the_one_that_uses_the_folder(photos, tmp_path, capsys):
-    line = ["train", "--data", photos, "--image-size", 16, "--model", "linear", "--device", "cpu", "--out", tmp_path]
+    line = [
+        "train",
+        "--data",
+        photos,
+        "--image-size",
+        16,
+        "--model",
+        "linear",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+    ]
     kept = tmp_path / "command.json"
     with own_folder(tmp_path, resume=False):
         kept.write_text('["--lr", "0.5"]')

@@ -8,7 +8,6 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from vit_course.training.kernel import kernel, somebody_looks
-from vit_course.training.profiles import get_profile
 from vit_course.training.signals import Stopped
 
 WIDTH = 90
@@ -74,7 +73,7 @@ class Console:
         time = f"about {minutes:.1f} minutes" if minutes >= 1 else f"about {max(1, round(60 * minutes))} s"
         options = {"total": self.total_steps, "initial": step, "unit": "step"}
         if not self.quiet:
-            print(f"Profile {get_profile().name}: {what}, {time}")
+            print(f"{what}, {time}")
             self.bar = progress_bar(**options)
         elif minutes > SHORT:
             self.bar = progress_bar(desc=time, **options)

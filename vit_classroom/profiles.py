@@ -1,4 +1,4 @@
-"""One knob for the size of every run: VIT_COURSE_PROFILE = smoke, cpu or gpu. Lessons and `train` read it."""
+"""One knob for the size of every run: VIT_COURSE_PROFILE = smoke, cpu or gpu. Lessons read it."""
 
 import os
 from dataclasses import dataclass

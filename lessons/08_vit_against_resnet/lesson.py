@@ -281,11 +281,8 @@ if comparison.fair:
 
 # %% [markdown] always claim=["not comparison.fair", "min(min(found) for found in comparison.lines['ResNet'].values()) > max(max(found) for found in comparison.lines['ViT'].values())"]
 # **The fair comparison is still running.** Its list is fixed, and the table above says how far it is. Until its runs are there,
-# the figure shows the old ones. The left points are from before any search, the right ones from after the unequal searches. You
-# know now how much they may say. The ResNet is ahead in them, and nobody knows how much of it is effort.
-
-# %% [markdown]
-# The next figure shows how the two learn over the same minutes.
+# the figure shows the old ones. The left points are from before any search, the right ones from after the unequal searches. The
+# ResNet is ahead in them, and nobody knows how much of it is effort.
 
 # %% fold
 shown, learning = equal_budgets.curves_so_far(comparison)
@@ -464,7 +461,6 @@ plots.show(
 # - **Compute.** In section 4.4 a ViT needs two to four times *less* compute than a ResNet for the same accuracy, on average over five
 #   data sets.
 # - **No end in sight.** In section 4.4 the authors also write that ViTs "appear not to saturate" within the range that they tried.
-#   That is a careful sentence. It speaks of a range, and of appearance.
 #
 # The list of section 1 applies to the paper as well. BiT had its own recipe, and so had the ViT.
 #

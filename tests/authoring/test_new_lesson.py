@@ -130,7 +130,9 @@ def whole_copy(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_lesson_of_make_lesson_passes_the_tests_of_the_house_the_repository_and_the_minutes(whole_copy):
+def test_a_lesson_of_make_lesson_passes_the_tests_of_style_house_repository_and_minutes(whole_copy):
+    in_the_copy(whole_copy, sys.executable, "-m", "ruff", "check", ".")
+    in_the_copy(whole_copy, sys.executable, "-m", "ruff", "format", "--check", ".")
     quiet = "-q", "-n", "0", "-p", "no:nbval", "-p", "no:cacheprovider"
     in_the_copy(whole_copy, sys.executable, "-m", "pytest", *quiet, *HOUSE_TESTS)
 

@@ -1,8 +1,8 @@
 """Checks of lesson NN."""
 
-from vit_course.extensions.SLUG import mean_square_of_SLUG
 from vit_classroom.checks.edits import Mistakes
 from vit_classroom.checks.task import exercise, results
+from vit_course.extensions.SLUG import mean_square_of_SLUG
 
 known = Mistakes(__file__, mean_square_of_SLUG)
 

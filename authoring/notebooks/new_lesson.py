@@ -2,7 +2,8 @@
 
     python -m authoring.notebooks.new_lesson 18 video
 
-writes `lessons/18_video/` and `vit_course/extensions/video.py`, and lists both in the two pages that are kept by hand.
+writes `lessons/18_video/` and `vit_course/extensions/video.py`, and lists both in the pages and the plan that
+are kept by hand.
 `make lessons` makes notebooks of it at once.
 """
 
@@ -48,10 +49,11 @@ def write_lesson(root: Path, number: str, slug: str) -> list[Path]:
 
 
 def list_lesson(root: Path, number: str, slug: str) -> list[Path]:
-    """Add a lesson behind the last one of the pages that list exercises and links; return the pages."""
+    """Add a lesson behind the last one of the lists of exercises, links and weeks; return the files."""
     entries = {
         "exercises.md": (r"^\| \d\d \| .+ \|$", f"\n| {number} | `mean_square_of_{slug}` |"),
         "server.md": (r"`\d\d_\w+`(?= ·|$)", f" · `{number}_{slug}`"),
+        "teaching.yaml": (r'^    sessions: .*"(?=\]\]$)', f', "{number}"'),  # the longest plan, its last week
     }
     pages = []
     for name, (pattern, entry) in entries.items():

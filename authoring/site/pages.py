@@ -16,8 +16,10 @@ def lesson_link(lesson: Lesson) -> str:
 
 def table(header: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
     """Write a Markdown table. A bar inside a cell is escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in lines)
+    lines = [
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in (header, *rows)
+    ]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
 
 
 def fill(text: str, name: str, content: str) -> str:

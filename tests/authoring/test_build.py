@@ -170,7 +170,7 @@ class TinyCourse:
         self.write("vit_course/maths.py", MATHS)
         self.write("vit_course/shapes.py", SHAPES)
         self.write("vit_classroom/__init__.py", "")
-        self.write("vit_course/training/profiles.py", PROFILES)
+        self.write("vit_classroom/profiles.py", PROFILES)
         self.write("vit_course/training/__init__.py", "")
         self.write("vit_course/training/device.py", 'def get_device():\n    return "cpu"\n')
         self.write("vit_course/data.py", DATA)

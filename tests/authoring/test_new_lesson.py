@@ -139,4 +139,5 @@ def test_a_lesson_of_make_lesson_passes_the_tests_of_style_house_repository_and_
 
 @pytest.mark.weekly
 def test_make_test_passes_with_a_lesson_of_make_lesson(whole_copy):
+    in_the_copy(whole_copy, "make", "lessons", "SKIP_INSTALL=1", f"VENV={sys.prefix}")
     in_the_copy(whole_copy, "make", "test", "SKIP_INSTALL=1", f"VENV={sys.prefix}")

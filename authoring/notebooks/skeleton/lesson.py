@@ -4,9 +4,9 @@
 # part: "PART"
 # map: []
 # recall:
-#   "01.1": "`num_patches = (64 // 8) ** 2`, and the program makes `num_patches ** 2` tokens of a 64x64 image. How many should it make?"
-#   "02.1": "What does the encoder read, if an image has 64 patches, D = 192 and CLS is in front?"
-#   "03.1": "The patches of a photo are shuffled before a ViT without positions. Which output stays as it was?"
+#   "01.1": "Lesson NN asks: `num_patches = (64 // 8) ** 2`, and the program makes `num_patches ** 2` tokens of a 64x64 image. How many should it make?"
+#   "02.1": "Lesson NN asks: What does the encoder read, if an image has 64 patches, D = 192 and CLS is in front?"
+#   "03.1": "Lesson NN asks: The patches of a photo are shuffled before a ViT without positions. Which output stays as it was?"
 # goals:
 #   - "Say what nobody could say before this lesson."
 # ---

@@ -153,7 +153,7 @@ table(rows, ["model", "logits", "parameters", "MFLOP for an image", "of these co
 # ## 3. Does it help when compute is small?
 #
 # Let both models learn, with the *same number of operations*. The hybrid pays two thirds more for an image, so it gets fewer
-# epochs than the ViT. Images, recipe, augmentation and the Transformer are the same.
+# epochs than the ViT. Images, recipe (with AdamW), augmentation and the Transformer are the same.
 #
 # > **Predict.** Who is ahead at the end, the ViT with more epochs or the hybrid with fewer?
 
@@ -445,9 +445,9 @@ uniform = mean_attention_distance(everywhere, (size[0] // 8, size[1] // 8), 8, 1
 print(f"looking equally everywhere: {uniform:.1f} pixels")
 
 # %% [markdown] claim="all(abs(fmean(found) - uniform) < 3 for found in distances.values())"
-# No. In both models the heads look almost equally everywhere, which would give the distance of the last line. Such a small ViT, on
-# drawings and after two minutes, solves the task without local heads. So this run says nothing about the paper's reading, neither
-# for it nor against it. The ViT of lesson 09, which was trained on photographs, has near heads and far ones.
+# No. In both models the heads look almost equally everywhere, which would give the distance of the last line. On drawings and after
+# a short training, such a small ViT gives most right answers without local heads. So this run says nothing about the paper's
+# reading, neither for it nor against it. The ViT of lesson 09, which was trained on photographs, has near heads and far ones.
 #
 # A comparison of distances has a limit as well. They are measured between *tokens*, and a token of the hybrid has seen its
 # surroundings before attention begins. A distance of 0 does not mean the same for both.

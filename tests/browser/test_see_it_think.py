@@ -53,9 +53,14 @@ class Visitor:
 
     def settled(self):
         """Wait until nothing is asked any more; return the probability of each class."""
-        self.page.evaluate("() => document.getElementById('play').play.run()")
         classes, chances = self.page.evaluate(
-            "() => { const a = document.getElementById('play').play.answer(); return [a.classes, a.probabilities]; }"
+            """async () => {
+                const play = document.getElementById('play').play;
+                await play.shown;
+                await play.run();
+                const { classes, probabilities } = play.answer();
+                return [classes, probabilities];
+            }"""
         )
         return dict(zip(classes, chances, strict=True))
 
@@ -167,6 +172,14 @@ def test_a_dropped_photo_is_answered_by_the_other_model_and_goes_nowhere(browser
     expect(page.locator(".bar").filter(has_text="airplane")).to_be_visible()
     assert set(visitor.settled()) >= {"ship", "truck"}
     expect(page.locator("#tab-walk")).to_be_enabled()
+    of_the_photo = visitor.settled()
+    page.get_by_text("✎ Draw").click()  # a drawing takes its place
+    visitor.draw(*DRAWN["star"])
+    assert visitor.says() == "star"
+    visitor.button("your photo").click()
+    expect(page.locator(".bar").filter(has_text="airplane")).to_be_visible()
+    assert visitor.settled() == pytest.approx(of_the_photo, abs=1e-5)
+    assert visitor.button("your photo").get_attribute("aria-pressed") == "true"
     assert {method for method, _ in asked} == {"GET"}
     assert {url.split("/")[2] for _, url in asked if "//" in url} == {site.split("/")[2]}
     assert [url for _, url in asked if url.endswith("cifar-vit.safetensors")] != []

@@ -511,8 +511,17 @@ export function start(element, host) {
       const rgba = pen.getImageData(0, 0, W, H).data;
       state.photo = Uint8Array.from({ length: 3 * H * W }, (_, i) => rgba[Math.floor(i / 3) * 4 + (i % 3)]);
       Object.assign(state, { sample: null, strokes: [], tool: "hide" });
+      offerAgain(state.photo);
     } catch (error) { complain(error.name === "InvalidStateError" ? "This file is not an image that the browser can read." : error); return undefined; }
     return show(true);
+  }
+  /** Put the last photo beside the samples, so that a drawing that takes its place does not lose it. */
+  function offerAgain(photo) {
+    ui.mine?.remove();
+    ui.mine = button("", () => { Object.assign(state, { kind: "photo", sample: null, strokes: [], photo, tool: "hide" }); show(true); }, { title: "your photo" });
+    ui.mine.ariaLabel = "your photo";
+    ui.mine.append(imageTiles(photo, info.size));
+    ui.samples.append(ui.mine);
   }
   async function camera() {
     try {
@@ -570,12 +579,12 @@ export function start(element, host) {
     return made;
   }
 
-  async function show(fresh = false) {
-    try {
-      await prepare();
+  function show(fresh = false) {
+    api.shown = prepare().then(() => {
       if (fresh) { everythingOn(); before = null; }
-      await run();
-    } catch (error) { complain(error); }
+      return run();
+    }).catch(complain);
+    return api.shown;
   }
 
   // One question at a time; of those that come meanwhile only the last is asked.
@@ -674,7 +683,7 @@ export function start(element, host) {
     ui.drawing.hidden = state.tool !== "draw";
     ui.hiding.hidden = state.tool !== "hide" || !info.can.hide;
     for (const input of ui.tools.querySelectorAll("input")) { input.checked = input.value === state.tool; input.disabled = input.value === "hide" && !info.can.hide; }
-    [...ui.samples.children].forEach((one, i) => one.setAttribute("aria-pressed", String(state.sample === i)));
+    [...ui.samples.children].forEach((one, i) => one.setAttribute("aria-pressed", String(one === ui.mine ? Boolean(state.photo) : state.sample === i)));
     const hidden = state.keep.filter((x) => !x).length, off = state.gates.filter((x) => !x).length, chip = (text, undo) => button(`${text} ✕`, (event) => { undo(); if (!event.detail) ui.over.focus(); }, { ariaLabel: `${text}: undo` });
     ui.chips.replaceChildren(...[hidden && chip(hidden === 1 ? "1 patch hidden" : `${hidden} patches hidden`, () => { state.keep.fill(1); run(); }), state.seed && chip("patches shuffled", () => { state.seed = 0; run(); }),
       !state.positions && chip("positions off", () => { state.positions = 1; run(); }), off && chip(off === 1 ? "1 head off" : `${off} heads off`, () => { state.gates.fill(1); run(); })].filter(Boolean));
@@ -994,7 +1003,7 @@ export function start(element, host) {
     await run();
   }
 
-  const api = { state, times: [], inside: [], touched: false, load, run, show, answer: () => ({ ...out, classes: info.classes, probabilities: softmax(out.logits) }), address };
+  const api = { state, shown: null, times: [], inside: [], touched: false, load, run, show, answer: () => ({ ...out, classes: info.classes, probabilities: softmax(out.logits) }), address };
   root.replaceChildren(node("style", { textContent: STYLE }), node("div", { className: "top" }, ...pictureCards(), looksCard(), answerCard()), ...tabs());
   state.tool = host.draws === false ? "hide" : "draw";
   ui.tools.hidden = false;

@@ -33,7 +33,7 @@ for the second try. A class whose machines train slowly needs more.
 
 {overview}
 
-*With all* counts the sections for the curious, too. Plans of a term and of a workshop: [plans](plans.md).
+*With all* counts the sections for the curious (☆), too. Plans of a term and of a workshop: [plans](plans.md).
 
 {lessons}
 """
@@ -149,8 +149,9 @@ def skip_list(course: Course, lesson: Lesson, skip: dict[int, str]) -> str:
         saved[curious] += minutes[title]
         star = " ☆" * curious
         lines.append(f"- Section {title.replace('. ', ', *', 1)}*{star} ({spent(minutes[title])}). {reason}")
-    outside = f", and {spent(saved[True])} of sections outside it (☆)" if saved[True] else ""
-    return "\n".join([*lines, f"\nThis saves about {spent(saved[False])} of the core{outside}."])
+    where = {False: "of the core", True: "of sections outside the core (☆)"}
+    found = [f"{spent(saved[curious])} {words}" for curious, words in where.items() if saved[curious]]
+    return "\n".join([*lines, f"\nThis saves about {', and '.join(found)}." if found else ""])
 
 
 def spent(minutes: int) -> str:

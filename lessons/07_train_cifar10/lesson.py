@@ -75,7 +75,7 @@ plots.show(
 # is one of them. Its weights have learned what tells a cross from a ring. They have never met hair or fur.
 #
 # So why does it fail? It cannot know what its training images did not show. To recognise photographs it must learn from
-# photographs. But the next section shows that good images and a right model are not enough.
+# photographs. But the next section shows that good images and correct code are not enough.
 #
 # ## 2. The code is right. Why is the model not good?
 #
@@ -148,7 +148,7 @@ plots.show(
 # *gap* in the table is the accuracy on the training images minus the accuracy on the validation images. (In the `smoke`
 # profile, training stops too early to show it.)
 #
-# So the model is right, and still it is not good, because it has seen too little. This lesson works on the gap.
+# So the code is right, and still the model is not good, because it has seen too little. This lesson works on the gap.
 #
 # ## 3. How do you get more images for free?
 #
@@ -210,8 +210,8 @@ plots.show(
 )
 
 # %% [markdown] claim=["varied.train_accuracy[-1] < alone.train_accuracy[-1] - 0.1", "varied.train_accuracy[-1] - varied.val_accuracy[-1] < alone.train_accuracy[-1] - alone.val_accuracy[-1] - 0.1"]
-# With crop and flip the gap shrinks. After the same number of steps the model classifies far fewer of its training images
-# correctly, because the same version of an image seldom comes twice and cannot be memorised.
+# With crop and flip the gap shrinks. The model classifies far fewer of its training images correctly, because it meets
+# them in changed versions. The same version seldom comes twice and cannot be memorised.
 #
 # So augmentation gives us more images, but they are not quite free. It makes training harder, and harder training needs more
 # steps. Keep this price in mind for section 5.
@@ -260,9 +260,9 @@ plots.show(
 # %% [markdown]
 # ## 5. Does the same change help in every run?
 #
-# A **recipe** is everything about a training except the model and the data, such as the augmentation, the optimiser and the
-# schedule. Its **budget** is the number of images and the number of epochs. Is there one good recipe, or does a good recipe
-# depend on the budget?
+# A **recipe** is everything about a run except the model and the data, such as the augmentation, the optimiser and the
+# schedule. Its **budget** is the number of images and the number of epochs. Is there one good recipe, or does a good
+# recipe depend on the budget?
 #
 # We measured it with two **ladders** on CIFAR-10. A ladder starts with a plain recipe, and each rung adds one change
 # to the rung before. One ladder has few images and many epochs. The other has all images and few epochs, and each of
@@ -275,7 +275,7 @@ plots.show(
 # - **RandAugment** applies two random operations to each image, such as a turn or a change of colour. **Random erasing** covers a
 #   rectangle.
 # - **MixUp** blends two images and their targets (section 7). **CutMix** pastes a rectangle of one image into another.
-# - **Muon** is a younger optimiser for the matrices of the blocks (lesson 16).
+# - **Muon** is a newer optimiser for the matrices of the blocks (lesson 16).
 # - *Half of the tokens at first* leaves out half of the patch tokens for most of the run, and lets the rate fall in a straight
 #   line (lesson 16).
 
@@ -401,17 +401,17 @@ for name, rungs in {"few images, many epochs": scores, "all images, few epochs":
 # and varied images are only harder to learn.
 
 # %% [markdown] always claim=["max(pairwise(scores), key=lambda p: fmean(scores[p[1]]) - fmean(scores[p[0]])) == ('plain', 'crop-flip')", "difference(scores['adamw'], scores['crop-flip'])[1] > 0", "result(scores['smoothing'], scores['adamw']) == result(today['smoothing'], today['adamw']) == result(today['adamw'], today['crop-flip']) == 'three seeds do not show a difference'", "difference(scores['rand-augment'], scores['smoothing'])[2] < 0 and difference(scores['mixed'], scores['rand-augment'])[2] < 0 and [round(difference(scores[b], scores[a])[0]) for a, b in (('smoothing', 'rand-augment'), ('rand-augment', 'mixed'))] == [-3, -3]", "fmean(known['mixed']) < fmean(known['rand-augment']) < fmean(known['smoothing']) < 65", "max(pairwise(today), key=lambda p: fmean(today[p[1]]) - fmean(today[p[0]])) == ('smoothing', 'muon') and round(difference(today['muon'], today['smoothing'])[0]) == 22 and difference(today['muon'], today['smoothing'])[1] > 18", "difference(today['minutes'], today['muon'])[1] > 2 and round(difference(today['minutes'], today['muon'])[0]) == 3", "difference(today['smoothing'], today['plain'])[2] < 0"]
-# **More regularisation is not better either.** Whatever makes it harder to memorise is a **regulariser**. In the first ladder
-# RandAugment with erasing lowers the accuracy by about three points, and MixUp with CutMix by three more. The models also
-# classify fewer of their training images correctly, so memorising no longer limits them. They may need more steps or a larger
-# model, and these runs do not show which.
+# **More regularisation can also lower the accuracy.** Whatever makes it harder to memorise is a **regulariser**. In the
+# first ladder RandAugment with erasing lowers the accuracy by about three points, and MixUp with CutMix by three more.
+# The models also classify fewer of their training images correctly, so memorising no longer limits them. They may need
+# more steps or a larger model, and these runs do not show which.
 #
 # **With few epochs, learning faster helps most.** In the second ladder Muon adds 22 points, by far the most, although AdamW had
 # the best of three learning rates. Half of the tokens at first, with its straight line, adds three more in the same time. AdamW
 # and label smoothing do not make up for the loss from crop and flip.
 #
-# Two cautions are needed. We searched no learning rate for SGD, so the figure does not show whether SGD or AdamW is better. The
-# two ladders also differ in their model, so compare rungs inside a ladder, never across.
+# Two cautions are needed. We tuned no learning rate for SGD, so the figure does not show whether SGD or AdamW is
+# better. The two ladders also differ in their model, so a part of the contrast may come from the model.
 #
 # So does the same change help in every run? It does not, because each change cures one problem, and which problem a
 # run has depends on its budget.
@@ -492,20 +492,20 @@ lead = 100 * (mine["with MixUp"][-1] - mine["crop and flip"][-1])
 print(f"With MixUp against without: {lead:+.1f} points, one seed, {recipe.epochs} epochs.")
 
 # %% [markdown] claim=["min(found[-1] for found in mine.values()) > 1.5 / classes", "mine['with MixUp'][-1] < mine['crop and flip'][-1]"]
-# In our two runs, on the drawings of Shapes-10, MixUp lowers the test accuracy. This agrees with the argument of section 5,
-# because in five epochs there is little memorising to prevent. It does not prove it, because each run was made once, and one
-# seed has no interval.
+# In our two runs, on the drawings of Shapes-10, MixUp lowers the test accuracy. This agrees with the argument of
+# section 5, because in five epochs there is little memorising to prevent. This is no proof, because each run was made
+# once, and one seed has no interval.
 #
 # Do not compare the *losses* printed above. A blend has no single right answer, so its loss stays high even for a good model.
 #
-# So does a recipe for 300 epochs help in five? It did not help here. In five epochs it pays the price of harder images and has
-# no time to earn it back.
+# So does a recipe for 300 epochs help in five? One step of it, MixUp, did not. Probably it made the images harder, and
+# five epochs are too few to profit from that.
 #
 # **The last epoch counts.** If you look at the test accuracy after every epoch and report the highest, you let the test images
 # choose. Choose on validation images, and use the test images once.
 #
-# The next cell keeps the better of your two models, unless a longer training was kept before. Here the test images do choose,
-# so its test accuracy is a little too high. Lessons 09 and 12 can continue from this model.
+# The next cell keeps the better of your two models, unless a longer run was kept before. Here the test images do
+# choose, so its test accuracy is a little too high. Lessons 09 and 12 can continue from this model.
 
 # %% tags=["nbval-ignore-output"]
 better = max(mine, key=lambda name: mine[name][-1])
@@ -525,8 +525,8 @@ print("your model is", keep_model(models[better], part, mine[better][-1], recipe
 # distribution*, Beta(α, α). With α = 1 all shares are equally likely. With our α = 0.8, shares near 0 and 1 are a little more
 # likely.
 #
-# > **Trap.** Blending uint8 images loses fractions or fails. And a target that is mixed with another partner than its image
-# > teaches nonsense.
+# > **Trap.** Blending uint8 images loses fractions or fails. And a target teaches nonsense if its partner is not the
+# > partner of its image.
 #
 # **Your task.** Write `mixup`. λ and the partners are given, so the result is not random.
 
@@ -551,10 +551,10 @@ plots.show(
 # %% [markdown] curious
 # ## 8. What is wrong with this run?
 #
-# Most bugs of a training raise no error. Only the curve looks odd. Here are six runs of a small ViT on four classes of
+# Most bugs in training raise no error. Only the curve looks odd. Here are six runs of a small ViT on four classes of
 # Shapes-10. One is healthy, five are not. They were recorded with code that really has the faults.
 #
-# The solid line is the training loss, on the images as they were trained on. The dashed line with dots is the validation
+# The solid line is the training loss, on the images as the model saw them. The dashed line with dots is the validation
 # loss after each epoch. The dotted line is ln K, the loss of a model that gives all classes the same probability.
 
 # %% fold

@@ -173,8 +173,9 @@ plots.show(
 )
 
 # %% [markdown] always claim=["alike['photographs, trained'][0] > alike['photographs, trained'][3] + 0.5 and alike['photographs, trained'][1] > alike['photographs, trained'][2] + 0.1 and alike['photographs, trained'][3] < -0.2", "abs(alike['drawings, trained'][0] - alike['drawings, trained'][3]) < 0.2 and alike['drawings, trained'][4] > alike['drawings, trained'][5] + 0.2", "max(abs(value) for name in pairs for value in alike[f'{name}, untrained']) < 0.05"]
-# **The model of photographs knows its neighbours.** It learned from examples alone that near positions are alike and far ones
-# opposite. Positions in one row or column are more alike than others at the same distance, as in the paper (Figure 7, centre).
+# **The model of photographs knows its neighbours.** It learned from examples alone that near positions are alike and
+# far ones differ. Positions in one row or column are more alike than others at the same distance, as in the paper
+# (Figure 7, centre).
 #
 # **The model of drawings does not.** It has mostly learned border and middle. Drawings leave the border mostly empty, which may
 # be the reason.
@@ -264,9 +265,9 @@ play(opened, about, images_for(about)[0][:8])
 #
 # $\bar A_\ell$, (T, T), is the mean over the heads of layer ℓ for one image, I is the identity, and R, (T, T), is the rollout.
 #
-# Why this order? Row i of $\tilde A_2 \tilde A_1$ sums over t what token i takes from t in layer 2, times what t takes from j in
-# layer 1. So the last layer is on the left. After dropout the rows of weights do not sum to 1, so divide each row of
-# $\tilde A_\ell$ by its sum before you use it.
+# Why this order? Entry (i, j) of $\tilde A_2 \tilde A_1$ sums over t what token i takes from t in layer 2, times what t
+# takes from j in layer 1. So the last layer is on the left. After dropout the rows of weights do not sum to 1, so
+# divide each row of $\tilde A_\ell$ by its sum before you use it.
 #
 # **Your task.** Write `attention_rollout` for a whole batch.
 
@@ -336,8 +337,8 @@ hide_patches = check(hide_patches)
 # %% [markdown]
 # We begin with drawings, because we can draw as many test images as we like.
 #
-# > **Predict.** Which order of hiding hurts most, the highest rollout first, the highest in the last layer, random, or the lowest
-# > rollout? If all but the best patch are hidden, how many answers are still right?
+# > **Predict.** Which order of hiding hurts most, the highest rollout first, the highest in the last layer, random, or
+# > the lowest rollout? If only the patch with the highest rollout is left, how many answers are still right?
 
 # %% tags=["nbval-ignore-output"]
 n, patch = len(places), shape_model.patch_embed.patch_size
@@ -385,10 +386,11 @@ plots.show(
 )
 
 # %% [markdown] claim=["max(mean['highest rollout'][4], mean['highest in the last layer'][4]) < whole / 2 and mean['random'][4] > whole - 15", "mean['lowest rollout'][48] > mean['random'][48] + 20 and mean['lowest rollout'][48] > whole - 15", "mean['lowest rollout'][n - 1] < 30 < mean['lowest rollout'][48]"]
-# **On drawings both maps pass the test.** Hide the four patches that one of them points at, and most of the accuracy is gone. Four
-# random patches cost little. Hide the *lowest* first, and a quarter of the image is enough.
+# **On drawings both maps pass the test.** Hide the four patches that one of them points at, and most of the accuracy is
+# gone. Four random patches cost little. With the *lowest* rollout hidden first, a quarter of the image is enough.
 #
-# **Needed does not mean enough.** If all but the best patch are hidden, the model hardly does better than guessing.
+# **Needed does not mean enough.** If only the patch with the highest rollout is left, the model hardly does better than
+# guessing.
 #
 # One limit of the test is that the model never saw a painted patch in training. So compare a fall only with the fall for the same
 # number of random patches.
@@ -453,9 +455,9 @@ plots.show(
 )
 
 # %% [markdown] always claim=["all(still[name][16][0] > still[name][0][0] - 2 for name in ('highest rollout', 'highest in the last layer'))", "all(still[name][count][0] > min(still['random'][count]) for name in ('highest rollout', 'highest in the last layer') for count in (4, 8, 16, 32, 48))"]
-# **On this photo both maps fail the test.** Without the patches that they mark, the model is as sure of the cat as it
-# was with them. So the nose was not necessary for this answer, however good the map looks. Whether the model used it,
-# this test cannot say.
+# **On this photo both maps fail the test.** Without the 16 patches that they mark, the model is as sure of the cat as
+# it was with them. So the nose was not necessary for this answer, however good the map looks. Whether the model used
+# it, this test cannot say.
 #
 # Is this one photo special? We did the same with 500 test images of CIFAR-10 and recorded the accuracy.
 
@@ -491,9 +493,9 @@ plots.show(
 )
 
 # %% [markdown] always claim=["all(3 < photo_mean['random'][16] - photo_mean[name][16] < 4.5 and 9 < photo_mean['random'][32] - photo_mean[name][32] < 14 for name in hidden_first[:2])", "photo_info['config']['augment']['erasing'] > 0 and photo_info['config']['augment']['cutmix'] > 0 and not shape_info['config']['augment']['erasing'] and not shape_info['config']['augment']['cutmix']"]
-# **Over 500 photographs both maps pass the test, but weakly.** With a quarter of the patches hidden, the accuracy is three to four
-# points lower than with random patches. With half of them hidden it is about ten points lower. On drawings four patches were
-# enough for a far larger difference.
+# **Over 500 photographs both maps pass the test, but weakly.** With a quarter of the patches hidden, the accuracy is
+# three to four points lower than with random patches. With half of them hidden it is nine to fourteen points lower. On
+# drawings four patches were enough for a far larger difference.
 #
 # Why do the two models differ? The model of photographs was trained with random erasing and CutMix (lesson 07). In its training a
 # part of each image was often missing, so it may have learned to do without any single part. The model of drawings never met that.
@@ -525,9 +527,9 @@ table(rows, ["16 hidden patches", "drawings, accuracy (%)", "photographs, accura
 # **On drawings our map does better than the guess.** Hiding the middle costs a lot, because shapes cover the middle more often than
 # the corners. Hiding the patches of the rollout costs about 20 points more.
 #
-# **On photographs the guess does better than our maps.** Hiding the middle costs four to five points more on these
-# images than hiding what they mark. In CIFAR-10 the object is mostly in the middle. So a map that always marks the
-# middle, and never looks at the image, passes the test of section 7 as well.
+# **On photographs the guess does better than our maps.** Hiding the 16 patches in the middle costs four to five points
+# more than hiding the 16 that a map marks. In CIFAR-10 the object is mostly in the middle. So a map that always marks
+# the middle, and never looks at the image, passes the test of section 7 as well.
 #
 # A test needs a simple rival, as a model needs a linear classifier beside it. Passing against random patches is not enough.
 #
@@ -546,7 +548,7 @@ table(rows, ["16 hidden patches", "drawings, accuracy (%)", "photographs, accura
 # In the paper's large model, heads differ most in the *lowest* layers. Some of them look nearby, and some already look at most of
 # the image. The distance grows with depth.
 #
-# > **Predict.** Which of the two will you see in the small model of photographs?
+# > **Predict.** Which of these will you see in the small model of photographs?
 
 # %% tags=["nbval-ignore-output"]
 from vit_course.interpret import mean_attention_distance
@@ -586,18 +588,18 @@ plots.show(
 )
 
 # %% [markdown] claim=["spread.argmax() == 4 and len(spread) == 8", "even.max() - even.min() < 0.5 and distances.min() < even.mean() - 3 and to_cls.max() < 0.25", "(distances.mean(dim=1)[2:].diff() > 0).all() and distances.mean(dim=1)[0] > distances.mean(dim=1)[1] + 2"]
-# **One result contradicts the paper.** In our model heads differ most in layer 5 of 8, not in the lowest layers. We do not know
-# why. Our model is far smaller, it has other training images, and it looks at images of 32 pixels.
+# **One result differs from the paper.** In our model heads differ most in layer 5 of 8, not in the lowest layers. We do
+# not know why. Our model is far smaller, it has other training images, and it looks at images of 32 pixels.
 #
-# **The other agrees.** From the third layer on the mean distance grows with depth. And near and far heads exist in the same
-# layer here too, so "low layers are local" is as wrong as "low layers are global".
+# **The other agrees from the third layer on.** There the mean distance grows with depth. And near and far heads exist
+# in the same layer here too, so "low layers are local" is as wrong as "low layers are global".
 
 # %% [markdown] curious
 # ## 10. How do you measure the distance?
 #
 # **Your task.** Write `mean_attention_distance` by the formula of section 9. Grids and patches need not be square.
 
-# %% exercise="vit_course.interpret:mean_attention_distance" difficulty=3 minutes=12 hint="First make a table (N, N) of distances. Write down the centres of the patches, in reading order, as N points (y, x) in pixels. `torch.cdist` compares all points with all. Then remove the prefix from both of the last two axes of the weights." hint2="`torch.meshgrid(..., indexing='ij')` of the rows and of the columns, in pixels, gives y and x of all patches. Which axes must be summed, and over which is the mean taken? The sum over j belongs to the keys, the last axis."
+# %% exercise="vit_course.interpret:mean_attention_distance" difficulty=3 minutes=12 hint="First make a table (N, N) of distances. Write down the centres of the patches, in reading order, as N points (y, x) in pixels. `torch.cdist` compares all points, which must be floats. Then remove the prefix from both of the last two axes of the weights." hint2="`torch.meshgrid(..., indexing='ij')` of the rows and of the columns, in pixels, gives y and x of all patches. Which axes must be summed, and over which is the mean taken? The sum over j belongs to the keys, the last axis."
 from vit_course.interpret import mean_attention_distance
 
 mean_attention_distance = check(mean_attention_distance)
@@ -609,8 +611,8 @@ print("the same as in section 9:", torch.allclose(again, distances, atol=1e-3))
 # %% [markdown] claim="torch.allclose(again, distances, atol=1e-3)" always
 # Your function measures what the finished one has measured.
 #
-# > **Trap.** A small distance can mean two things. The head looks nearby, or it gives most of its attention to CLS,
-# > and nothing corrects for that. So read the share of CLS too. Here no head gives CLS a quarter of its attention.
+# > **Trap.** A small distance can mean two things. The head looks nearby, or it gives most of its attention to CLS, and
+# > nothing corrects for that. So look at `to_cls` of section 9 too. Here no head gives CLS a quarter of its attention.
 
 # %% [markdown]
 # ## Check yourself
@@ -660,8 +662,8 @@ print("the same as in section 9:", torch.allclose(again, distances, atol=1e-3))
 # | rollout | product of $\tfrac12 \bar A + \tfrac12 I$ | (B, T, T) |
 # | mean attention distance | weights times distances, in pixels | (h,) for each layer |
 #
-# - A map is a hypothesis. Hide what it marks, and compare with random patches.
-# - On drawings the maps passed the test. On photographs "always the middle" did better than they did.
+# - A map is a hypothesis. Hide what it marks, and compare with simple rivals.
+# - On drawings the maps passed the test. On photographs "always the middle" did better, with 16 patches hidden.
 # - Only what differs from the untrained twin was learned.
 # - Filters belong to the patch embedding, before any attention.
 #

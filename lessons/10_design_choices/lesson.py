@@ -92,7 +92,7 @@ print(f"{best} is {fmean(equal[best]) - fmean(equal[worst]):.1f} points above {w
 #   the number of seeds halve the standard error.
 #
 # For two settings a and b the difference is $m_a - m_b$. The errors of two means often partly cancel, so we add their
-# squares, not the errors themselves, and take the root. The interval extends t standard errors to both sides:
+# squares, not the errors themselves, and take the root e. The interval extends t standard errors to both sides:
 #
 # $$e = \sqrt{q_a + q_b} \qquad\qquad (m_a - m_b) \pm t \cdot e \qquad\qquad
 # \text{degrees} = \frac{(q_a + q_b)^2}{q_a^2/(n_a - 1) + q_b^2/(n_b - 1)}$$
@@ -109,7 +109,7 @@ print(f"{best} is {fmean(equal[best]) - fmean(equal[worst]):.1f} points above {w
 # **Your task.** Write the rest of `difference`. The lines for a single seed and the function `t_quantile(0.95,
 # degrees)`, which returns t, are given. `fmean`, `variance`, `sqrt` and `inf` are imported.
 
-# %% exercise="vit_classroom.evidence.statistics:difference" difficulty=2 minutes=15 hint="The formulas above: e, then the degrees, then the interval; where nothing scatters e is 0, and both ends are the difference." hint2="`squares = [variance(values) / len(values) for values in (a, b)]`, `error = sqrt(sum(squares))`. The parts below the line are `square**2 / (len(values) - 1)`, one for each setting. Then `reach = t_quantile(0.95, sum(squares) ** 2 / sum(parts)) * error`."
+# %% exercise="vit_classroom.evidence.statistics:difference" difficulty=2 minutes=15 hint="Compute e, then the degrees, then the interval. Where neither setting varies, e is 0, and both ends are the difference." hint2="`squares = [variance(values) / len(values) for values in (a, b)]`, `error = sqrt(sum(squares))`. The parts below the line are `square**2 / (len(values) - 1)`, one for each setting. Then `reach = t_quantile(0.95, sum(squares) ** 2 / sum(parts)) * error`."
 from vit_classroom.evidence.statistics import difference
 
 difference = check(difference)
@@ -197,8 +197,8 @@ plots.show(
 # are reported differences between equal settings. "No seeds overlap" sounds strict, but with three seeds it raises a
 # false alarm in about one case in ten. "Two standard errors" raises too many when there are few seeds.
 #
-# Our rule has a price. With two seeds it misses most of the large differences. More seeds help our rule, but they
-# make "no seeds overlap" worse. With ten seeds that rule misses more than four of five real differences.
+# Our rule has a price. With two seeds it misses most of the large differences. More seeds help our rule, but "no seeds
+# overlap" then finds less. With ten seeds that rule misses more than four of five real differences.
 #
 # So "undecided" never means "equal". We write that *three seeds do not show a difference*, because ten more might.
 #
@@ -223,8 +223,8 @@ table(
 # > **Key idea.** A rule protects you if you fix it *before* you look, and if you count how often you looked. The best of many
 # > settings is only a candidate. Run it and the base again, with new seeds.
 #
-# An interval leaves three things out. It does not name a cause. It assumes a bell curve. It covers other seeds, but
-# not other test images.
+# An interval has three limits. It does not name a cause. It assumes a bell curve. It covers other seeds, but not other
+# test images.
 #
 # ## 4. What do we vary, and what do we hold fixed?
 #
@@ -241,9 +241,8 @@ table(
 # > **Trap.** A misspelt setting that no code reads gives you the base again. Check in a run's record which settings
 # > it used.
 #
-# The experiments below change one thing at a time, with three seeds each. We searched a learning rate for each side
-# only when we compared CLS with GAP. Elsewhere all rows share one rate, which may suit some of them better than
-# others.
+# The experiments below change one thing at a time, with three seeds each. We tuned a learning rate for each side only
+# when we compared CLS with GAP. Elsewhere all rows share one rate, which may suit some of them better than others.
 #
 # Now base, change, seeds and rule are fixed, and we may look.
 #
@@ -289,7 +288,7 @@ table(rows, ["positions", "where", "numbers learned, 8x8 places", "16x16 places"
 # grid. No run here has tested this, so you can still fix a rule before anyone looks.
 #
 # The next table shows the **paper's Table 8** beside our results. The paper scores ViT-B/16 on ImageNet with five
-# labelled images for each class, with one number for each row. We train a small ViT on CIFAR-10, with positions at
+# labelled images for each class, with one number for each setting. We train a small ViT on CIFAR-10, with positions at
 # the stem. The sine and cosine table (lesson 03) is ours alone.
 
 
@@ -397,8 +396,7 @@ table(*result_table(rest, "1-D")) if rest else None
 # learn it equally easily. If this speculation is right, the kind should matter more on a finer grid, as we
 # predicted.
 #
-# **What could change this conclusion?** A finer grid, a learning rate searched for each kind, or longer training
-# could.
+# **What could change this conclusion?** A finer grid, a learning rate tuned for each kind, or longer training could.
 #
 # ## 6. CLS token or average?
 #
@@ -477,8 +475,8 @@ if tested["token"] and tested["avg"]:
 # %% [markdown]
 # ## 7. Are smaller patches better, or only more expensive?
 #
-# Half the patch side gives four times the number of patches, because N = HW/P². The cost grows by nearly the same
-# factor, while the number of parameters changes little.
+# Half the patch side gives four times the number of patches, because N = HW/P². The cost grows by a similar factor,
+# while the number of parameters changes little.
 
 # %% tags=["nbval-ignore-output"]
 patches = recorded("patches", [run | {"step": "patch-4"} for run in usual])
@@ -515,10 +513,10 @@ if results:
 # predict accuracy better than the number of parameters does, and that depth deserves more emphasis than width.
 # Scaling everything together worked reliably too.
 #
-# So give both sides the same compute, measured as *time* on one processor. A run cannot simply be stopped when its
-# time is over, because its learning rate must fall to 0 in the last epoch. So measure the cost of one epoch, divide
-# the budget by it, and fix the number of epochs before the run. Count **processor seconds**, because a clock also
-# runs while another program uses your processor.
+# So give each size the same compute, measured as *time* on one processor. A run cannot simply be stopped when its time
+# is over, because its learning rate must fall to 0 in the last epoch. So measure the cost of one epoch, divide the
+# budget by it, and fix the number of epochs before the run. Count **processor seconds**, because a clock also runs
+# while another program uses your processor.
 #
 # **Your task.** Write `at_equal_time`, which trains every setting for the same number of processor seconds.
 
@@ -539,8 +537,8 @@ at_equal_time = check(at_equal_time)
 # of the two models, for example with `"Nano/4"`. You may also compare two depths, such as 1 and 3, with
 # `build_model("Nano/8", part, depth=setting)` in `run`.
 #
-# > **Predict.** Which side will win at equal time, and by how many points? Also write down how wide the interval
-# > may be if the result is to convince you.
+# > **Predict.** Which size will win at equal time, and by how many points? Also write down how wide the interval may be
+# > if the result is to convince you.
 
 # %% tags=["nbval-ignore-output"]
 profile, everything = get_profile(), load_dataset("auto", multiple_of=16)
@@ -567,16 +565,15 @@ mine = at_equal_time(run, {"P = 16": "Nano/16", "P = 8": "Nano/8"}, budget, seed
 table(*result_table(mine, [*mine][0]))
 
 # %% [markdown] claim=["min(map(fmean, mine.values())) > 14", "undecided(*difference(*mine.values())[1:])"]
-# Which side won? Answer in one sentence that includes the interval and the budget. In our solved notebook three
-# seeds do not show a difference. After so short a training the seeds are far apart, and the interval is wider than
-# any difference that we could expect. So before the first run, also ask whether the experiment can give an answer at
-# all.
+# Which size won? Answer in one sentence that includes the interval and the budget. In our solved notebook three seeds
+# do not show a difference. After so short a run the seeds are far apart, and the interval is wider than any difference
+# that we could expect. So before the first run, also ask whether the experiment can give an answer at all.
 #
-# Check also whether both sides really used the same time. One trial epoch sets the number of epochs, and that number
-# must be whole. Both sides are above guessing, which is 10 %.
+# Check also whether both sizes really used the same time. One trial epoch sets the number of epochs, and that number
+# must be whole. Both sizes are above guessing, which is 10 %.
 #
-# **What could change this conclusion?** A longer budget could change it, because at equal *epochs* smaller patches
-# won on CIFAR-10. So could a learning rate searched for each side, or a processor on which small matrices cost less.
+# **What could change this conclusion?** A longer budget could change it, because at equal *epochs* smaller patches won
+# on CIFAR-10. So could a learning rate tuned for each size, or a processor on which small matrices cost less.
 
 # %% [markdown] curious
 # ## 9. Which regulariser helps?
@@ -620,7 +617,7 @@ table(*result_table(results, "base", {"training, %": seen})) if results else Non
 #
 # - [x] From few seeds we know s badly. :: The estimate of s is often far too small by luck, and a larger t makes up for it.
 # - [ ] Few accuracies follow no bell curve. :: The rule assumes a bell curve for any number of seeds.
-# - [ ] The mean of few seeds is less certain. :: This is true, but e contains it already, because q is divided by n.
+# - [ ] The mean of few seeds is less certain. :: This is true, but e contains it already, because s² is divided by n.
 
 # %% [markdown] quiz
 # You tried sixteen changes against one base, and one of them is "better". What do you do?
@@ -649,14 +646,14 @@ table(*result_table(results, "base", {"training, %": seen})) if results else Non
 # | term | formula |
 # |---|---|
 # | seeds of one setting | mean m, variance s², q = s²/n |
-# | difference of two settings | d ± t·e, e = √(q_a + q_b) |
+# | difference of two settings | (m_a - m_b) ± t·e, e = √(q_a + q_b) |
 #
 # - Luck alone makes winners. Fix the rule and the comparison before you look, and count how often you looked.
 # - Change one thing at a time. Give each side the settings that it needs, or the same time.
 # - "Undecided" is a result too. Report it with the others.
 #
-# **Your next step.** Choose the row that surprised you most, and let `at_equal_time` test another explanation. A
-# question of your own is a [project](../docs/projects.md).
+# **Your next step.** Choose the row that surprised you most, and test it again with `at_equal_time`. A question of your
+# own is a [project](../docs/projects.md).
 #
 # ## Further reading
 #

@@ -25,8 +25,9 @@
 # 1. **Pre-training.** Train once, on a *large* set of other images.
 # 2. **Fine-tuning.** Train a little longer, on the few images of your own task.
 #
-# This is **transfer learning**. Somebody else has done step 1 for us. Our model learned 50,000 photos of airplanes, cats and
-# other things, but no keys. With your own photos, in folders `train/<class>/` and `test/<class>/`, write their place into `mine`.
+# This is **transfer learning**. Somebody else has done step 1 for us. Our model saw 50,000 photos of airplanes, cats
+# and other things, but no keys. With your own photos, in folders `train/<class>/` and `test/<class>/`, set `mine` to
+# their folder.
 
 # %% fold
 import copy
@@ -280,14 +281,15 @@ plots.show(
 )
 
 # %% [markdown] claim=["found['fine-tuning'][most] > 95 and found['fine-tuning'][middle] > found['from scratch'][most] + 5", "found['fine-tuning'][most] > max(found['from scratch'][most], found['from scratch, 4 times the steps'][most]) + 4", "max(scores[least] for scores in found.values() if least in scores) < 85", "found['fine-tuning'][most] > found['linear probe'][most] + 10"]
-# **Fine-tuning with four photos of a class beats a start from scratch with eight, and with eight it gets nearly every photo right.** With
-# two photos of a class every start still gets many photos wrong. Four times the steps help the start from scratch, but it stays behind. So time
-# explains only a part. What helped most are the *other images*, which somebody else labelled.
+# **Fine-tuning with four photos of a class beats a start from scratch with eight, and with eight it gets nearly every
+# photo right.** With two photos of a class every start still gets many photos wrong. Even with four times the steps the
+# start from scratch stays behind, so time alone does not explain the gap. The *other images*, which somebody else
+# labelled, probably helped most.
 #
 # The linear probe stays behind. One reason may be that the old features were made for airplanes and cats. Another is
 # that nobody searched its rate. Each start ran once here, so a gap of a few points means nothing.
 #
-# ## 4. Is it true of real images, and where does it end?
+# ## 4. Does pre-training help on CIFAR-10, and how far?
 #
 # Our recorded runs ask the same of CIFAR-10. Pre-training sees nine of the ten classes, on images of its own. Then 500 or 5,000 labelled
 # images teach all ten classes. The start from scratch gets the steps of both parts together, so it has the same number of steps in all.
@@ -330,8 +332,8 @@ if recorded:
 # The saving is not free. Somebody labelled the images of the pre-training, and they show nearly the same classes. If the first task is
 # far from the second, old knowledge can even be in the way (**negative transfer**).
 #
-# How far does it go with more images?
-# For ViT-B/16, fine-tuned on CIFAR-10 at 384 pixels, the paper reports the following (Table 5).
+# How far does pre-training go with more images? For ViT-B/16, fine-tuned on CIFAR-10 at 384 pixels, the paper reports
+# the following (Table 5).
 #
 # | pre-trained on | images | CIFAR-10 accuracy (%) |
 # |---|---|---|
@@ -346,9 +348,9 @@ if recorded:
 #
 # $$N = \frac{H\,W}{P^2} \qquad\qquad E_{pos}: (1, N + 1, D)$$
 #
-# and only the old N positions have been learned. The positions form a grid, so treat them as an image with D channels and stretch
-# it. The vector of the CLS token has no place in the grid and is kept. For our model that takes four lines.
-# `change_resolution` does it for any model, and writes the new sizes into the patch embedding.
+# and only the old N positions have been learned. The positions form a grid, so treat them as an image with D channels
+# and stretch it. The vector of the CLS token has no place in the grid and is kept. For our model that takes four lines.
+# `change_resolution` does it for most models, and writes the new sizes into the patch embedding.
 
 # %% tags=["nbval-ignore-output"]
 tuned = start(backbone.model)
@@ -403,10 +405,10 @@ table(
 )
 
 # %% [markdown] claim="0 < score_32 - at_once['48 pixels, interpolated'] < 20 and at_once['48 pixels, random positions'] < at_once['48 pixels, interpolated'] - 8"
-# The interpolated model works at once, but less well than at 32 pixels. With random positions it has lost far more,
-# because it uses them. So stretch the positions, and do not draw them anew.
+# The interpolated model works at once, but less well than at 32 pixels. With random positions it loses far more,
+# because it uses its positions. So stretch the positions, and do not draw them anew.
 #
-# Does fine-tuning at 48 pixels then make it *better*? Our recorded runs ask it on real images.
+# Does fine-tuning at 48 pixels then make a model *better*? Recorded runs of a smaller ViT ask it on CIFAR-10.
 
 # %% tags=["nbval-ignore-output"]
 before, after, made = larger_runs()
@@ -430,7 +432,7 @@ table(rows, columns) if rows else None
 # before. A likely reason is that more tokens let the model compute more. Random positions do not recover in a short
 # training.
 #
-# That is the paper's recipe too. It pre-trains at 224 pixels, where an image is cheap, and fine-tunes at 384 or more.
+# The paper, too, pre-trains at 224 pixels, where an image is cheap, and fine-tunes at 384 or more.
 
 # %% [markdown] curious
 # ## 6. Should all layers learn equally fast?
@@ -472,7 +474,7 @@ rows = [[decay, f"{score:.1f}"] for decay, score in by_decay.items()]
 table(rows, ["layer_decay", f"test accuracy, {middle} labels (%)"])
 
 # %% [markdown]
-# Each decay ran once, so small gaps mean nothing. With the smallest one the body hardly learns in so few steps.
+# Each decay ran once, so small gaps mean nothing. With the smallest one the first blocks hardly learn in so few steps.
 # Papers that use it have 12 blocks or more, and decays from 0.65 to 0.95.
 
 # %% [markdown]

@@ -93,8 +93,9 @@ plots.show(
 )
 
 # %% [markdown]
-# Two things must be right. The tokens get their positions *before* the others are dropped, because afterwards nobody knows
-# where they came from. And there must be a way back, because the decoder reads all N tokens in reading order.
+# Two things must be right. The tokens get their positions *before* the hidden ones are dropped, because afterwards
+# nobody knows where they came from. And there must be a way back, because the decoder reads all N tokens in reading
+# order.
 #
 # **Your task.** Write `keep_visible`. Draw a random order of the patches for each image, keep the first ones, and return the
 # way back, which is the inverse of that order. Counting and the error are given.
@@ -137,11 +138,11 @@ for read in (196, 49):
     print(f"{read} patches and CLS: {work[read]:.1f} GFLOP, {percent(work[read] / work[196])} of the work")
 
 # %% [markdown] always claim="0.2 < work[49] / work[196] < 50 / 197"
-# The encoder does a little less than its share of the tokens, 50 of 197, because the cost of attention grows with the
-# square of the number of tokens.
+# The encoder's share of the work is a little below its share of the tokens, 50 of 197, because the cost of attention
+# grows with the square of the number of tokens.
 #
-# > **Key idea.** The encoder reads only what is visible. So it does a quarter of the work, and it never gets used to mask tokens,
-# > which do not exist in fine-tuning.
+# > **Key idea.** The encoder reads only what is visible. So it does a quarter of the work, and it never sees mask
+# > tokens, which do not exist in fine-tuning.
 #
 # ## 3. Who paints the holes?
 #
@@ -287,15 +288,16 @@ table([[name, percent(score)] for name, score in scores.items()], ["encoder", "r
 # Before pre-training the classifier is hardly better than guessing.
 
 # %% [markdown] claim=["scores['after pre-training'] > scores['before pre-training'] + 0.04", "scores['after pre-training'] < 0.5"]
-# After it the classifier is right more often, by several points, although the encoder has not seen a single label. So
-# **a task without labels teaches too.**
+# After pre-training the classifier is right more often, by several points, although the encoder has not seen a single
+# label. So **a task without labels teaches too.**
 #
-# It is still far from a good classifier, because the task decides what is learned. A ground has many pixels and an outline has
-# few, so the squared error asks for the ground first.
+# It is still far from a good classifier, because the task decides what is learned. A background has many pixels and an
+# outline has few, so the squared error asks for the background first.
 #
 # ## 5. What did the ViT paper predict?
 #
-# One year before MAE, the paper tried **masked patch prediction** (section 4.6, appendix B.1.2). It differs in four ways.
+# One year before MAE, the paper tried **masked patch prediction** (section 4.6, appendix B.1.2). It differs from MAE in
+# four ways.
 #
 # | | the paper | MAE |
 # |---|---|---|
@@ -340,16 +342,16 @@ plots.show(
 )
 
 # %% [markdown]
-# A linear layer gives K = 512 logits for every patch. Which patches enter the loss? All corrupted ones, and no others, because
-# the others can be copied:
+# A linear layer gives K = 512 logits for every patch. Which patches enter the loss? All chosen ones, and no others,
+# because the others can be copied:
 #
 # $$\mathcal{L} = -\frac{1}{|M|} \sum_{i \in M} \log p_i(k_i)$$
 #
-# M holds the corrupted patches of the whole batch, $|M|$ is their number, $k_i$ is the right class of patch i, and
-# $p_i$ the softmax of its logits.
+# M holds the chosen patches of the whole batch, $|M|$ is their number, $k_i$ is the right class of patch i, and $p_i$
+# the softmax of its logits.
 #
-# **Your task.** Write `masked_loss`. Images may differ in the number of their corrupted patches, but each *patch* weighs the
-# same.
+# **Your task.** Write `masked_loss`. Images may differ in the number of their chosen patches, but each *patch* weighs
+# the same.
 
 # %% exercise="vit_course.extensions.masked:masked_loss" difficulty=2 minutes=6 hint="`F.cross_entropy` can give one loss for each patch with `reduction='none'`, or you select the corrupted patches first. `logits[chosen]` is (number of corrupted, K)." hint2="`chosen` selects rows of the classes in the same way. If you keep one loss for each patch instead, `F.cross_entropy` wants the K scores on axis 1, and the mean must count the corrupted patches alone."
 from vit_course.extensions.masked import masked_loss
@@ -357,8 +359,8 @@ from vit_course.extensions.masked import masked_loss
 masked_loss = check(masked_loss)
 
 # %% [markdown]
-# > **Predict.** A model copies every patch that it can see with certainty, and gives all classes of a hidden one the same
-# > probability. Half of the patches are hidden. What is its loss? And what would it be if all patches counted?
+# > **Predict.** A model copies with certainty every patch that it can see, and gives all classes of a hidden one the
+# > same probability. Half of the patches are hidden. What is its loss? And what would it be if all patches counted?
 
 # %%
 torch.manual_seed(0)
@@ -396,10 +398,10 @@ table(list(found.items()), ["images", "different classes, P = 4"])
 #
 # ## 6. Does it save labels?
 #
-# That is the question behind all this. A minute of training is too little for an answer, so we read recorded runs.
-# The paper's task was trained on all 50,000 images of CIFAR-10, without labels. Then the body was fine-tuned with 1 %
-# or 10 % of the labels. There are two rivals, both from scratch on the same labelled images. One rival takes the
-# *same number of steps* as pre-training and fine-tuning together, and the other takes fewer steps.
+# That is the question behind all this. A minute of training is too little for an answer, so we read recorded runs. ViTs
+# learned the paper's task on all 50,000 images of CIFAR-10, without labels. Then the body was fine-tuned with 1 % or 10
+# % of the labels. There are two rivals, both from scratch on the same labelled images. One rival takes the *same number
+# of steps* as pre-training and fine-tuning together, and the other takes fewer steps.
 #
 # > **Predict.** By how many points is the pre-trained body ahead of each rival, or behind it?
 
@@ -448,8 +450,7 @@ if records:
 # Against the *same number of steps*, three seeds do not show a difference. The gap at 1 % is more than three points, but its
 # interval contains 0. So more seeds are needed. Fine-tuning also used half the learning rate of its rivals, and we tuned neither.
 #
-# So the task teaches. These runs do not show whether it teaches more than the same number of steps on the labelled
-# images.
+# So these runs do not show whether the task teaches more than the same number of steps on the labelled images.
 
 # %% [markdown] curious
 # ## 7. What did the paper find, and what came next?
@@ -481,7 +482,7 @@ if records:
 # %% [markdown] quiz
 # Where do mask tokens enter a masked autoencoder?
 #
-# - [x] in the decoder, after the visible tokens :: The encoder never reads one. Each gets the position of its patch there.
+# - [x] in the decoder, after the visible tokens :: Each gets the position of its patch there. The encoder never reads one.
 # - [ ] in the encoder, in the places of the hidden patches :: That is the paper's masked patch prediction.
 # - [ ] nowhere, because hidden patches are left out :: They are left out of the encoder. The decoder needs a token for each patch that it paints.
 
@@ -522,7 +523,7 @@ if records:
 # | `restore` | (B, N) int64 | the place of each patch in the row of visible and hidden ones |
 # | predicted pixels | (B, N, P²C) | by the decoder, which is thrown away later |
 # | colour classes | (B, N) int64 | 64·red + 8·green + blue, from pixels in 0..255 |
-# | logits of the paper's task | (B, N, 512) | the loss counts all drawn patches, no others |
+# | logits of the paper's task | (B, N, 512) | the loss counts all chosen patches, no others |
 #
 # - Self-supervision takes its answers from the data, and leaves the labels for later.
 # - An encoder need not read what is hidden. A decoder puts it back.
@@ -538,5 +539,5 @@ if records:
 #   Study of Training Self-Supervised Vision Transformers* (MoCo v3, ICCV 2021).
 # - Gani et al., *How to Train Vision Transformer on Small-scale Datasets?* (BMVC 2022).
 #
-# **Next.** Use `order` in place of `restore`, and tokens go to wrong places, but all shapes fit and no error appears. How do
-# you find a bug that raises no error? Lesson 14 sends you a ViT that is full of them.
+# **Next.** Use `order` in place of `restore`, and tokens go to wrong places, but all shapes fit and no error appears.
+# How do you find a bug that raises no error? Lesson 14 sends you a ViT full of such bugs.

@@ -98,11 +98,10 @@ plots.show(figure, "Training loss over the steps, beside a level line at ln 10, 
 # - Its healthy value is a **law**, which you know exactly *before* you measure.
 # - It looks **from outside**. It asks what the code does, not how it is written.
 #
-# The first on the list is the loss at step 0. A model that knows nothing should give all K classes the same probability, and then
-# the loss is $-\ln \tfrac{1}{K} = \ln K$, which is 2.303 nats for ten classes.
+# The first measurement is the loss at step 0. A model that knows nothing should give all K classes the same
+# probability, and then the loss is $-\ln \tfrac{1}{K} = \ln K$, which is 2.303 nats for ten classes.
 #
-# > **Predict.** The next table takes all seventeen measurements, of a healthy patient and of this one. How many of them will show a
-# > symptom?
+# > **Predict.** The next cell takes all seventeen measurements of this patient. How many of them will show a symptom?
 
 
 # %%
@@ -221,15 +220,15 @@ plots.show(
 )
 
 # %% [markdown] claim="all(((sums - 1).abs().max() < 1e-4) == (name == 'healthy') for name, sums in spent.items()) and spent['patient'].max() > 1.3 * spent['patient'].min()" always
-# A healthy query spends exactly 1. In the patient some queries spend too much and others too little. This is one
-# of three bugs.
+# A healthy query spends exactly 1. In the patient some queries spend too much and others too little. This shows one of
+# three bugs.
 
 # %%
 report("attend")
 
 # %% [markdown]
-# **Your task.** Fix `attend`. There are three bugs. The third hides best, because its shape is right and no row of A is wrong. Only
-# the shuffle test sees it.
+# **Your task.** Fix `attend`. There are three bugs. The third hides best, because every shape is right and no row of A
+# is wrong. Only the shuffle test sees it.
 
 # %% exercise="vit_classroom.exhibits.clinic.healthy:attend" starter="vit_classroom.exhibits.clinic.bugs:attend" difficulty=2 minutes=10 hint="Which width belongs under the root, D or d? Which axis of (B, h, T, T) counts the keys? And does `reshape` undo the `rearrange` at the top?" hint2="The first two bugs are one name and one number. For the third, write down the axes of `heads` before and after. Before two axes can become one, they must be next to each other, and in the right order."
 from vit_classroom.exhibits.clinic.healthy import attend
@@ -281,9 +280,8 @@ rows = [[name, *(outcome(line, right, x) for x in inputs)] for name, (line, righ
 table(rows, ["line", "B = 1, or 64 tokens", "B = 2, or 17 tokens"])
 
 # %% [markdown] claim="[row[1:] for row in rows] == [['error', 'error'], ['right', 'error'], ['wrong numbers', 'error']]" always
-# All three raise an error, but two of them only on *another* input than the one that their author tried. The line with
-# `repeat(B)` is right for one image. The line with `torch.Tensor(64)` runs if there happen to be 64 tokens, and divides by
-# whatever was in the memory.
+# All three raise an error, but two of them only on the second input. The line with `repeat(B)` is right for one image.
+# The line with `torch.Tensor(64)` runs if there happen to be 64 tokens, and divides by whatever was in the memory.
 #
 # > **Key idea.** A bug that raises an error is a lucky one. So try every function on two sizes in which all axes differ.
 
@@ -466,9 +464,9 @@ table(rows, ["repaired", "test accuracy", "points gained"])
 # %% [markdown] claim=["courses['+ attention'].accuracy < 0.3 and courses['+ training: all healthy'].accuracy > 0.6", "abs(courses['+ entrance'].accuracy - 0.1) < 0.03"]
 # The first three repairs help little or do harm, and the last two bring nearly everything.
 #
-# Were the first three useless? No. One bug further on blocks the way. It is attention over the batch in `encode_block`, so CLS never
-# reads a patch of its own image. While that bug is there, fixing another one shows *nothing*. So "I changed it and the
-# accuracy did not move" does not mean that the line was right before.
+# Were the first three useless? No. One bug further on blocks the way. It is attention over the batch in `encode_block`,
+# so CLS never reads a patch of its own image. While that bug is there, fixing another one helps *little*. So "I changed
+# it and the accuracy did not move" does not mean that the line was right before.
 #
 # After the second repair the accuracy is that of a guess. Before it, CLS was the last token, and the head read a patch. Now the
 # head reads CLS, which does not know the image yet.
@@ -522,9 +520,9 @@ print("your patient equals the model of lesson 06:", gap < 1e-4)
 # %% [markdown] claim="gap < 1e-4" always
 # They agree, so the patient can go home.
 #
-# > **Key idea.** Equality with a trusted twin, at random weights, shows at once that the forward pass is right. The twin may be a
-# > library, a paper's weights, or your own old version. It finds no bug of the training, and it does not say *which* line is wrong.
-# > For that you need the measurements.
+# > **Key idea.** Equality with a trusted twin, at random weights, shows at once that the forward pass is right. The
+# > twin may be a library, a paper's weights, or your own old version. Equality finds no bug of the training, and it
+# > does not say *which* line is wrong. For that you need the measurements.
 #
 # The next table shows the bugs of each function as soon as you have fixed it.
 
@@ -540,9 +538,9 @@ table(ward_book(), ["function", "difference", "kind", "the patient's line", "the
 #
 # 1. Write the bug as data, the healthy line and the sick one in its place.
 # 2. Make sure that it raises no error, and measure what it costs, with three seeds.
-# 3. Write the law that finds it in a second, without training. Try it on the healthy and on the sick function.
-# 4. Give your friend the sick function and the *name* of the measurement, no more. `bugs.planted_source(my_bug.function, [my_bug])`
-#    is its text.
+# 3. Write the measurement that finds it in a second, without training. Try it on the healthy and on the sick function.
+# 4. Give your friend the *name* of the measurement and the sick function, no more.
+#    `bugs.planted_source(my_bug.function, [my_bug])` is its text.
 # 5. Swap. Who needs fewer questions?
 #
 # The next cell does steps 1 and 2 for a bug that you know. Put yours in its place.
@@ -586,7 +584,7 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 # A head starts at zero. The loss at step 0 is 2.31 where ln K = 2.30. What do you do?
 #
 # - [ ] nothing, because it is close enough for a model that is not trained :: An exact law that holds "nearly" is broken, and another bug may hide how badly.
-# - [x] find out why it is not equal to all digits :: With a head of zeros it must be equal. An exact law that holds nearly is broken.
+# - [x] find out why it is not equal in all digits :: With a head of zeros it must be equal. An exact law that holds nearly is broken.
 # - [ ] lower the learning rate :: No step was taken yet, so the rate plays no part.
 
 # %% [markdown] quiz
@@ -607,7 +605,7 @@ print(difference_in_words("sick", accuracies["sick"], "healthy", accuracies["hea
 # A published ViT says `assert image_size % patch_size != 0, "must be divisible"`. What happens?
 #
 # - [ ] nothing, because an assert is only a comment for readers :: It runs, unless Python is started with -O.
-# - [ ] wrong sizes are rejected, and right ones pass :: It is turned round. Read the condition aloud.
+# - [ ] wrong sizes are rejected, and right ones pass :: The condition is reversed. Read it aloud.
 # - [x] every size that fits is rejected :: And sizes that leave a remainder go through. Test a guard with one case on each side.
 
 # %% [markdown] quiz

@@ -29,12 +29,13 @@
 # | DeiT III (2204.07118) | 2022 | 224 pixels | 83.8 % |
 # | ViT-5 (2602.08071) | 2026 | 224 pixels | 84.2 % |
 #
-# The large step came from the training recipe. DeiT III is nearly the same model, and with a better recipe it gains six points.
-# ViT-5 renews most of the small parts, which adds only 0.4 points. The comparison is not quite clean, because DeiT III already
-# has one of the new parts.
+# The large step came from the training recipe. DeiT III is nearly the same model, and with a better recipe it gains six
+# points. ViT-5 renews most of the small parts, which adds only 0.4 points. The comparison is not quite clean, because
+# DeiT III already has one of the new parts, LayerScale.
 #
-# > **Key idea.** A current model is still patches, attention, MLP and residuals. Most of the accuracy gained since 2021 came from
-# > recipes and data. The new parts are for troubles of large models, such as training that diverges, or images of other sizes.
+# > **Key idea.** A current model is still patches, attention, MLP and residuals. Most of the accuracy gained since 2021
+# > came from recipes and data. The new parts are for other troubles, such as training that diverges, or images of other
+# > sizes.
 #
 # So we ask two questions about a new part. Which trouble is it for? And what does it bring to a model of *our* size? Five parts
 # are in many current models:
@@ -49,8 +50,8 @@
 #
 # You write QK-norm and RoPE yourself. At the end you build a model of 2025 that has the other three parts and RoPE.
 #
-# Some successors are no plain ViT any more. In Swin (2021) a token attends only inside a window, the windows move from layer to
-# layer, and neighbours are merged on the way, as in a CNN.
+# Some successors are no longer plain ViTs. In Swin (2021) a token attends only inside a window, the windows move from
+# layer to layer, and neighbours are merged on the way, as in a CNN.
 
 # %%
 from dataclasses import replace
@@ -174,7 +175,7 @@ from vit_course.extensions.modern import qk_norm
 qk_norm = check(qk_norm)
 
 # %% [markdown]
-# Now the same training with QK-norm in each block.
+# We repeat the training with QK-norm in each block.
 #
 # > **Predict.** A head has d = 96 / 3 = 32 numbers. What is the largest logit possible while the scales are 1?
 
@@ -201,8 +202,8 @@ plots.show(
 # %% [markdown] claim="all(normed[rate][-1] < 30 for rate in rates) and normed[0.064][-1] < usual[0.064][-1] / 10"
 # QK-norm keeps the logits near the limit, at every rate. Only the learned scales lift them above it.
 #
-# But small logits are only a means. Does *accuracy* gain? That needs longer runs. These are on CIFAR-10, with AdamW and three
-# seeds each:
+# But small logits are only a means. Does *accuracy* rise? That needs longer runs. These are on CIFAR-10, with AdamW and
+# three seeds each:
 
 # %% fold tags=["nbval-ignore-output"]
 runs = recorded("qk-norm")
@@ -245,8 +246,8 @@ table(rows, columns)
 # embedding** (RoPE) builds this in. It takes two of the d numbers of a query as a point in a plane, and rotates this point by an
 # angle that grows with the place of the patch. It does the same with the keys.
 #
-# > **Predict.** Query and key start as the same arrow. Frequency w = 1 means one radian for each column. The query is in column 0
-# > and the key in column 2, so their product is cos 2 = -0.42. What is it in columns 5 and 7?
+# > **Predict.** Query and key start as the same arrow of length 1. Frequency w = 1 means one radian for each column.
+# > The query is in column 0 and the key in column 2, so their product is cos 2 = -0.42. What is it in columns 5 and 7?
 
 # %% fold
 figure = modern_parts.turned_pairs([(0, 2, 1.0), (5, 7, 1.0), (5, 7, 0.1)])
@@ -422,13 +423,12 @@ plots.show(
 )
 
 # %% [markdown] claim="{name for name, (_, low, high) in brought.items() if undecided(low, high)} == {'QK-norm, usual rate', 'rotations, at 32 pixels as in training', 'attention pooling'} and min(brought.values())[0] == brought['rotations counting on, at 48 pixels'][0] and sum(low > 0 for _, low, _ in brought.values()) == 3 and abs(1 - 0.95**7 - 1 / 3) < 0.05" always
-# **A new part helps where the problem occurs that it was made for.** At a rate that is too high, QK-norm adds 14 or
-# 20 points. At another image size, stretched rotations add three. In ordinary training at our size, three seeds do
-# not show that QK-norm, RoPE or attention pooling helps. SwiGLU, LayerScale and registers are not measured in this
-# lesson.
+# **A new part helps where the problem occurs that it was made for.** At a rate that is too high, QK-norm adds 14 or 20
+# points. At 48 pixels, stretched rotations add three. In ordinary training at our size, three seeds do not show that
+# QK-norm, RoPE or attention pooling helps. SwiGLU, LayerScale and registers are not measured in this lesson.
 #
-# How sure is that? Seven comparisons with an error of 5 % give a false alarm in about one such figure of three. The two largest
-# gains are far from 0. And a part without effect here may matter in a model a thousand times as large.
+# How sure is that? Seven comparisons with an error of 5 % give a false alarm in about one of three such figures. The
+# two largest gains are far from 0. And a part without effect here may matter in a model a thousand times as large.
 #
 # ## 6. Can I read a current model now?
 #
@@ -462,14 +462,14 @@ print("logits:", tuple(current(torch.zeros(1, 3, 224, 224)).shape))
 table(rows, ["model", "parameters, with 1000 classes", "parameters of one MLP"])
 
 # %% [markdown] claim="abs(12 * (rows[1][2] - rows[0][2]) / (rows[1][1] - rows[0][1]) - 1) < 0.05 and 6.5e6 < rows[1][1] - rows[0][1] < 7.5e6" always
-# The gate alone adds the seven million, because it is a third matrix in each MLP. The other parts together change very little. A test
-# of this course compares the count with timm's own model, and they agree.
+# The gate alone adds the seven million parameters, because it is a third matrix in each MLP. The other parts together
+# change very little. A test of this course compares the count with timm's own model, and they agree.
 #
 # ViT-5 in the same words is `modernize(model, qk_norm=True, rope=True, layer_scale=1e-4, rms_norm=True, registers=4,
 # qkv_bias=False)`. It keeps the MLP of 2021, and a table of positions *beside* RoPE. Its norm, **RMSNorm**, divides by the root of
 # the mean square and subtracts nothing.
 #
-# So you can read and build it. Nothing in the list replaces what you wrote in lessons 01 to 06.
+# So you can read and build such a model. Most parts are still those of lessons 01 to 06.
 
 # %% [markdown] curious
 # ## 7. Must all tokens go all the way?
@@ -522,9 +522,9 @@ plots.show(
 # %% [markdown] claim="[len(found.unique()) for found in stages[0]] == [64, 46, 28, 16]" always
 # Patches that look alike become one token, such as the blue wall behind Grace Hopper. The eyes of the cat stay separate.
 #
-# Does a model still classify well when its tokens are merged? Two controls belong to this measurement. *Random
-# merging* merges the same number of tokens, chosen by random keys. *Dropping* removes random patches before the first
-# block, as many as are missing at the end.
+# Does a model still classify well when its tokens are merged? Two controls belong to this measurement. *Random merging*
+# merges the same number of tokens, chosen by random keys. *Dropping* removes random patches before the first block, as
+# many as merging removes in all.
 #
 # > **Predict.** 64 patches, six blocks. How many tokens can go before the accuracy falls by more than two standard errors?
 
@@ -656,7 +656,7 @@ plots.show(
 #
 # - Patches, attention, MLP and residuals are in use unchanged. Most of the gain since 2021 came from recipes and data.
 # - A new part helps where its trouble is. Ask for the trouble first.
-# - Compare each model at its own best rate. A formula that is defined everywhere has not been trained everywhere.
+# - Compare each model at its own best rate. A formula may be defined where the model was never trained.
 #
 # ## Further reading
 #

@@ -182,19 +182,19 @@ ends = [run[-1] for run in best.values()]
 
 # %% [markdown] claim=["ends[2] < 0.5 * min(ends[:2]) and all(0.01 < rate < 3 for rate in rates.values())", "sum(third > min(others) for *others, third in zip(*best.values())) > 25"]
 # The orthogonal step ends lowest. With momentum, one rate must serve all directions, and at a rate that the weak ones
-# need the strong ones swing. Adam makes the step of every *number* of W equally large, but directions are mixtures of
-# numbers. The orthogonal step makes the directions themselves equal. While the rate is high, the loss of the
-# orthogonal step swings too, and for more than a quarter of the run it is not the lowest of the three. When the rate
-# comes near zero, its loss falls far below the others.
+# need the strong ones swing. Adam makes the step of every *number* of W about equally large, but directions are
+# mixtures of numbers. The orthogonal step makes the directions themselves equal. While the rate is high, the loss of
+# the orthogonal step swings too, and for more than a quarter of the run it is not the lowest of the three. When the
+# rate comes near zero, its loss falls far below the others.
 #
-# The whole of Muon, for every weight matrix W (m, n) inside the blocks, with learning rate η and decay λ:
+# This is Muon, for every weight matrix W (m, n) inside the blocks, with learning rate η and decay λ:
 #
 #     mean   = 0.95 · mean + 0.05 · G                                  momentum
 #     update = newton_schulz(0.05 · G + 0.95 · mean)                   look one step ahead
 #     W      = W · (1 - η · λ) - η · 0.2 · sqrt(max(m, n)) · update
 #
-# The last factor gives the numbers of an update the size that they have in AdamW, so that the same rates fit (Liu et al., 2025).
-# Embeddings, norms, biases and the head stay with AdamW.
+# The factor $0.2\sqrt{\max(m, n)}$ gives the numbers of an update the size that they have in AdamW, so that the same
+# rates fit (Liu et al., 2025). Embeddings, norms, biases and the head stay with AdamW.
 
 # %% [markdown]
 # ## 3. Does it need all tokens at first?
@@ -250,9 +250,9 @@ rows = [[percent(share, 0), cost, percent(cost / costs[1], 0)] for share, cost i
 table(rows, ["tokens kept", "core-seconds of a step", "share of a full step"])
 
 # %% [markdown] claim="costs[0.5] < 0.65 * costs[1] and costs[0.25] < 0.42 * costs[1]"
-# The cost falls about in proportion to the tokens. A linear layer does its product once for each token, and linear layers are most of
-# the cost. So this part of a run has about twice the number of steps in the same minutes. Whether that is worth it is a question for
-# section 6.
+# The cost falls about in proportion to the tokens. A linear layer does its product once for each token, and linear
+# layers are most of the cost. So with half of the tokens, a run has about twice the steps in the same minutes. Whether
+# that is worth it is a question for section 6.
 
 # %% [markdown] curious
 # ## 4. What could the first layer know before the first step?
@@ -260,12 +260,14 @@ table(rows, ["tokens kept", "core-seconds of a step", "share of a full step"])
 # The patch embedding starts as noise. It must find out that neighbouring pixels are alike, although any set of images could have
 # told it.
 #
-# So take the principal components of the **patches** as filters. The covariance of all flattened patches is a matrix (P²C, P²C). Its
-# eigenvectors $v_k$ are patterns, and its eigenvalue $\lambda_k$ is the variance of the patches along $v_k$. The answers of the filter
+# So take the principal components of the **patches** as filters. The covariance of all flattened patches is a matrix
+# (P²C, P²C). Its eigenvectors $v_k$ are patterns, and its eigenvalue $\lambda_k$ is the variance of the patches along
+# $v_k$. The outputs of the filter
 #
 # $$w_k = \frac{v_k}{\sqrt{\lambda_k + \epsilon}}$$
 #
-# have variance 1 (less where λ is not far above ε), and the answers of two filters are uncorrelated. This is called **whitening**.
+# have variance 1 (less where λ is not far above ε), and the outputs of two filters are uncorrelated. This is called
+# **whitening**.
 #
 # > **Predict.** The most common pattern comes first. What will the first filters look like, and what the last?
 #
@@ -292,8 +294,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Nobody trained these. The first filters are plain areas and ramps, the last ones fine checks. What about their answers? We ask on
-# held-out images, which took no part in making the filters.
+# Nobody trained these. The first filters are plain areas and ramps, the last ones fine checks. What about their
+# outputs? We ask on held-out images, which took no part in making the filters.
 
 # %% tags=["nbval-ignore-output"]
 held_out = normalize(part.test_images[:1000], *stats)
@@ -312,16 +314,16 @@ for name, some in {"noise": first, "whitening": filters}.items():
 
 # %% [markdown] claim="apart['whitening'] < 0.2 * apart['noise']"
 # The outputs of noise filters are correlated, because a patch is mostly one colour, and every filter responds to that
-# first. The outputs of whitening filters are almost uncorrelated. In the model, E starts with each filter and its
-# negative, until all D rows are full (Jordan, 2024, does this in a CNN). Does it make a ViT learn faster? Section 6
-# shows it.
+# first. The outputs of whitening filters are almost uncorrelated. In the model, the D rows of E start as the filters,
+# then as their negatives (Jordan, 2024, does this in a CNN). Rows that are left over stay noise. Does this start make a
+# ViT learn faster? Section 6 answers.
 
 # %% [markdown]
 # ## 5. How should a short run end?
 #
-# Count the warm-up in *steps*, not in epochs. Ours has about ninety. Then the rate goes down to zero, along half a cosine or along a
-# straight line. A popular alternative keeps the rate high and scores the **averaged weights**, a running mean of all weights. Both
-# remove the jitter of large steps.
+# Count the warm-up in *steps*, not in epochs. Ours has about ninety. Then the rate goes down to zero, along half a
+# cosine or along a straight line. A popular addition scores the **averaged weights**, a running mean of all weights. It
+# also removes the jitter of large steps.
 
 # %% fold
 steps = list(range(1000))
@@ -333,8 +335,8 @@ plots.show(
 )
 
 # %% [markdown] always claim="{round(run['config']['warmup_epochs'] * (45_000 // run['config']['batch_size'])) for run in base} == {88}"
-# Which of the three endings is best in ten core-minutes, the cosine, the straight line or averaged weights? The next
-# section answers for forty tricks at once.
+# Which ending is best in ten core-minutes, the cosine alone, the cosine with averaged weights, or the straight line?
+# The next section answers for forty tricks at once.
 #
 # ## 6. What makes it learn fast?
 #
@@ -369,7 +371,8 @@ plots.show(
 #   two points. Larger models lose about five.
 # - *A straight line as schedule.* It gains about one point over the cosine.
 #
-# **Strong augmentation is too early.** CutMix loses more than eight points, MixUp and RandAugment more than three each.
+# **Strong augmentation comes too early.** CutMix loses more than eight points, MixUp and RandAugment more than three
+# each.
 #
 # **Two praised tricks show no difference.** Whitening filters, which fast CNNs depend on, and averaged weights change
 # the result by less than a point. Another trick starts the attention weights as they look in trained models. It is
@@ -427,8 +430,8 @@ print(race.hand_in(NAME, score, spent, settings, raced.provenance))
 display(*race.boards())
 
 # %% [markdown] claim="spent < SECONDS / 2 or 2 / len(raced.classes) < score < 0.995"
-# Three minutes ago this model was guessing. What you hand in goes with your answers, and the class table of your teacher shows
-# everybody's runs on one board.
+# Three minutes ago this model was guessing. Your run is handed in with your answers, and the class table of your
+# teacher shows everybody's runs on one board.
 #
 # The clock was equal for all, and the machines were not, so compare runs with about the same core-seconds. A lead of one point is not
 # a win yet, because nobody has run a second seed.
@@ -454,8 +457,8 @@ table(rows, ["goal", "test accuracy, mean of the seeds", "cost (TFLOP of trainin
 
 # %% [markdown] always claim=["all(fmean(run['test_accuracy'] for run in marks[mark]) > float(mark) / 100 for mark in ('60', '75', '80'))", "0.83 < fmean(run['test_accuracy'] for run in marks['85']) < 0.845 and min(run['training_flops'] for run in marks['85']) > 3 * max(run['training_flops'] for run in marks['80'])"]
 # `quick` reaches 60, 75 and 80 %. The goal of 85 % was missed, although that run costs more than three times the run
-# for 80 %. The recipe of the run for 85 % was changed after a look at its test accuracy, so its number may be
-# slightly too high. The goal of 90 % was missed too. [docs/speedrun.md](../docs/speedrun.md) has the rules, and says
+# for 80 %. The run for 85 % has an older recipe, which was changed after a look at its test accuracy, so its number may
+# be slightly too high. The goal of 90 % was missed too. [docs/speedrun.md](../docs/speedrun.md) has the rules, and says
 # how to hand in a better run.
 
 # %% [markdown]

@@ -22,10 +22,10 @@
 # with random weights learns little from few images. So hardly anybody trains one from scratch. People download a trained model, a **backbone**,
 # adapt it, and ship it. In this lesson you do all three.
 #
-# The next cell loads our backbone. Five lines load it and ask it about two photos, a cat and one of your own. A
-# folder of photos needs the places `train/<class>/` and `test/<class>/`. Put the name of your folder into `mine`.
-# Otherwise the cell makes thirty **drawn photos**, which are drawings of keys, leaves and mugs on pieces of a
-# portrait. Choose your test photos *before* you look at any result.
+# The cells below load our backbone and ask it about two photos, a cat and one of your own. A folder of photos needs the
+# places `train/<class>/` and `test/<class>/`. Put the name of your folder into `mine`. Otherwise the cell makes thirty
+# **drawn photos**, which are drawings of keys, leaves and mugs on pieces of a portrait. Choose your test photos
+# *before* you look at any result.
 
 # %% fold
 import copy
@@ -194,9 +194,9 @@ table(rows, ["features", "right", "test photos (%)", f"{len(truth)} photos (%)"]
 # - **Full tuning.** All weights learn, at a small learning rate. The new head starts at zero (lesson 12).
 # - **From scratch.** The same as full tuning, but the weights are random at the start. This is the control.
 #
-# How many numbers does LoRA train? A layer from D to D needs $2 \cdot 8 \cdot D$ of them instead of $D^2$, and with D
-# = 192 this is 3,072 instead of 36,864. Queries, keys and values come from a single matrix (3D, D), which needs $8 \cdot (D +
-# 3D)$.
+# How many numbers does LoRA train beside the head? A layer from D to D needs $2 \cdot 8 \cdot D$ of them instead of
+# $D^2$, and with D = 192 this is 3,072 instead of 36,864. Queries, keys and values come from a single matrix (3D, D),
+# which needs $8 \cdot (D + 3D)$.
 #
 # > **Predict.** Sort the four ways by accuracy. How far apart are full tuning and the control, which have the same number of
 # > weights, photos and steps?
@@ -266,8 +266,9 @@ plots.show(
 # Both have the same number of weights, the same twenty photos and the same steps. Only the start differs, so the difference is
 # what somebody else has paid for.
 #
-# LoRA trains three percent of the numbers and is far ahead of the probe too. (It takes a rate ten times as large.) It is popular for
-# large models, because an addition is a small file and its optimiser needs little memory. On this small model it saves little time.
+# LoRA trains three percent of the numbers and is far ahead of the probe too. (LoRA takes a rate ten times as large as
+# full tuning does.) It is popular for large models, because an addition is a small file and its optimiser needs little
+# memory. On this small model it saves little time.
 #
 # These are drawn photos. On yours the order may differ. Probe first, then tune at a small rate, and keep what is
 # better on held-out images. Which way is best for your photos? You have just measured it, but ten test photos show
@@ -360,8 +361,9 @@ plots.show(
 # %% [markdown]
 # ## 5. How do I give it to somebody else?
 #
-# Your colleague has a phone app, and no Python. First save the tuned model with everything that belongs to it. `write_trained` writes
-# the folder that `train --out` writes, and `load_trained` reads it, so the five lines of section 1 work with *your* classes.
+# Your colleague has a phone app, and no Python. First save the tuned model with everything that belongs to it.
+# `write_trained` writes the folder that `train --out` writes, and `load_trained` reads it, so the lines of section 1
+# work with *your* classes.
 
 # %% tags=["nbval-ignore-output"]
 run = Path(tempfile.mkdtemp()) / "run"
@@ -385,9 +387,9 @@ for file, shares in zip(files, trained.predict(files), strict=True):
 # The probabilities beside the three answers are far below 100 %, because the head started at zero and learned for few
 # steps. Such a probability is not an accuracy.
 #
-# Now make it small and portable. **bfloat16** keeps 16 bits of every number (lesson 16). **ONNX** is a file format
-# that phones, browsers and servers run without Python. Our file contains the normalisation too. The app still has to
-# turn a photo upright, cut out its square and resize it. **int8** stores the large weights in 8 bits.
+# Now make it small and portable. **bfloat16** keeps 16 bits of every number. **ONNX** is a file format that phones,
+# browsers and servers run without Python. Our file contains the normalisation too. The app still has to turn a photo
+# upright, cut out its square and resize it. **int8** stores the large weights in 8 bits.
 #
 # > **Predict.** How many megabytes does each form need? Which one will be the fastest on your machine?
 
@@ -463,7 +465,7 @@ table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image
 
 # %% [markdown] claim="3.5 < operations['S/16'] / operations['Ti/16'] < 4.2 and 3.5 < operations['B/16'] / operations['S/16'] < 4.2" always
 # Each step from Ti to S to B doubles the width, so it needs nearly four times as many operations. The time on your
-# machine may grow faster.
+# machine may grow differently.
 #
 # **Why are small models so good?** Often by **distillation** (1503.02531). A large *teacher* is trained first. Then a small
 # *student* learns to give the same outputs as the teacher instead of the labels. The outputs say more than a label, for example that
@@ -484,9 +486,9 @@ table(rows, ["size", "million parameters", "MB as float32", "GFLOP for one image
 # make lab
 # ```
 #
-# Then run this lesson again. All cells above use the public backbone, with your photos if you named a folder. `load_backbone` is strict.
-# Every weight of the file gets its place in *your* `VisionTransformer`, or the error says which has none. What a file does not say,
-# such as the normalisation, is asked for:
+# Then run this lesson again. Sections 2 to 5 use the public backbone, with your photos if you named a folder.
+# `load_backbone` is strict. Every weight of the file gets its place in *your* `VisionTransformer`, or the error says
+# which has none. What a file does not say, such as the normalisation, is asked for:
 
 # %% fold tags=["nbval-ignore-output"]
 path, weights = Path(tempfile.mkdtemp()) / "weights.pth", load_trained("cifar-vit").model.state_dict()
@@ -513,8 +515,8 @@ for name, content, given in (
 # ## 7. What does the model find alike?
 #
 # The simplest way to use features needs no training. To classify an image, look up the k images with the most similar
-# features, its **nearest neighbours**, and let them vote. Similar means a large cosine. With the features f of the image and
-# $f_i$ of an image whose label is known
+# features, its **nearest neighbours**, and let them vote. Similar means a large cosine. With the features f of the
+# image and $f_i$ of an image with label $y_i$
 #
 # $$s_i = \frac{f \cdot f_i}{|f|\,|f_i|}, \qquad w = \mathrm{softmax}(s / \tau) \text{ over the k largest}, \qquad \text{votes for class } c = \sum_{i:\, y_i = c} w_i$$
 #
@@ -552,9 +554,9 @@ plots.show(
 )
 
 # %% [markdown] claim="120 < by_vote < probed['trained backbone'] - 15"
-# Look at the sheet. Are the neighbours alike in shape, or in ground and colour? All numbers of a feature have the same weight in a
-# cosine, so what is large decides. A probe may choose a few directions. Neighbours show what a model finds *alike*, and a probe
-# shows what a linear layer can *read*.
+# Look at the sheet. Are the neighbours alike in shape, or in ground and colour? All features have the same weight in a
+# cosine, so the largest decide. A probe may choose a few directions. Neighbours show what a model finds *alike*, and a
+# probe shows what a linear layer can *read*.
 
 # %% [markdown] curious
 # ## 8. Can words be the classes?
@@ -572,9 +574,10 @@ plots.show(
 )
 
 # %% [markdown]
-# We train a small pair here. The image tower is our frozen backbone with one new linear layer, and the text tower learns vectors for
-# words. (A frozen image tower is LiT, 2111.07991.) Images are drawings in coloured light, and texts are three kinds of sentences.
-# One combination of each shape is **left out** of the training. It never contains a red arrow, nor a sentence about one.
+# We train a small pair here. The image tower is our frozen backbone with one new linear layer, and the text tower
+# learns vectors for words. (A frozen image tower is LiT, 2111.07991.) Images are drawings in coloured light, and texts
+# are three kinds of sentences. For each shape, one colour of light is **left out** of the training. So the training
+# contains no red arrow, and no sentence about one.
 
 # %% tags=["nbval-ignore-output"]
 PROMPTS = ("one {light} {shape}", "picture of one {light} {shape}", "one {shape} in {light} light")
@@ -629,9 +632,9 @@ table(
 )
 
 # %% [markdown] claim=["hits['never seen together']['both'] > 0.15", "hits['combinations of the training']['both'] > hits['never seen together']['both'] + 0.05", "min(parts['light'] for parts in hits.values()) > 0.9"]
-# Yes, in part. Combinations that were never seen together get the right words far more often than by guessing, though
-# less often than known ones. The towers have learned words and put them together. Where an answer is wrong, it is
-# nearly always the shape.
+# Yes, in part. Combinations that were never seen get the right words far more often than by guessing, though less often
+# than known ones. The towers have learned words and put them together. Where an answer is wrong, it is nearly always
+# the shape.
 #
 # Arrows and red things were in the training. A word that the text tower has never met has no vector. CLIP has seen 400 million
 # pairs, so there is hardly such a word, and then nobody can say whether "zero-shot" means *never seen*.
@@ -715,7 +718,7 @@ print(f"{len(verdict.split())} words")
 # | probe | standardised features, one linear layer | (M, K) |
 # | LoRA | W + B A, B zero at the start | (D, D), (D, r), (r, D) |
 # | segmentation | a linear layer on patch tokens, enlarged | (B, K, H, W) |
-# | shipped | uint8 images in, shares out | (B, C, H, W), (B, K) |
+# | shipped | uint8 images in, probabilities out | (B, C, H, W), (B, K) |
 #
 # - The head goes and the features stay. Normalisation, size and patch size belong to the weights.
 # - The control of every tuning is the same tuning from random weights.

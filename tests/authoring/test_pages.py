@@ -202,7 +202,7 @@ def test_a_section_to_skip_that_is_not_there_is_an_error():
     )
     stop = lesson(replace(cell("## 1. Why?\n" + 1197 * " word"), metadata={"curious": True}))
     starred = teaching_notes.skip_list(COURSE, stop, {1: "Known."})
-    assert starred.endswith("about 0 minutes of the core, and 10 minutes of sections outside it (☆).")
+    assert starred.endswith("about 10 minutes of sections outside the core (☆).")
     with pytest.raises(LessonError, match=r"01_patches/notes\.yaml: there is no section 7"):
         teaching_notes.skip_list(COURSE, stop, {7: "Too long."})
 

@@ -144,7 +144,7 @@ def test_the_list_of_the_comparison_grows_with_the_records_to_seeds_fractions_an
         "no-positions/none",
     } <= named
     assert {"muon-size/adamw-4", "fractions-8/vit-100-longer", "comparison-2/resnet-width-16"} <= named
-    assert {"transfer-8/probe-10", "resolution-8/nothing", "no-positions/drawn-learned"} <= named
+    assert {"transfer-8/probe-10", "resolution-8/interpolated", "no-positions/drawn-learned"} <= named
     full = next(one for one in listed if one.label == "fractions-8/vit-100")
     twin = next(one for one in listed if one.label == "comparison-8/vit")
     assert replace(full, group=twin.group, name=twin.name, probes=True) == twin  # it is trained once
@@ -166,6 +166,7 @@ def test_pre_training_and_tuning_together_cost_what_their_control_costs(runs):
             search.budget_steps("vit", replace(setting, optimizer="adamw"), 2), abs=1
         )
         assert steps(listed[f"fractions-8/vit-{percent}"]) == pytest.approx(wanted, abs=1)
-    long, short = listed["resolution-8/nothing"], listed["resolution-8/interpolated"]
-    first = pictures_shown(short.start.config, pretraining_pictures(short)) // search.BATCH
-    assert steps(long) == pytest.approx(first + steps(short), rel=0.02)
+    larger, same = listed["resolution-8/interpolated"], listed["resolution-8/same-size"]
+    assert larger.start == same.start and larger.config == same.config and larger.img_size > 32
+    first = pictures_shown(same.start.config, pretraining_pictures(same)) // search.BATCH
+    assert first == pytest.approx(wanted * 6 / 8, rel=0.01)

@@ -68,10 +68,10 @@ plots.show(
 # The answer is cat three times. With the eyes covered the model is less sure, and it looks most at another place, just above
 # the nose.
 #
-# Both models are a **Vision Transformer**, or ViT. In 2020 a group of researchers asked a simple question. Can a computer
-# read an image as it reads a sentence? They cut the image into small squares, treated the squares as words, and gave them to
-# the Transformer, the model that had changed how computers read text. Trained on enough images, it recognised objects a
-# little better than the best models of its time.
+# Each model is a **Vision Transformer**, or ViT. In 2020 a group of researchers asked a simple question. Can a computer
+# read an image as it reads a sentence? They cut the image into small squares, treated the squares as words, and gave
+# them to the Transformer, the model that had changed how computers read text. Trained on enough images, it recognised
+# objects a little better than the best models of its time.
 #
 # The star at the top of this page is cut into such squares.
 #
@@ -90,8 +90,9 @@ plots.show(
 #
 # ## 2. Is your machine ready?
 #
-# The doctor checks your machine. Every line should begin with `ok`. If a line does not, the text below it says how to fix the
-# problem. A warning (`warn`) is not a problem, because lessons 00 to 06 run without a GPU and without a network.
+# The next cell checks your machine. Every line should begin with `ok`. If a line does not, the text below it says how
+# to fix the problem. A warning (`warn`) is not a problem, because lessons 00 to 06 run without a GPU and without a
+# network.
 
 # %% tags=["nbval-ignore-output"]
 doctor.report(doctor.run())
@@ -121,16 +122,16 @@ from vit_classroom.checks import diagnose
 from vit_classroom.checks.verdict import say
 
 
-def patchify(images, patch_size):
-    """Cut images into patches; this answer is wrong."""
-    batch, channels, height, width = images.shape
-    return images.reshape(batch, -1, patch_size * patch_size * channels)
+def count_patches(img_size, patch_size):
+    """Count the patches of a square image; this answer is wrong."""
+    rows, columns = img_size // patch_size, img_size // patch_size
+    return rows + columns
 
 
-say(diagnose(patchify), None)  # in an exercise, `check` does both
+say(diagnose(count_patches), None)  # in an exercise, `check` does both
 
 # %% [markdown]
-# The check names the cause, and it shows the smallest example on which the answer is wrong.
+# The check names the cause. You will write this function in lesson 01.
 #
 # ## 4. What is an image to a computer?
 #
@@ -260,9 +261,9 @@ for name, channel in zip(("red", "green", "blue"), normalized.unbind(1), strict=
 #
 # ## 6. Is the Vision Transformer good?
 #
-# The ViT of section 1 is right on 84 % of the 2,000 test images. Is that a lot? A number means little without a comparison.
-# One comparison is guessing, which is right on 10 % of the images because there are ten classes. A better one is the simplest
-# model that learns from the same images.
+# The first ViT of section 1 is right on 84 % of the 2,000 test images. Is that a lot? A number means little without a
+# comparison. One comparison is guessing, which is right on 10 % of the images because there are ten classes. A better
+# one is the simplest model that learns from the same images.
 #
 # This model is a **linear classifier**. It has one weight for each number of the image and for each class. The score of a
 # class is the sum of all numbers, each multiplied by its weight, plus a bias. The class with the highest score is the answer.
@@ -295,7 +296,7 @@ table(
 # ## 7. Why does the linear classifier fail?
 #
 # Is it the colours, or the places? Let us make the task easier. In the next drawings every background is plain, and
-# every shape is in the middle. The colours are still random, but the shape is always lighter than its ground.
+# every shape is in the middle. The colours are still random, and the shape is still lighter than its background.
 
 # %%
 middle = shapes_in_the_middle(train=2000, test=200)
@@ -343,11 +344,11 @@ plots.show(
 )
 
 # %% [markdown] claim=["linear_curve[0] == 1 and max(linear_curve[3:]) < 0.3", "min(vit_curve) > 0.6", "max(vit_curve[2], vit_curve[6]) < min(vit_curve[0], vit_curve[4], vit_curve[8]) - 0.1"] always
-# In the middle the linear classifier makes no mistake. Moved by 3 pixels or more, it is right on fewer than 3 in 10
-# drawings. Random colours do no harm here, because the shape is always lighter than its ground. But a move does. The
-# ViT recognises most shapes at every place, but it has dips at 2 and 6 pixels.
+# In the middle the linear classifier makes no mistake. From 3 pixels on, it is right on fewer than 3 in 10 drawings.
+# Random colours do no harm here, because the shape is always lighter than its background. But a move does. The ViT
+# recognises most shapes after every move, but it has dips at 2 and 6 pixels.
 #
-# Between 4 and 6 pixels the linear classifier is even worse than guessing. What does it say?
+# At 4 pixels the linear classifier is even worse than guessing. What does it say?
 
 # %%
 moved = new_images.roll((4, 4), dims=(-2, -1))
@@ -361,8 +362,8 @@ figure = plots.image_row(list(moved[:10]), titles, title, height=0.85)
 plots.show(figure, "The same ten shapes, a little lower and to the right. Above each is a wrong answer.")
 
 # %% [markdown] claim=["(said != new_labels).all()", "all((said[new_labels == label] == said[new_labels == label].mode()[0]).float().mean() > 0.7 for label in range(10))"] always
-# Every answer is wrong, and nearly all drawings of a shape get the same wrong answer. So it does not guess. A moved shape meets
-# weights that belong to another shape. You can see this in the weights.
+# Every answer is wrong, and most drawings of a shape get the same wrong answer. So it does not guess. A moved shape
+# meets weights that belong to another shape. You can see this in the weights.
 
 # %% fold tags=["nbval-ignore-output"]
 rows = []
@@ -384,7 +385,7 @@ plots.show(
 # all places, every pixel has the same colour, the mean colour of the drawing. The score is a sum of numbers times weights. So
 # the *average score* over all places equals the score of a plain image of this colour.
 #
-# > **Predict.** How much will these two scores differ? And how often is the answer right, over all places?
+# > **Predict.** How often is the answer right, over all places?
 
 
 # %%

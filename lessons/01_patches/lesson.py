@@ -48,12 +48,12 @@ plots.show(
 )
 
 # %% [markdown]
-# A pixel is only a colour. A piece of 16x16 pixels already shows a part of a star. The Vision Transformer (ViT) therefore
-# cuts the image into squares of P x P pixels, the **patches**, and makes each patch one token. Hence the title of the paper,
-# *An image is worth 16x16 words*.
+# A pixel is only a colour. A piece of 16x16 pixels already shows a part of a star. The Vision Transformer (ViT)
+# therefore cuts the image into squares of P x P pixels, the **patches**, and makes each patch one token. This gave the
+# paper its title, *An image is worth 16x16 words*.
 #
-# The other reason is the cost. In self-attention (lesson 04) every token looks at every token. So every layer makes
-# tables of N x N numbers, 4 bytes each.
+# The other reason is the cost. In self-attention (lesson 04) every token looks at every token. So N tokens need tables
+# of N x N numbers, 4 bytes each.
 
 # %% fold
 rows = []
@@ -202,8 +202,9 @@ for shift in range(9):
 # %% [markdown] curious
 # ## 5. Can we get the image back?
 #
-# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. Lesson 09 uses it to
-# hide patches, and lesson 13 to fill in missing ones. If you skip this section, both use the finished one.
+# If `unpatchify` undoes `patchify` exactly, no pixel is lost and none is in the wrong place. Lesson 09 uses
+# `unpatchify` to hide patches, and lesson 13 to fill in missing ones. If you skip this section, both use the finished
+# one.
 #
 # **Your task.** Write `unpatchify`. A list of 12 patches may come from a grid of 3 x 4 or of 2 x 6, so the grid is an
 # argument. The number of channels follows from the length of a patch. The lines that reject wrong sizes are given.
@@ -256,7 +257,7 @@ plots.show(
 )
 
 # %% [markdown]
-# A row of the patch matrix times E gives one token. All patches use the same E, so no patch sees another one here.
+# A row of the patch matrix times E gives one token. All patches use the same E, and no patch sees another one here.
 #
 # Language models use `nn.Embedding` in this place. It is a *table* with one row for each word of a fixed vocabulary. Patches
 # have no vocabulary, because a 4x4 patch in colour can have $256^{48}$ different values. Also, nearly equal patches should
@@ -266,16 +267,16 @@ plots.show(
 #
 # ## 7. Why do most implementations use a convolution?
 #
-# Most ViTs contain no `patchify`, but `nn.Conv2d(3, D, kernel_size=P, stride=P)`. A ViT is known as a model without
-# convolutions. Is this one?
+# Most ViTs contain no `patchify`, but `nn.Conv2d(3, D, kernel_size=P, stride=P)`. So is a ViT really a model without
+# convolutions?
 #
-# The kernel of this convolution is as large as a patch. It starts at the upper left patch, multiplies the P·P·C numbers with
-# D sets of weights, and writes D numbers. Then it moves on by its stride of P pixels, to the next patch. This *is* "cut into
-# patches, multiply each by E". The kernel contains E in another order, and the layer adds a bias, which equation 1 leaves
-# out.
+# The kernel of this convolution is as large as a patch. It starts at the upper left patch, multiplies the P·P·C numbers
+# by D sets of weights, and writes D numbers. Then it moves on by its stride of P pixels, to the next patch. This *is*
+# "cut into patches, multiply each by E". The kernel contains E in another order, and the layer adds a bias, which
+# equation 1 leaves out.
 #
-# > **Trap.** The convolution returns a grid, (B, D, rows, columns). When you turn it into (B, N, D), the trap of section 2
-# > waits again.
+# > **Trap.** The convolution returns a grid, (B, D, rows, columns). A `reshape` alone to (B, N, D) scrambles the
+# > numbers, as in section 2.
 #
 # **Your task.** Write the class `PatchEmbed`.
 #

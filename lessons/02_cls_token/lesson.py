@@ -115,9 +115,9 @@ print("reads patch 0:", percent(patch_alone), "right on new images")
 # The tokens must exchange what they know. This is the work of the **encoder**. Until you build it in lessons 04 and 05, it is a
 # closed box that mixes tokens. N tokens go in, and N come out.
 #
-# Which token should the head read then? Each patch token already has a task, to describe its own patch. The language model BERT
-# (2018) therefore adds one more token that is not a word, and calls it **CLS**, for *classification*. It has no content of its
-# own and is free to collect what the others know. The Vision Transformer does the same with images.
+# Which token should the head read then? Each patch token already has a task, to describe its own patch. The language
+# model BERT (2018) adds one more token that is not a word, and calls it **CLS**, for *classification*. It has no
+# content of its own and is free to collect what the others know. The Vision Transformer does the same with images.
 
 # %% fold
 portrait = plots.sample_photo((32, 32))  # (3, 32, 32), uint8
@@ -281,8 +281,8 @@ plots.show(
 # **Your task.** Write `pool`, which turns tokens (B, T, D) into (B, D) in one of two ways.
 #
 # - Mode `"token"` reads the token at index 0.
-# - Mode `"avg"` returns the mean of the *patch* tokens. It leaves out the first `num_prefix_tokens` tokens, which are not
-#   patches. CLS is such a **prefix token**. Their number may be 0, 1 or more.
+# - Mode `"avg"` returns the mean of the *patch* tokens. It leaves out the first `num_prefix_tokens` tokens, which are
+#   not patches. CLS is such a **prefix token**. There may be 0, 1 or more.
 #
 # The lines that reject other arguments are given.
 
@@ -317,8 +317,8 @@ table(
 # With an encoder all three work. Without it the mean is right in only about 60 % of the images, because it also contains the 15
 # other signs. So the encoder collects the answer, and any token can hold it. CLS is the token that has no other task.
 #
-# Is CLS better than the mean on real images? The authors' first models with average pooling did badly (appendix D). The cause was
-# the learning rate.
+# Is CLS better than the mean on real images? The paper's first models with average pooling did badly (appendix D). The
+# cause was the learning rate.
 #
 # | vector for the head | learning rate 8e-4 | learning rate 3e-4 |
 # |---|---|---|

@@ -117,7 +117,7 @@ rows = [[name, round(gap, 3), "yes" if gap > 1e-12 else "no"] for name, gap in g
 table(rows, ["box", "gap", "sees the order"])
 
 # %% [markdown] claim="[name for name, gap in gaps.items() if gap < 1e-12] == ['encoder']" always
-# The encoder is the only one that does not see the order. So the order must be written into the tokens before they enter it.
+# The encoder is the only one that does not see the order. So we write the order into the tokens before they enter it.
 #
 # ## 2. How do we tell a token where it is?
 #
@@ -152,9 +152,10 @@ learned_positions = check(learned_positions)
 # wider, and every matrix that multiplies it. Adding is cheaper, and it loses little. Among D directions, training can use some for
 # the content of a patch and others for its position.
 #
-# **Your task.** Write the class `EncoderInput`, all of equation 1 behind the patch embedding.
+# **Your task.** Write the class `EncoderInput`, all of equation 1 after the patch embedding.
 #
-# - `__init__` makes both parameters, `self.cls_token` and `self.pos_embed`. How many rows does the table need for N patches?
+# - After `super().__init__()`, `__init__` makes `self.cls_token` and `self.pos_embed`. How many rows does the table
+#   need for N patches?
 # - `forward` turns patch tokens (B, N, D) into $z_0$, of shape (B, N + 1, D). Which comes first, the CLS token or the sum?
 #
 # The lines that reject another number of patches are given.
@@ -291,9 +292,9 @@ table(
 #
 # ## 4. Does the model know that an image has rows and columns?
 #
-# The table is numbered along the list of patches. Nothing in it says that patch 4 is below patch 0, because all rows start as
-# random numbers. If that is true, the model should not care *how* the patches are numbered. So we shuffle the patches of every
-# image, training and test, in one and the same order. A person can hardly see the corner any more.
+# The table is numbered along the list of patches. Nothing in it says that patch 4 is below patch 0, because its rows
+# start as random numbers. If that is true, the model should not care *how* the patches are numbered. So we shuffle the
+# patches of every image, training and test, in one and the same order. A person can hardly see the corner any more.
 
 # %% fold
 fixed = torch.randperm(16, generator=torch.Generator().manual_seed(1))
@@ -321,8 +322,8 @@ _, puzzled = train_reader(True, scrambled)
 print(f"in order: {percent(sighted)}, shuffled in one order: {percent(puzzled)} right on new images")
 
 # %% [markdown] claim="puzzled > 0.9"
-# As high as before. The puzzle is as easy as the image, because to this model the numbers of the patches are only names. It has to
-# learn from images which positions belong together.
+# As high as before. The puzzle is as easy as the image, because to this model the numbers of the patches are only
+# names. The model must learn from images which positions belong together.
 #
 # Has it? We compare the position vectors of the model that saw the images in order. **Cosine similarity** is 1 if two
 # vectors point the same way, 0 if they are at a right angle, and -1 if they are opposite. For this task the four patches of a
@@ -407,7 +408,7 @@ plots.show(
 # %% [markdown] curious
 # ## 5. A larger image: where do the new positions come from?
 #
-# A model trained on 32x32 pixels with P = 4 has 8x8 patches. On 48x48 pixels there are 12x12. The patch embedding still fits, and
+# A model trained on 32x32 pixels with P = 4 has 8x8 patches. On 48x48 pixels there are 12x12. E still fits, and
 # attention takes any number of tokens. But the table has 65 rows, and we need 145.
 #
 # The paper stretches the trained table (section 3.2). The N position vectors become an image of D channels, and this image is
@@ -432,7 +433,7 @@ resample_pos_embed = check(resample_pos_embed)
 # Is the stretched table still a map? For comparison we also stretch the plain *list* of 64 vectors to 144. The table of sines and
 # cosines stands for a trained one.
 #
-# > **Predict.** What does the map of one position look like when the list was stretched?
+# > **Predict.** What does the map of one position look like if the list is stretched?
 
 # %%
 trained = torch.cat([torch.zeros(1, 1, 96), computed[None]], dim=1)  # (1, 65, 96)

@@ -101,8 +101,8 @@ rows = [[name, *row.tolist()] for name, row in zip(names, both, strict=True)]
 table(rows, ["query of", *names, "receives 0", "receives 1"], caption="Weights over the keys, and the result")
 
 # %% [markdown] claim="weights[3].argsort(descending=True)[:2].tolist() == [3, 2] and weights[0, 0] == weights[0, 1]" always
-# The sky listens to itself most, then to the grass. This T x T table of weights is called an **attention map**. A row reads
-# "the left ear gives 0.40 of its attention to the right ear".
+# The sky listens to itself most, then to the grass. This T x T table of weights is called an **attention map**. One
+# entry reads "the left ear gives 0.40 of its attention to the right ear".
 #
 # Now choose a query and edit it. What must the sky's query be, so that the sky listens to almost nothing but the grass?
 
@@ -167,9 +167,9 @@ print("standard deviation", 64**0.5, "  factor of two weights", round(math.exp(6
 # %% [markdown] claim="round(math.exp(8)) == 2981" always
 # The standard deviation is 8, and the factor is $e^8$, about 3,000.
 #
-# So without the scale, a wide head attends almost entirely to one key. The softmax **saturates**, which means that a small
-# change of the scores changes almost nothing, and the query hardly learns to look elsewhere. Divided by sqrt(d), the scores
-# have a standard deviation of 1 for every d. Section 9 measures both.
+# So without the scale, a wide head attends almost entirely to one key. The softmax **saturates**, which means that a
+# small change of the scores changes almost nothing, and the query hardly learns to look elsewhere. Divided by sqrt(d),
+# the scores have a standard deviation of 1 for every d. Section 9 measures this.
 #
 # ## 5. Why many heads?
 #
@@ -286,8 +286,9 @@ print("attention: outputs that change:", changed)
 # An untrained layer gives nearly equal weights to all tokens. Here we *choose* the matrices, and run **your** layer on
 # 28 x 28 patches of a photo. It shows Grace Hopper, who wrote one of the first compilers.
 #
-# Each token has 192 numbers, 64 for each of three descriptions of its patch, its mean colour, its detail (how much its pixels
-# differ), and its place. Every description has length 1, so the product of two is 1 if they agree, and less if they do not.
+# Each token has 192 numbers, 64 for each of three descriptions of its patch: its mean colour, its detail (how much its
+# pixels differ), and its place. Every description has length 1, so the product of two is 1 if they agree, and less if
+# they do not.
 #
 # Queries and keys are the tokens themselves, so every patch looks for patches *like itself*. Head i compares description i. The
 # queries are also multiplied by a sharpness. The larger it is, the fewer patches get most of the weight.
@@ -366,8 +367,8 @@ plots.slider(draw_head, head=[0, 1, 2], query=["uniform", "cheek", "flag", "wall
 # > **Predict.** Everyone talks about the T² cost. With D = 192, at what length T is the T² part the larger one?
 
 # %% [markdown] claim=["4 * 384**2 * 192 == 8 * 384 * 192**2", "round(65 / (65 + 2 * 192), 2) == 0.14"] always
-# Only from T = 2·D = 384 tokens on. With 65 tokens, the famous quadratic cost is 14 % of the whole. But this part grows fast
-# when patches shrink or images grow. Section 11 measures it.
+# Only from T = 2·D = 384 tokens on. With 65 tokens, the famous quadratic cost is 14 % of attention's cost. But this
+# part grows fast when patches shrink or images grow. Section 11 measures it.
 
 # %% [markdown] curious
 # ## 9. What exactly saturates without the scale?
@@ -419,9 +420,9 @@ plots.show(
 )
 
 # %% [markdown] claim=["panels['gradient size']['nothing'][1][-1] < 0.01 * panels['gradient size']['sqrt(d)'][1][-1]", "panels['entropy (nats)']['nothing'][1][-1] < 0.5", "0.5 < panels['gradient size']['nothing'][1][2] / panels['gradient size']['sqrt(d)'][1][2] < 0.8 and widths[2] == 64", "min(panels['entropy (nats)']['sqrt(D), D = 12 d'][1]) > max(panels['entropy (nats)']['sqrt(d)'][1])"] always
-# Without a scale, the gradient of a typical query is smaller at d = 64, the width of ViT-B's heads, and almost gone at
-# d = 1024. There a typical query hardly learns. With sqrt(D) the weights get *flatter*, nearer to the plain mean, which we
-# wanted to leave behind.
+# Without a scale, the gradient of a typical query is smaller than with sqrt(d) at d = 64, the width of ViT-B's heads,
+# and almost gone at d = 1024. There a typical query hardly learns. With sqrt(D) the weights get *flatter*, nearer to
+# the plain mean, which we wanted to leave behind.
 
 # %% [markdown] curious
 # ## 10. Is it the same as one module per head, and as PyTorch's?
@@ -505,7 +506,8 @@ plots.show(
 )
 
 # %% [markdown] claim="[q >= p for p, q in zip(projections, quadratic)] == [t >= 384 for t in lengths]" always
-# The lines cross at 384 tokens. The paper timed its models and saw the same (appendix D, Figure 12).
+# The lines cross at 384 tokens. The paper timed its models too (appendix D, Figure 12). There the T² part hardly
+# showed, even with large images.
 #
 # The tables need memory too, h·T² numbers of 4 bytes per image and layer. The next table has the 12 heads of the paper's model
 # Base.
@@ -522,7 +524,7 @@ rows = [[name, num_tokens, 12 * num_tokens**2 * 4 / 1e6] for name, num_tokens in
 table(rows, ["image", "tokens T", "12 tables, MB"])
 
 # %% [markdown]
-# Now measure the time, of the step-by-step version that writes the table down, and of PyTorch's fused one.
+# Now measure the time of the step-by-step version, which writes the table down, and of PyTorch's fused one.
 #
 # > **Predict.** With twice the tokens, the T² part needs four times the operations. Does it also take four times as long?
 
@@ -568,8 +570,8 @@ plots.show(
 )
 
 # %% [markdown]
-# Compare the two lines at the longest sequence. The step-by-step version must write and read the whole T x T table, and the
-# fused version never does.
+# How much longer does the last doubling take? The step-by-step version must write and read the whole T x T table, and
+# the fused version never does.
 
 # %% [markdown]
 # ## Check yourself

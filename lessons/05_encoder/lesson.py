@@ -155,7 +155,7 @@ print("longest token / shortest token: before", number(ratios[0]), " after", num
 # 0.001.
 #
 # **Dropout** sets each number to 0 with probability p, in training only, and divides the others by 1 - p, so that the
-# mean stays the same. So no unit can rely on a single other one. In a block it has three places, after $W_O$ in the
+# mean stays the same. So the model cannot rely on any single number. In a block it has three places, after $W_O$ in the
 # attention, after the GELU, and after `fc2`. The paper uses p = 0.1 for training on ImageNet (appendix B, Table 3).
 #
 # **Your task.** Write the class `Mlp`, with `__init__` and `forward`. Use the exact GELU, `nn.GELU()` without arguments.
@@ -488,7 +488,8 @@ plots.show(figure, "Loss over training steps for pre-norm and post-norm: pre-nor
 # %% [markdown] curious
 # ## 9. GELU or ReLU?
 #
-# The slope of its activation function is what a unit learns from. Here are both functions and their slopes.
+# A hidden number of the MLP is called a **unit**. It learns from the slope of its activation function. Here are both
+# functions and their slopes.
 
 # %% fold
 panels = {}
@@ -507,9 +508,9 @@ plots.show(
 )
 
 # %% [markdown]
-# If a ReLU unit is below 0 for *every* token, its slope is 0 for every token, and its own weights get no gradient. It is a
-# **dead unit**. It can come back only if earlier layers change its input. Suppose one bad step has pushed all units down
-# by 1.5.
+# If a ReLU unit is below 0 for *every* token, its slope is 0 for every token, and its own weights get no gradient. It
+# is a **dead unit**. It can come back if earlier layers change its input. Suppose one bad step has pushed all units
+# down by 1.5.
 
 # %%
 torch.manual_seed(0)
@@ -574,10 +575,10 @@ for name, act in (("ReLU", nn.functional.relu), ("GELU", nn.functional.gelu)):
 #
 # - Dosovitskiy et al., *An Image is Worth 16x16 Words* (ICLR 2021), equations 2 and 3, and appendix B.1 for dropout. Section 3.1
 #   says that in a ViT only the MLP layers are local and translationally equivariant.
-# - Xiong et al., *On Layer Normalization in the Transformer Architecture* (ICML 2020): pre-norm against post-norm. Their curves
-#   over the layers look different from ours, because they measured a translation model.
+# - Xiong et al., *On Layer Normalization in the Transformer Architecture* (ICML 2020): pre-norm against post-norm.
+#   Their curves over the layers, of a translation model, look different from ours.
 # - Huang et al., *Deep Networks with Stochastic Depth* (ECCV 2016). In torchvision: `stochastic_depth` with mode "row".
 # - Ba et al., *Layer Normalization* (2016), and Hendrycks and Gimpel, *Gaussian Error Linear Units* (2016).
 #
-# **Next.** You have all the parts, and no model. Will one of your own find the star that the linear classifier lost?
-# Lesson 06 puts your parts together, from the image to the answer, and trains them.
+# **Next.** You have nearly all the parts, and no model. Will one of your own find the star that the linear classifier
+# lost? Lesson 06 puts your parts together, from the image to the answer, and trains them.

@@ -19,8 +19,8 @@
 # %% [markdown]
 # ## 1. Can you draw it from memory?
 #
-# You have built every part of the Vision Transformer but the last. Now you put them together and train the model. At the end it
-# answers what you draw.
+# You have built every part of the Vision Transformer but the head. Now you put them together and train the model. At
+# the end it classifies what you draw.
 #
 # The map above has lost its shapes. Draw it on paper, from the images to the logits, and write the shape of the data on each
 # arrow. There are B images of 3x32x32 pixels, patches of 8x8 pixels, D = 96, L = 3 blocks and ten classes. Take three minutes.
@@ -109,11 +109,11 @@ for num_classes in (2, 10, 1000):
 # All logits are 0, so every class gets the same probability, 1/K. The loss is the **cross-entropy**, minus the logarithm of
 # the probability of the true class. Here it is $-\ln \tfrac{1}{K} = \ln K$, the right loss for a model that knows nothing.
 #
-# > **Key idea.** The first loss of a classifier is ln K. If it is far larger, the model is confidently wrong.
+# > **Key idea.** The first loss of a classifier should be ln K. If it is far larger, the model is confidently wrong.
 #
-# Why zeros? The gradient reaches the rest of the model, its **body**, *through* the weight of the head. While this
-# weight is zero, no gradient reaches the body, so the first step changes the head alone. From the second step on,
-# both learn. From the second step on both learn.
+# Can it still learn? The gradient reaches the rest of the model, its **body**, *through* the weight of the head. While
+# this weight is zero, no gradient reaches the body, so the first step changes the head alone. From the second step on,
+# both learn.
 #
 # ## 3. Is it the real Vision Transformer, and is it yours?
 #
@@ -250,7 +250,7 @@ print(f"your MiniViT {percent(vit_score)}, linear classifier {percent(linear_sco
 # Your model is far ahead. Now comes the test of lesson 00. We draw each of the ten shapes in the middle of a plain image, and
 # move the image to the right and down. What leaves on one side comes back on the other. (Real images are moved in the same way.)
 #
-# > **Predict.** Draw both curves before you run the cell.
+# > **Predict.** Draw accuracy over shift for both models first.
 
 # %% tags=["nbval-ignore-output"]
 order = torch.randperm(len(part.test_labels), generator=torch.Generator().manual_seed(0))
@@ -286,8 +286,9 @@ plots.show(
 # The linear classifier has seen shapes at all places this time. It is still poor at most of them, because one template cannot fit
 # all places. Your code compares patches with each other, wherever they are.
 #
-# What about photographs? The same model and loop, with the longer recipe `minutes`, learned CIFAR-10 in a quarter of an hour of
-# one core and was right on about three in four new photographs. Download CIFAR-10 (lesson 00), and yours learns them too.
+# What about photographs? The same code, with smaller patches and the longer recipe `minutes`, learned CIFAR-10 in a
+# quarter of an hour on one core and was right on about three in four new photographs. Download CIFAR-10 (lesson 00),
+# and yours learns them too.
 #
 # ## 6. Where does it look?
 #
@@ -479,9 +480,9 @@ rows = [
 table(rows, ["std of the weights", "first loss", "largest attention weight"])
 
 # %% [markdown] claim="losses[-1] > 3 * math.log(10) and peaked[-1] > 0.9 and peaked[1] < 0.07" always
-# With std 1 the first loss is several times ln 10, and each token looks at a single other token. A head of zeros would hide the
-# first problem, but not the second. A softmax near 0 and 1 has almost no gradient (lesson 04), so this choice is hard to
-# unlearn. With std 0.02 every token begins by looking everywhere.
+# With std 1 the first loss is several times ln 10, and each token looks almost only at one token. A head of zeros would
+# hide the first problem, but not the second. A softmax near 0 and 1 has almost no gradient (lesson 04), so this choice
+# is hard to unlearn. With std 0.02 every token begins by looking everywhere.
 
 # %% [markdown] curious
 # ## 11. How big is it, and what does one image cost?
@@ -600,5 +601,6 @@ show_source(mini_vit.MiniViT)
 # - Touvron et al., *Training data-efficient image transformers* (2021), where Ti and S come from.
 # - The source of `torchvision.models.vision_transformer` and of `timm.models.vision_transformer`. You can read both now.
 #
-# **Next.** Show your model a photo of a person, and it will name one of its shapes, perhaps with great confidence. Why does a
-# model that is right about drawings fail on photographs, and what does it take to learn them? That is lesson 07.
+# **Next.** Show your model a photo of a person, and it will predict one of its shapes, perhaps with great confidence.
+# Why does a model that is right about drawings fail on photographs, and what does it take to learn them? That is lesson
+# 07.

@@ -126,10 +126,10 @@ gap, low, high = difference(scores["resnet"], scores["vit"])
 print(f"ResNet minus ViT: {gap:+.1f} points, 95 % interval {from_to(low, high)}")
 
 # %% [markdown] always claim=["14.5 < gap < 15.5 and low > 10", "len({run['config']['lr'] for run in first if run['step'] == 'vit'}) == 1"]
-# It would be easy to stop here and to say that convolutions win on small data. But which of your five questions does this
-# comparison fail? Each model had a single learning rate, and no other one was tried. So we made a **search**. Each model could
-# try changes of its recipe, at about the same cost for each trial. 5,000 held-out training images chose, and no test image was
-# touched. Here is the best trial of each side.
+# It would be easy to stop here and to say that convolutions win on small data. But the effort was equal only because
+# nobody searched. Each model had a single learning rate, and no other one was tried. So we made a **search**. Each
+# model could try changes of its recipe, at about the same cost for each trial. We chose on 5,000 held-out images and
+# touched no test image. Here is the best trial of each side.
 
 # %% fold
 from vit_classroom.evidence.search_effort import changed_part
@@ -219,13 +219,13 @@ table([[key, *map(as_text, pair)] for key, pair in left.items()], ["what still d
 
 # %% [markdown] always claim=["len(kept['ViT']) == len(kept['ResNet']) == 11", "1 < found_best['ViT'][1] - kept_best['ViT'][1] < 1.5 and found_best['ResNet'] == kept_best['ResNet']", "'optimisers' in left"]
 # With eleven trials on each side, the best ViT loses more than a point and the best ResNet loses nothing. The gap is
-# eight points now instead of seven. These are single seeds, so read no more from it than that the answer depends on
+# eight points now instead of seven. These are single seeds, so read no more from them than that the answer depends on
 # the searches. The gap was fifteen points without one. It never was a property of the two models alone.
 #
 # > **Key idea.** Two models compared are two searches compared. Give both the same effort, and report it.
 #
-# And one thing still differs. Different optimisers are fair if both sides could try the same ones (point c). A choice
-# of runs can remove trials, but it cannot add the ones that nobody made. Nobody trained the ResNet with Muon. No
+# And one thing still differs. Different optimisers can be fair (point c), but here only one side could try Muon. A
+# choice of runs can remove trials, but it cannot add the ones that nobody made. Nobody trained the ResNet with Muon. No
 # choice repairs that.
 #
 # ## 4. What does a fair comparison look like?
@@ -526,19 +526,20 @@ if recorded := equal_budgets.rows_without_positions():
     display(table(recorded, equal_budgets.POSITION_COLUMNS, "recorded, three seeds"))
 
 # %% [markdown] claim="'Shapes-10' not in part.provenance or reached['ResNet'] > max(reached['ViT'], reached['ViT without positions'])"
-# **On the drawings of Shapes-10 the ResNet is ahead of both ViTs.** Which of the two ViTs is ahead is luck. Run the cell with another
-# seed, and their order may change. For the first epochs such a ViT hardly knows more than guessing, then it learns quickly, and chance
-# decides when. A training of one minute ends somewhere on the way. So one run shows nothing about positions here.
+# **On the drawings of Shapes-10 the ResNet is ahead of both ViTs.** Which of the two ViTs is ahead is luck. Run the
+# cell with another seed, and their order may change. For the first epochs such a ViT is hardly better than guessing,
+# then it learns quickly, and chance decides when. A training of one minute ends somewhere on the way. So one run shows
+# nothing about positions here.
 #
-# Is there a reason to expect a difference? A drawing may be anywhere in its image, and its class does not depend on the place. With
-# positions, a ViT has to learn the same star at many places. Without them, what is learned at one place holds at all places, up to
-# whole patches. In a photo the place says something, for example that the sky is above, and there positions help (lesson 10). To see
-# which reason wins on drawings, you need a longer training and three seeds.
+# Is there a reason to expect a difference? A drawing may be anywhere in its image, and its class does not depend on the
+# place. With positions, a ViT has to learn the same star at many places. Without them, what is learned at one place
+# holds after shifts by whole patches. In a photo the place says something, for example that the sky is above, and there
+# positions help (lesson 10). To see which reason wins on drawings, you need a longer training and three seeds.
 #
 # What does a shift do to the *trained* models?
 #
-# **Your task.** Write `accuracy_under_shift`. `evaluate(model, images, labels, stats)` returns (accuracy, loss). It normalises the
-# images and puts the model into evaluation mode, so you only give it the right images.
+# **Your task.** Write `accuracy_under_shift`. `shift(images, pixels)` moves images to the right. `evaluate(model,
+# images, labels, stats)` normalises them, sets evaluation mode, and returns (accuracy, loss).
 
 # %% exercise="vit_classroom.evidence.probes:accuracy_under_shift" difficulty=1 minutes=6 hint="A loop over `shifts`. In each round, move the untouched images, score them, and write the accuracy into a dictionary under the number of pixels." hint2="`evaluate` returns two numbers, and one of them is asked for. Which name holds the images at the start of the second round, and are they still untouched?"
 from vit_classroom.evidence.probes import accuracy_under_shift
@@ -631,18 +632,18 @@ plots.show(
 )
 
 # %% [markdown] always claim="[row[4] for row in rows] == ['better', 'no difference shown', 'no difference shown', 'worse', 'worse', 'no difference shown'] and 14 < PAPER_TABLE[bit][COST] / PAPER_TABLE['ViT-L/16, JFT'][COST] < 16"
-# On ImageNet 0.22 points are a difference. On VTAB one of the two models has a standard deviation of 1.70 points, so with three
-# runs even 3.57 points could be chance.
+# On ImageNet 0.22 points are a difference. On VTAB BiT-L has a standard deviation of 1.70 points, so with three runs
+# even 3.57 points could be chance.
 #
-# ViT-L/16 on JFT is about as good as BiT-L, at a fifteenth of the cost. *This* is the paper's point. But the same ViT-L/16 with
-# 14 million images in place of 300 million is worse on ImageNet and CIFAR-10. There data and compute decide, and not the
-# architecture.
+# ViT-L/16 on JFT is about as good as BiT-L, at a fifteenth of the cost. *This* is the paper's point. But the same
+# ViT-L/16 with 14 million images is worse than BiT-L on ImageNet and CIFAR-10. There data and compute decide, and not
+# the architecture.
 
 # %% [markdown]
 # ## Check yourself
 
 # %% [markdown] quiz
-# Of an untrained ResNet with strides that multiply to 4, which shift leaves the averaged vector as it is, if nothing leaves the
+# In an untrained ResNet with strides that multiply to 4, which shift leaves the averaged vector as it is, if nothing leaves the
 # image?
 #
 # - [x] one by 8 pixels :: 8 is a multiple of 4, so the maps move along by two positions, and the average stays.

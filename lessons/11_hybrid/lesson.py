@@ -121,8 +121,9 @@ with torch.no_grad():
 # options, which consists of your own parts. Its first arguments are `img_size`, `patch_size`, `in_chans` and `num_classes`, in
 # this order.
 #
-# > **Trap.** A convolution of stride 2 rounds up. It makes 4x4 positions of 32 pixels, and also of 30. An image of the wrong size
-# > would pass through the whole model, and nobody would notice. `check_images` must see the *image*, before the backbone does.
+# > **Trap.** A convolution of stride 2 rounds up. Three of them make 4x4 positions of 32 pixels, and also of 30. An
+# > image of the wrong size would pass through the whole model, and nobody would notice. `check_images` must see the
+# > *image*, before the backbone does.
 
 # %% exercise="vit_classroom.exhibits.mini_hybrid:MiniHybrid" difficulty=2 minutes=10 hint="Two parts in `__init__`, and two lines in `forward`. For the ViT you need to know the shape of the map: its rows, its columns and its channels. The docstring of `early_convolutions` says what they are." hint2="`grid_size` of lesson 01 counts how often a square fits into an image, and raises the error that the docstring promises. How many pixels does one position of the map stand for, if each stage after the first halves?"
 from vit_classroom.exhibits.mini_hybrid import MiniHybrid
@@ -146,9 +147,9 @@ table(rows, ["model", "logits", "parameters", "MFLOP for an image", "of these co
 # The Transformer has hardly changed, and the convolutions come on top. Your hybrid costs about two thirds more operations for
 # an image than the ViT. So a hybrid is not free, and this price belongs beside every result.
 #
-# What does the model get for the price? A convolution assumes that neighbours belong together, and that the same pattern means
-# the same everywhere. Lesson 08 called this **inductive bias**. The tokens of the hybrid also *overlap*. An object on the
-# border of two patches can be seen whole from both sides. In a pure ViT only attention can do that.
+# What does the model get for the price? A convolution assumes that neighbours belong together, and that the same
+# pattern means the same everywhere. Lesson 08 called this **inductive bias**. The windows of the tokens also *overlap*.
+# An object on the border of two patches can be seen whole from both sides. In a pure ViT only attention can do that.
 #
 # ## 3. Does it help when compute is small?
 #
@@ -263,10 +264,10 @@ for rival, found in gaps.items():
 #
 # ## 5. What did the paper find?
 #
-# The paper pre-trained ViTs, ResNets and hybrids of several sizes on JFT (300 million images), and fine-tuned them. Its Table 6
-# has the accuracies and the compute of pre-training in exaFLOPs (10^18 operations), and Figure 5 shows both. Here are the
-# accuracies on ImageNet of its ViTs and hybrids, and of some of the ResNets. The number after a size is how many pixels a token
-# stands for.
+# The paper pre-trained ViTs, ResNets and hybrids of several sizes on JFT (300 million images), and fine-tuned them. Its
+# Table 6 has the accuracies and the compute of pre-training in exaFLOPs (10^18 operations), and Figure 5 shows both.
+# Here are the accuracies on ImageNet of its ViTs and hybrids, and of some of the ResNets. The number after a size is
+# the side of a token's square in pixels.
 #
 # > **Predict.** At which end of the figure is the hybrid worth its price, at small or at large compute?
 
@@ -412,9 +413,9 @@ plots.show(
 )
 
 # %% [markdown] claim="all(abs(row[2] - row[3]) <= 2 for row in rows) and rows[1][2] > rows[0][2]"
-# The gradients confirm the formula. They also show what the formula hides, because the middle counts far more than the rim. The
-# bright part is called the **effective receptive field**. The windows of neighbouring tokens overlap, so a token of the first
-# Transformer layer has already heard of its neighbourhood.
+# The gradients confirm the formula. They also show that the middle counts far more than the rim, which the formula
+# hides. The bright part is called the **effective receptive field**. The windows of neighbouring tokens overlap, so a
+# token of the first Transformer layer has already heard of its neighbourhood.
 
 # %% [markdown] curious
 # ## 7. Where do its heads look?
@@ -445,9 +446,10 @@ uniform = mean_attention_distance(everywhere, (size[0] // 8, size[1] // 8), 8, 1
 print(f"looking equally everywhere: {uniform:.1f} pixels")
 
 # %% [markdown] claim="all(abs(fmean(found) - uniform) < 3 for found in distances.values())"
-# No. In both models the heads look almost equally everywhere, which would give the distance of the last line. On drawings and after
-# a short training, such a small ViT gives most right answers without local heads. So this run says nothing about the paper's
-# reading, neither for it nor against it. The ViT of lesson 09, which was trained on photographs, has near heads and far ones.
+# No. In both models the mean distance is almost that of looking equally everywhere, the last line. On drawings and
+# after a short training, such a small ViT is usually right without local heads. So this run says nothing about the
+# paper's reading, neither for it nor against it. The ViT of lesson 09, which was trained on photographs, has near heads
+# and far ones.
 #
 # A comparison of distances has a limit as well. They are measured between *tokens*, and a token of the hybrid has seen its
 # surroundings before attention begins. A distance of 0 does not mean the same for both.

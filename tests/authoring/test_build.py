@@ -797,7 +797,14 @@ def test_a_course_without_lessons_is_no_error(course):
 def record_of(step, accuracy, flops=3e12, **more):
     """A record as `data/runs` has it."""
     record = {"model": "Nano/8", "parameters": 1000, "forward_flops": 2e6, "training_flops": flops}
-    record |= {"seconds": 90, "data": "some pictures", "machine": "cpu", "threads": 1, "size": "cpu"}
+    record |= {
+        "seconds": 90,
+        "data": "some pictures",
+        "machine": "cpu",
+        "threads": 1,
+        "size": "cpu",
+        "group": "marks",
+    }
     record |= {"versions": {"torch": "2.9"}, "options": {"depth": 6}, "step": step, "test_accuracy": accuracy}
     config = {"epochs": 2, "optimizer": "muon", "validation": 1000}
     return json.dumps({**record, "config": config, **more})
@@ -806,8 +813,14 @@ def record_of(step, accuracy, flops=3e12, **more):
 def test_results_are_means_over_the_recorded_seeds_and_conclusions_follow_from_them(course):
     assert "recorded yet" in results_text(course.root)
     for seed, accuracy in enumerate((0.5, 0.6, 0.7)):
-        course.write(f"data/runs/cpu/comparison/vit-seed{seed}.json", record_of("vit", accuracy))
-        course.write(f"data/runs/cpu/comparison/resnet-seed{seed}.json", record_of("resnet", accuracy + 0.01))
+        course.write(
+            f"data/runs/cpu/comparison-8/vit-seed{seed}.json",
+            record_of("vit", accuracy, group="comparison-8"),
+        )
+        course.write(
+            f"data/runs/cpu/comparison-8/resnet-seed{seed}.json",
+            record_of("resnet", accuracy + 0.01, group="comparison-8"),
+        )
     gpu = record_of("94", 0.8, 6e12, size="gpu", cpu_seconds=300)
     course.write("data/runs/gpu/marks/94-seed0.json", gpu)
     lessons = "<!-- lessons:begin -->\n<!-- lessons:end -->\n"
@@ -816,17 +829,20 @@ def test_results_are_means_over_the_recorded_seeds_and_conclusions_follow_from_t
     course.write("docs/results.md", "".join(marks))
     course.build()
     readme = (course.root / "README.md").read_text(encoding="utf-8")
-    assert "| ViT, CPU core | 60.0 % | 1.5 |" in readme and "| ViT, GPU (one run) | 80.0 % | 1.5 |" in readme
+    assert "| ViT, CPU core | 60.0 % | 8.0 |" in readme and "| ViT, GPU (one run) | 80.0 % | 1.5 |" in readme
     assert "the runs do not show a difference between ResNet and ViT" in readme and "old" not in readme
     assert "With 2 times the computation, a larger ViT reaches 80.0 % on a GPU." in readme
     page = (course.root / "docs" / "results.md").read_text(encoding="utf-8")
     assert (
-        "| ViT, searched | 60.0 ± 10.0 | 3 | 1.5 | 3.0 |" in page
+        "| ViT, 8 minutes | 60.0 ± 10.0 | 3 | 8.0 | 3.0 |" in page
         and "| ViT, GPU | 80.0 | 1 | GPU: 1.5" in page
     )
-    assert "| ViT, searched | `Nano/8`, `depth 6` | 1,000 | 2 | Muon |" in page
-    assert "ViT, searched: 1,000 of the training images were held out." in page
-    assert "| ResNet, searched / ViT, searched | The runs do not show a difference." in page
+    assert "| ViT, 8 minutes | `Nano/8`, `depth 6` | 1,000 | 2 | Muon |" in page
+    assert "ViT, 8 minutes: 1,000 of the training images were held out." in page
+    assert "| ResNet, 8 minutes / ViT, 8 minutes | The runs do not show a difference." in page
     for seed, accuracy in enumerate((0.9, 0.91, 0.92)):
-        course.write(f"data/runs/cpu/comparison/resnet-seed{seed}.json", record_of("resnet", accuracy))
+        course.write(
+            f"data/runs/cpu/comparison-8/resnet-seed{seed}.json",
+            record_of("resnet", accuracy, group="comparison-8"),
+        )
     assert "the ResNet is 31 points better than the ViT" in results_text(course.root)

@@ -94,28 +94,6 @@ def written(folder, group, runs):
         )
 
 
-OLDER = [
-    run(step, score, seed, train_accuracy=[0.3, 0.6])
-    for step, score in (("vit", 0.6), ("resnet", 0.7), ("linear", 0.4))
-    for seed in range(3)
-]
-
-
-def test_the_comparison_is_fair_once_a_budget_has_all_seeds_of_both_models(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
-    written(tmp_path, "comparison", OLDER)
-    written(tmp_path, "comparison-8", EIGHT)
-    older = equal_budgets.load_comparison()
-    assert not older.fair and older.lines["ResNet"] == {10.0: pytest.approx([70] * 3)} and older.floor == 40
-    shown, curves = equal_budgets.curves_so_far(older)
-    assert "training images" in shown and curves["ViT"][1] == pytest.approx([30, 60])
-    written(
-        tmp_path, "comparison-8", [run(step, 0.8, seed) for step in ("vit", "resnet") for seed in range(3)]
-    )
-    fair = equal_budgets.load_comparison()
-    assert fair.fair and fair.lines["ViT"] == {8: pytest.approx([80] * 3)} and fair.floor == 40
-
-
 def test_the_shares_of_a_search_that_was_equal_are_read_once_all_are_there(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_records, "RUNS", tmp_path)
     written(tmp_path, "fractions", [run("vit-1", 0.3), run("resnet-1", 0.4)])
@@ -133,17 +111,23 @@ def test_the_shares_of_a_search_that_was_equal_are_read_once_all_are_there(tmp_p
     assert equal_budgets.load_shares()[0] and not equal_budgets.load_shares(("vit", "hybrid"))[0]
 
 
-def test_the_best_trial_is_named_once_the_list_is_through():
-    trials = [run(f"muon-{n}", 0.0, held_out_accuracy=n / 20) for n in range(equal_budgets.TRIALS_A_SIDE)]
-    (some,) = equal_budgets.search_progress({"ViT": trials[:-1]})
-    (all_,) = equal_budgets.search_progress({"ViT": trials})
-    assert some[2:] == [12, "not known yet", "–"] and all_[2:] == [13, "muon-12", "60.0"]
+def test_the_list_of_the_search_has_a_row_a_trial_and_a_star_at_the_best_of_each_model():
+    vit = [run("sgd-0.03", 0, held_out_accuracy=0.5), run("width-128", 0, held_out_accuracy=0.61)]
+    resnet = [run("width-64", 0, held_out_accuracy=0.7), run("half", 0, held_out_accuracy=0.65)]
+    rows = {row[0]: row[1:] for row in equal_budgets.search_table({"ViT": vit, "ResNet": resnet})}
+    assert len(rows) == 13 and rows["SGD, learning rate 0.03"] == ["50.0", "–"]
+    assert rows[equal_budgets.TRIALS["wide"]] == ["61.0 *", "70.0 *"]
+    assert rows[equal_budgets.TRIALS["half"]] == ["–", "65.0"]
+    assert {name for row in rows.values() for name in row if "*" in name} == {"61.0 *", "70.0 *"}
 
 
-def test_the_list_of_the_search_is_as_long_as_the_lesson_says():
-    rates = sum(map(len, search.RATES.values()))
-    widths, schedule, half = 2, 1, 1
-    assert rates + widths + schedule + half == equal_budgets.TRIALS_A_SIDE
+@pytest.mark.parametrize("family", search.FAMILIES)
+def test_the_rows_of_the_search_are_the_trials_of_its_list(family):
+    widths = {search.width_name(family, width) for width in (search.WIDTHS[0], 2 * search.FIRST_WIDTH)}
+    steps = {f"{name}-{rate:g}" for name, rates in search.RATES.items() for rate in rates} | widths
+    assert {equal_budgets.WIDTHS.get(step, step) for step in (*steps, "linear", "half")} == set(
+        equal_budgets.TRIALS
+    )
 
 
 def test_positions_are_compared_on_drawings_and_photos_once_all_runs_are_there(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ was turned into steps once, by the times of one core. What a run cost the core t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -18,12 +17,21 @@ BUDGETS = (2, 8, 24)
 """Core-minutes of the groups "comparison-2", "comparison-8" and "comparison-24"."""
 SEARCHES = {"vit": "search-vit", "resnet": "search-resnet", "hybrid": "search-hybrid"}
 """Group of the trials of each family."""
-TRIALS_A_SIDE = 13
-"""Nine optimisers with their rates, two widths, one schedule, one way to compute half of the positions."""
+TRIALS = {
+    **{f"sgd-{rate:g}": f"SGD, learning rate {rate:g}" for rate in (0.03, 0.1, 0.3)},
+    **{f"adamw-{rate:g}": f"AdamW, learning rate {rate:g}" for rate in (1e-3, 3e-3, 9e-3)},
+    **{f"muon-{rate:g}": f"Muon, learning rate {rate:g}" for rate in (1e-3, 3e-3, 9e-3)},
+    "narrow": "the best of these, half the width",
+    "wide": "the best of these, twice the width",
+    "linear": "the best so far, learning rate in a straight line",
+    "half": "the best so far, half of the positions in the first part",
+}
+"""The thirteen trials of each side, in the order of the list."""
+WIDTHS = {"width-16": "narrow", "width-32": "narrow", "width-64": "wide", "width-128": "wide"}
+"""Trials of the width by their names: the ViT's and the hybrid's base is 64, the ResNet's 32."""
 SHARES, NO_POSITIONS = "fractions-8", "no-positions"
-FIRST, UNEQUAL = "comparison-first", "comparison"
 UNEQUAL_SHARES, UNEQUAL_HYBRID = "fractions", "hybrid"
-"""Older groups: before any search, and after unequal searches. They are read until the new ones are there."""
+"""Older groups, after unequal searches. Lesson 11 reads them until the hybrid's own runs are there."""
 SEEDS = 3
 BUDGET_COLUMNS = [
     "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",
@@ -31,54 +39,6 @@ BUDGET_COLUMNS = [
 ]  # fmt: skip
 GAP_COLUMNS = ["", "difference (points)", "95 % interval", "result"]
 POSITION_COLUMNS = ["learned", "without positions (%)", "with positions (%)", *GAP_COLUMNS[1:]]
-PROGRESS_COLUMNS = ["model", "trials on the list", "recorded", "best trial", "held-out accuracy (%)"]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What is recorded of the comparison of ViT and ResNet.
-
-    Attributes:
-        fair: whether the searches behind the lines were equal: at some budget both models have all their seeds.
-        lines: test accuracies in percent: model, then core-minutes, then one for each seed.
-        floor: mean test accuracy of the linear classifier in percent.
-        records: the runs behind the lines.
-    """
-
-    fair: bool
-    lines: dict[str, dict[float, list[float]]]
-    floor: float
-    records: list[Record]
-
-
-def load_comparison() -> Comparison:
-    """Read the comparison at equal budgets; where it is not complete, the older one, after unequal searches."""
-    budgets, older = load_budgets(), {name: load_records(name, "cpu") for name in (FIRST, UNEQUAL)}
-    linear = seeds([*budgets.get(8, []), *older[UNEQUAL]], "linear")
-    complete = any(
-        all(len(seeds(runs, family)) >= SEEDS for family in ("vit", "resnet")) for runs in budgets.values()
-    )
-    if complete:
-        runs = [run for found in budgets.values() for run in found]
-        return Comparison(True, accuracy_over_cost(budgets), fmean(linear), runs)
-    runs = [run for found in older.values() for run in found if run["step"] in FAMILIES]
-    return Comparison(False, accuracy_over_spent(older), fmean(linear), runs)
-
-
-def spent_seconds(run: Record) -> float:
-    """Return the processor seconds of a run on one core; early records have the seconds of the clock alone."""
-    return run["cpu_seconds" if "cpu_seconds" in run else "seconds"]
-
-
-def accuracy_over_spent(groups: Mapping[str, Sequence[Record]]) -> dict[str, dict[float, list[float]]]:
-    """Collect test accuracies as `accuracy_over_cost` does, over the core-minutes of the quickest run of each."""
-    found: dict[str, dict[float, list[float]]] = {}
-    for records in groups.values():
-        for family, name in FAMILIES.items():
-            if runs := [run for run in records if run["step"] == family]:
-                minutes = round(min(map(spent_seconds, runs)) / 60, 1)
-                found.setdefault(name, {})[minutes] = seeds(runs, family)
-    return found
 
 
 def load_searches(families: Sequence[str] = ("vit", "resnet")) -> dict[str, list[Record]]:
@@ -86,16 +46,17 @@ def load_searches(families: Sequence[str] = ("vit", "resnet")) -> dict[str, list
     return {FAMILIES[family]: load_records(SEARCHES[family], "cpu") for family in families}
 
 
-def search_progress(searches: Mapping[str, Sequence[Record]]) -> list[list]:
-    """Say for every model how many trials are recorded, and which is best once all are there."""
-    rows = []
-    for name, trials in searches.items():
-        best = ["not known yet", "–"]
-        if len(trials) >= TRIALS_A_SIDE:
-            run = max(trials, key=lambda run: run["held_out_accuracy"])
-            best = [run["step"], f"{100 * run['held_out_accuracy']:.1f}"]
-        rows.append([name, TRIALS_A_SIDE, len(trials), *best])
-    return rows
+def search_table(searches: Mapping[str, Sequence[Record]]) -> list[list[str]]:
+    """Write the list of the search as rows: the trial, and for each model its held-out accuracy in percent.
+
+    The best of each model has a star; a trial that is not recorded has a dash.
+    """
+    columns = []
+    for trials in searches.values():
+        found = {WIDTHS.get(run["step"], run["step"]): 100 * run["held_out_accuracy"] for run in trials}
+        best = max(found, key=found.__getitem__, default=None)
+        columns.append({name: f"{score:.1f}{' *' * (name == best)}" for name, score in found.items()})
+    return [[words, *(column.get(name, "–") for column in columns)] for name, words in TRIALS.items()]
 
 
 def load_shares(families: Sequence[str] = ("vit", "resnet")) -> tuple[bool, list[Record]]:
@@ -204,23 +165,6 @@ def learning_curves(
         cost = [minutes * min(number, epochs) / epochs for number in range(1, len(scores) + 1)]
         found[FAMILIES[family]] = (cost, scores)
     return found
-
-
-def curves_so_far(comparison: Comparison) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
-    """Return which images the learning curves are of, and the curves as `learning_curves` does.
-
-    Older runs have no curve on held-out images; the accuracy on their training images as they were shown is there.
-    """
-    if held_out := learning_curves(comparison.records):
-        return "held-out images", held_out
-    found = {}
-    for run in comparison.records:
-        if run.get("group") == UNEQUAL and run["config"]["seed"] == 0:
-            epochs, scores = run["config"]["epochs"], [100 * share for share in run["train_accuracy"]]
-            total = max(comparison.lines[FAMILIES[run["step"]]])
-            cost = [total * min(number, epochs) / epochs for number in range(1, len(scores) + 1)]
-            found[FAMILIES[run["step"]]] = (cost, scores)
-    return "training images as they were shown", found
 
 
 def by_share(records: Sequence[Record], key: str = "test_accuracy") -> dict[str, dict[float, list[float]]]:

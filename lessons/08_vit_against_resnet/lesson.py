@@ -300,7 +300,10 @@ table(gaps, equal_budgets.GAP_COLUMNS, "ResNet minus ViT")
 learning = equal_budgets.learning_curves(budgets[8])
 at_two = {name: next(x for at, x in zip(*curve, strict=True) if at >= 2) for name, curve in learning.items()}
 figure = plots.curves(
-    learning, "How do the two learn? (eight core-minutes)", "core-minutes of training", "accuracy (%)"
+    learning,
+    "How do the two learn? (eight core-minutes)",
+    "core-minutes of training",
+    "held-out accuracy (%)",
 )
 plots.show(
     figure,

@@ -2,8 +2,8 @@
 
 Family by family the same list, coordinate by coordinate: optimiser with three rates each, two more widths, the other
 schedule, half of the positions in the first part of the run. Every coordinate starts from the best trial so far. A
-trial costs eight minutes of one core, has one seed, and is scored on 5,000 held-out training pictures. Nothing that
-was chosen before this search is in it: the families begin with the same recipe.
+trial costs eight minutes of one core, has one seed, and is scored on 5,000 held-out training pictures. The families
+begin with the same recipe. Only the ViT's patches of 4x4 pixels, its six blocks and its average come from older trials.
 
 A budget is a number of steps: so many as one core does in the minutes, by the times in `data/runs/step_times.json`,
 which `experiments/benchmarks/step_times.py` took of all families in turn. On any other processor it is as many steps.

@@ -494,7 +494,7 @@ plots.show(
 
 # %% [markdown] always claim=["all(3 < photo_mean['random'][16] - photo_mean[name][16] < 4.5 and 9 < photo_mean['random'][32] - photo_mean[name][32] < 14 for name in hidden_first[:2])", "photo_info['config']['augment']['erasing'] > 0 and photo_info['config']['augment']['cutmix'] > 0 and not shape_info['config']['augment']['erasing'] and not shape_info['config']['augment']['cutmix']"]
 # **Over 500 photographs both maps pass the test, but weakly.** With a quarter of the patches hidden, the accuracy is
-# three to four points lower than with random patches. With half of them hidden it is nine to fourteen points lower. On
+# three to four points lower than with random patches. With half of them hidden it is ten to thirteen points lower. On
 # drawings four patches were enough for a far larger difference.
 #
 # Why do the two models differ? The model of photographs was trained with random erasing and CutMix (lesson 07). In its training a

@@ -31,7 +31,7 @@ WIDTHS = {"width-16": "narrow", "width-32": "narrow", "width-64": "wide", "width
 """Trials of the width by their names: the ViT's and the hybrid's base is 64, the ResNet's 32."""
 SHARES, NO_POSITIONS = "fractions-8", "no-positions"
 UNEQUAL_SHARES, UNEQUAL_HYBRID = "fractions", "hybrid"
-"""Older groups, after unequal searches. Lesson 11 reads them until the hybrid's own runs are there."""
+"""Older groups, after unequal searches. Lessons 08 and 11 read them until all shares and seeds are recorded."""
 SEEDS = 3
 BUDGET_COLUMNS = [
     "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",

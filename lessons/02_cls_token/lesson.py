@@ -104,7 +104,7 @@ patch_alone = train(patch_reader, game, config).test_accuracy
 print("reads patch 0:", percent(patch_alone), "right on new images")
 
 # %% [markdown] claim="abs(patch_alone - (1 / 16 + 15 / 16 / 4)) < 0.03"
-# The model is right in about 30 % of the images, as the arithmetic says:
+# The model is right on about 30 % of the images, as the arithmetic says:
 #
 # $$\frac{1}{16} \cdot 1 + \frac{15}{16} \cdot \frac{1}{4} \approx 0.30$$
 #
@@ -220,8 +220,8 @@ table(
 )
 
 # %% [markdown] claim=["cls_alone == 0.25", "cls_mixed > 0.97"]
-# Without an encoder CLS is right in 25 % of the images. It is the same vector for every image, so the model always gives the
-# same answer. With an encoder it is right in nearly all images.
+# Without an encoder CLS is right on 25 % of the images. It is the same vector for every image, so the model always gives the
+# same answer. With an encoder it is right on nearly all images.
 #
 # Where does CLS get its answer from? We cover one patch with black and ask again, for each of the 16 patches.
 #
@@ -262,7 +262,7 @@ plots.show(
 )
 
 # %% [markdown] claim=["abs(bright_covered - 0.25) < 0.06", "other_covered > 0.95", "moved[is_bright].mean() > 3 * moved[~is_bright].mean()"]
-# With the bright sign covered, the model is right in about 25 % of the images, because it can only guess. With another sign
+# With the bright sign covered, the model is right on about 25 % of the images, because it can only guess. With another sign
 # covered, it stays right. In the maps, CLS moves far only when the bright sign disappears.
 #
 # Nobody told the model where to look. It got labels, and one token for the answer.
@@ -314,7 +314,7 @@ table(
 )
 
 # %% [markdown] claim=["0.5 < mean_alone < 0.75", "min(patch_mixed, mean_mixed, cls_mixed) > 0.97"]
-# With an encoder all three work. Without it the mean is right in only about 60 % of the images, because it also contains the 15
+# With an encoder all three work. Without it the mean is right on only about 60 % of the images, because it also contains the 15
 # other signs. So the encoder collects the answer, and any token can hold it. CLS is the token that has no other task.
 #
 # Is CLS better than the mean on real images? The paper's first models with average pooling did badly (appendix D). The

@@ -262,7 +262,7 @@ class CornerReader(nn.Module):
 
 
 # %% [markdown]
-# > **Predict.** Both models are trained in the same way. A model that guesses is right in 25 % of the images. How often will
+# > **Predict.** Both models are trained in the same way. A model that guesses is right on 25 % of the images. How often will
 # > each model be right on new images?
 
 # %% tags=["nbval-ignore-output"]
@@ -285,7 +285,7 @@ table(
 )
 
 # %% [markdown] claim=["abs(blind - 0.25) < 0.01", "sighted > 0.9"]
-# With positions the model finds nearly every corner. Without them it is right in exactly 25 % of the images.
+# With positions the model finds nearly every corner. Without them it is right on exactly 25 % of the images.
 #
 # The 25 % is not bad luck. The four images of a shape contain the *same patches*, so the model gives the same answer to all four,
 # and exactly one of the four is right. No training can change this.

@@ -432,7 +432,7 @@ table(rows, columns, "measured on this machine, just now")
 #
 # Our backbone saw 50,000 small images. Public ones saw millions or billions of larger ones. Take the smallest model that does what you want.
 #
-# | you want | a model | how it was trained | smallest size | arXiv |
+# | you want | a model | how it was trained | the smallest, parameters | arXiv |
 # |---|---|---|---|---|
 # | features for nearly everything | DINOv2 with registers | without labels, 142 million images | S/14, 22 million | 2304.07193 |
 # | the best dense features | DINOv3, a licence of its own | without labels, 1.7 billion images | S/16, 22 million | 2508.10104 |

@@ -56,7 +56,12 @@ def shift(images: Tensor, pixels: int) -> Tensor:
 
     Returns:
         A new tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: if `pixels` is negative.
     """
+    if pixels < 0:
+        raise ValueError(f"shift by {pixels} pixels: images move to the right, so this should be 0 or more")
     moved = torch.zeros_like(images)
     moved[..., pixels:] = images[..., : images.shape[-1] - pixels]
     return moved

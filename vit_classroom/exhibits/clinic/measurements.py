@@ -97,7 +97,7 @@ def range_of_logits(patient: Patient) -> Finding:
         f"from {logits.min():.2f} to {logits.max():.2f}, rows sum to {sums.min():.2f} ... {sums.max():.2f}"
     )
     ok = bool((logits < 0).any()) and not torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
-    return Finding("scores of an awake head", measured, "below and above 0, any sum", ok)
+    return Finding("scores, with a random head", measured, "below and above 0, any sum", ok)
 
 
 def reach_of_one_patch(patient: Patient) -> Finding:

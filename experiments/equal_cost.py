@@ -1,4 +1,4 @@
-"""The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, comparison.
+"""The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, fractions.
 
 `plans` lists them with all others. Lessons 07 and 08 and `docs/speedrun.md` show them, and that page also shows the
 trials for its marks.
@@ -118,15 +118,8 @@ def ladder(scale) -> Iterator[Experiment]:
     ):
         config = replace(RECIPES[recipe], **changed, quiet=True)
         epochs = round(last.epochs * trials.mean_step(last, trials.MUON) / trials.mean_step(config, steps), 3)
-        more = {"options": options, "probes": rung == "minutes"}  # that run is one of `comparison`, too
+        more = {"options": options, "probes": rung == "minutes"}  # the recipe of the lesson
         yield from scale.seeded(3, "ladder", rung, model, replace(config, epochs=epochs), **more)
-
-
-def comparison(scale) -> Iterator[Experiment]:
-    """Lesson 08: a linear classifier, and on a CPU also the searched ViT and ResNet, in the same core-minutes."""
-    for name, (model, options), config in searched(scale):
-        yield from scale.seeded(3, "comparison", name, model, config, options=options, probes=True)
-    yield from scale.seeded(3, "comparison", "linear", "linear", scale.linear_recipe, probes=True)
 
 
 def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
@@ -145,7 +138,7 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
 
 
 def fractions(scale) -> Iterator[Experiment]:
-    """Lesson 08: the models of `searched` with 1 % and 10 % of the images, and with all, as in `comparison`.
+    """Lesson 08: the models of `searched` with 1 % and 10 % of the images, and with all.
 
     Each keeps its number of steps, also in the warm-up. Both use label smoothing and weight decay.
     """

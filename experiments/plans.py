@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.after_search import in_order
-from experiments.equal_cost import comparison, fractions, ladder, long_trials, mark_tries, marks, quick_trials
+from experiments.equal_cost import fractions, ladder, long_trials, mark_tries, marks, quick_trials
 from experiments.trials import HELD_OUT, resnet_trials, trials
 from vit_classroom.evidence.experiment import ALL_PICTURES, Experiment, Pretraining, pictures_shown, showing
 from vit_course.recipes import MIXED, MODELS, RECIPES
@@ -20,8 +20,6 @@ from vit_course.train import TrainConfig
 FEW_RUNGS = ("plain", "crop-flip", "adamw", "smoothing", "rand-augment", "mixed")
 FEW_PICTURES = 5_000
 SOME_PICTURES = 20_000
-SMALLER = {"embed_dim": 48}
-"""The second size of `fractions_first`: Nano at half the width."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ def plan(size: str) -> list[Experiment]:
     studies = (
         *(*first, few, engine, comparison_first, fractions_first),
         *(positions, pooling, patches, regularisers),
-        *(hybrid, transfer, resolution, masked, shapes),
+        *(hybrid, masked, shapes),
         *(qk_norm, attention_pool, rope),
-        *(*searches, comparison, fractions),
+        *(*searches, fractions),
     )
     return [run for study in studies for run in study(scale)]
 
@@ -164,26 +162,20 @@ def comparison_first(scale: Scale) -> Iterator[Experiment]:
 
 
 def fractions_first(scale: Scale) -> Iterator[Experiment]:
-    """Lessons 08 and 11 to 13: how much data each model of `comparison_first` needs; the ViT in two sizes.
+    """Lessons 08, 11 and 13: the linear classifier and the ViT of `comparison_first` with few and many pictures.
 
-    Each model keeps its own number of steps over all fractions: half of those that it takes in `comparison_first`, and
-    the linear classifier a quarter of the ViT's epochs. The warm-up is one epoch, however short that is.
+    Each model keeps its own number of steps over all fractions: the ViT half of those that it takes in
+    `comparison_first`, the linear classifier a quarter of its epochs. The warm-up is one epoch, however short that is.
     """
-    for share in (0.01, 0.1, 0.3, 1.0):
-        for name, model, recipe, options in (
-            ("vit", scale.vit, scale.recipe, {}),
-            ("small-vit", scale.vit, scale.recipe, SMALLER if scale.size == "cpu" else {"embed_dim": 96}),
-            ("resnet", scale.resnet, scale.resnet_recipe, {}),
-            ("linear", "linear", scale.linear_recipe, {}),
+    for share in (0.01, 0.1, 1.0):
+        for name, model, recipe in (
+            ("vit", scale.vit, scale.recipe),
+            ("linear", "linear", scale.linear_recipe),
         ):
-            if share == 0.3 and name != "vit":
-                continue
             config = replace(recipe, epochs=recipe.epochs // 2)
             config = showing(config, pictures_shown(config, ALL_PICTURES), round(ALL_PICTURES * share))
             label = f"{name}-{round(100 * share)}"
-            yield from scale.seeded(
-                3, "fractions-first", label, model, config, fraction=share, options=options
-            )
+            yield from scale.seeded(3, "fractions-first", label, model, config, fraction=share)
 
 
 def some(scale: Scale) -> tuple[TrainConfig, dict[str, Any]]:
@@ -249,31 +241,6 @@ def hybrid(scale: Scale) -> Iterator[Experiment]:
         yield from scale.seeded(3, "hybrid", label, model, run, fraction=share, options=options)
 
 
-def transfer(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 12: bodies that learned something else, tuned with 1 and 10 percent of all labels.
-
-    Nine classes are learned from pictures outside the experiment's own. That and the tuning show as many pictures as a
-    run of `fractions_first`, where "vit-1" and "vit-10" start from nothing: they are the control.
-    """
-    config = half(scale)
-    nine = Pretraining("nine-classes", "nine classes", "labels", config)
-    drawn = Pretraining("shapes", "shapes10", "labels", scale.recipe)
-    left = (ALL_PICTURES - FEW_PICTURES) * 9 // 10
-    for percent in (1, 10):
-        count = ALL_PICTURES * percent // 100
-        tuning = tuned(scale, pictures_shown(config, ALL_PICTURES) - pictures_shown(config, left), count)
-        for kind, seeds, start, changed, trainable in (
-            ("classes", 3, nine, {}, ()),
-            ("probe", 3, nine, {}, ("head",)),
-            ("decay", 2, nine, {"layer_decay": 0.75}, ()),
-            ("shapes", 2, drawn, {}, ()),
-        ):
-            more = {"pictures": FEW_PICTURES, "fraction": count / FEW_PICTURES, "start": start}
-            more |= {"trainable": trainable}
-            run = replace(tuning, **changed)
-            yield from scale.seeded(seeds, "transfer", f"{kind}-{percent}", scale.vit, run, **more)
-
-
 def half(scale: Scale) -> TrainConfig:
     """Return the ViT's recipe of `fractions_first`, for all pictures: half the epochs of `comparison_first`."""
     return replace(scale.recipe, epochs=scale.recipe.epochs // 2)
@@ -282,25 +249,6 @@ def half(scale: Scale) -> TrainConfig:
 def tuned(scale: Scale, shown: int, count: int) -> TrainConfig:
     """Return the recipe of a fine-tuning that shows so many pictures out of `count`: gentle, without MixUp."""
     return showing(replace(RECIPES["adamw"], **scale.everything), shown, count)
-
-
-def resolution(scale: Scale) -> Iterator[Experiment]:
-    """Lesson 12: a model trained on few pictures at 32 pixels goes on at 48, or at 32, for a fifth of the time.
-
-    "nothing" is at 48 pixels from its first step, for as many steps as both parts together.
-    """
-    config = replace(RECIPES["adamw"], **scale.few)
-    start = Pretraining("same-pictures", "same", "labels", replace(config, epochs=config.epochs // 2))
-    short = replace(config, epochs=config.epochs // 10, lr=config.lr / 4)
-    both = replace(config, epochs=start.config.epochs + short.epochs)
-    for name, run, more in (
-        ("interpolated", short, {"start": start, "img_size": 48}),
-        ("random-positions", short, {"start": start, "img_size": 48, "new_positions": True}),
-        ("same-size", short, {"start": start}),
-        ("nothing", both, {"img_size": 48, "new_positions": True}),
-    ):
-        more |= {"keep_head": "start" in more, "pictures": FEW_PICTURES}
-        yield from scale.seeded(3, "resolution", name, scale.vit, run, **more)
 
 
 def masked(scale: Scale) -> Iterator[Experiment]:

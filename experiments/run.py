@@ -1,7 +1,7 @@
 """The command that runs and records the experiments of lessons 07 to 16, which `studies` lists.
 
     python -m experiments --list
-    python -m experiments ladder comparison/vit --size cpu
+    python -m experiments ladder comparison-8/vit --size cpu
     python -m experiments marks/94 --size gpu --release
     python -m experiments broken-runs hidden-photos mini-vit
 
@@ -38,7 +38,7 @@ from vit_classroom.evidence.records import (
 from vit_classroom.evidence.released import RELEASED, queue_folder, release
 from vit_classroom.evidence.selected_classes import select_classes
 from vit_classroom.exhibits import broken_runs, hidden_photos
-from vit_course.data import Dataset, load_dataset, shapes10
+from vit_course.data import Dataset, load_dataset
 from vit_course.extensions.masked import MaskedPatches, masked_objective
 from vit_course.extensions.trained import read_weights, write_weights
 from vit_course.extensions.transfer import change_resolution, freeze, resize_pictures
@@ -175,11 +175,8 @@ def pretraining_config(experiment: Experiment) -> TrainConfig:
 
 def pretraining_data(experiment: Experiment, dataset: Dataset, own: Dataset) -> Dataset:
     """Return the pictures that a pre-training learns from."""
-    start = experiment.start
-    if start.data == "same":
+    if experiment.start.data == "same":
         return own
-    if start.data == "shapes10":
-        return shapes10(train=2 * len(own.train_images), test=2000)
     rest = dataset.remainder(experiment.pictures, seed=experiment.config.seed)
     return select_classes(rest, range(len(dataset.classes) - 1))
 
@@ -212,7 +209,9 @@ def parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[Exp
         prog="python -m experiments", description="Run and record the experiments of the lessons."
     )
     parser.add_argument(
-        "runs", nargs="*", help="groups or runs: ladder, comparison/vit, broken-runs, hidden-photos, mini-vit"
+        "runs",
+        nargs="*",
+        help="groups or runs: ladder, comparison-8/vit, broken-runs, hidden-photos, mini-vit",
     )
     parser.add_argument("--size", choices=SIZES, default="gpu" if get_device().type == "cuda" else "cpu")
     parser.add_argument("--data", default="auto", help="auto, cifar10, shapes10 or a folder")

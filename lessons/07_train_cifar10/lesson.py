@@ -332,7 +332,7 @@ def ladder(group):
     """Return the test accuracies and the training accuracies of each rung, and the test accuracies of the linear classifier."""
     runs = [run for run in load_records(group) if run["step"] in steps]
     print(caption(runs), end="\n\n")
-    linear = linear_classifier(runs, load_records(group) + load_records("comparison"))
+    linear = linear_classifier(runs, load_records(group) + load_records("comparison-8"))
     tested = by_step(runs)
     known = by_step([run | {"test_accuracy": run["stored_accuracy"]} for run in runs])
     return *({step: found[step] for step in steps if step in found} for found in (tested, known)), linear

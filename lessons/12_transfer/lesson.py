@@ -291,8 +291,8 @@ plots.show(
 #
 # ## 4. Does pre-training help on CIFAR-10, and how far?
 #
-# Our recorded runs ask the same of CIFAR-10. Pre-training sees nine of the ten classes, on images of its own. Then 500 or 5,000 labelled
-# images teach all ten classes. The start from scratch gets the steps of both parts together, so it has the same number of steps in all.
+# Our recorded runs ask the same of CIFAR-10, with the ViT of lesson 08. Pre-training sees nine of the ten classes, on images of its own.
+# Then 500 or 5,000 labelled images teach all ten classes. The start from scratch gets the minutes of both parts together, six and two.
 #
 # > **Predict.** Where does pre-training help more, with 500 labels or with 5,000? Where is the probe ahead of fine-tuning?
 
@@ -322,12 +322,12 @@ if recorded:
         figure, "Recorded test accuracy over 500 and 5,000 labels, a line for each way, a dot for each seed."
     )
 
-# %% [markdown] always claim=["all(gain(recorded[n], 'fine-tuning', 'from scratch')[1] > 0 for n in recorded)", "gain(recorded[min(recorded)], 'fine-tuning', 'from scratch')[0] > gain(recorded[max(recorded)], 'fine-tuning', 'from scratch')[0] + 5", "gain(recorded[min(recorded)], 'linear probe', 'fine-tuning')[1] > 0"]
+# %% [markdown] always claim=["all(gain(recorded[n], 'fine-tuning', 'from scratch')[1] > 0 for n in recorded)", "gain(recorded[min(recorded)], 'fine-tuning', 'from scratch')[0] > gain(recorded[max(recorded)], 'fine-tuning', 'from scratch')[0] + 5", "gain(recorded[500], 'linear probe', 'fine-tuning')[1] > 10", "(lambda found: found[1] < 0 < found[2])(gain(recorded[5000], 'linear probe', 'fine-tuning'))"]
 # Pre-training helps with both, and far more with 500 labels than with 5,000. The more labels you have, the less it saves.
 #
-# With 500 labels the probe is even ahead of fine-tuning. Here nine of the ten classes are known already, so the
-# features fit, and a frozen body cannot change for the worse. In section 3 the task was new, and the body had to
-# change. So try both.
+# With 500 labels the probe is far ahead of fine-tuning. Here nine of the ten classes are known already, so the
+# features fit, and a frozen body cannot change for the worse. With 5,000 labels three seeds do not show which of the
+# two is better. In section 3 the task was new, and the body had to change. So try both.
 #
 # The saving is not free. Somebody labelled the images of the pre-training, and they show nearly the same classes. If the first task is
 # far from the second, old knowledge can even be in the way (**negative transfer**).
@@ -401,14 +401,16 @@ for name, model in (("48 pixels, interpolated", larger), ("48 pixels, random pos
     score, _ = evaluate(model, large.test_images, large.test_labels, large.channel_stats())
     at_once[name] = 100 * score
 table(
-    [[name, f"{score:.1f}"] for name, score in at_once.items()], ["", "test accuracy before any training (%)"]
+    [[name, f"{score:.1f}"] for name, score in at_once.items()],
+    ["", "test accuracy before a step at this size (%)"],
 )
 
 # %% [markdown] claim="0 < score_32 - at_once['48 pixels, interpolated'] < 20 and at_once['48 pixels, random positions'] < at_once['48 pixels, interpolated'] - 8"
 # The interpolated model works at once, but less well than at 32 pixels. With random positions it loses far more,
 # because it uses its positions. So stretch the positions, and do not draw them anew.
 #
-# Does fine-tuning at 48 pixels then make a model *better*? Recorded runs of a smaller ViT ask it on CIFAR-10.
+# Does fine-tuning at 48 pixels then make a model *better*? Recorded runs ask it on 5,000 images of CIFAR-10, again with the ViT of
+# lesson 08.
 
 # %% tags=["nbval-ignore-output"]
 before, after, made = larger_runs()
@@ -427,10 +429,10 @@ columns = [
 ]
 table(rows, columns) if rows else None
 
-# %% [markdown] always claim=["gain(after, '48 pixels, interpolated', '32 pixels')[1] > 0", "gain(after, '48 pixels, interpolated', '48 pixels, random positions')[1] > 0"]
-# Larger images help, at a higher cost for each step, although they were only enlarged and contain no more detail than
-# before. A likely reason is that more tokens let the model compute more. Random positions do not recover in a short
-# training.
+# %% [markdown] always claim=["(lambda found: found[1] > 0 and 0.4 < found[0] < 0.8)(gain(after, '48 pixels, interpolated', '32 pixels'))", "5.5 < gain(after, '48 pixels, interpolated', '48 pixels, random positions')[0] < 6.5"]
+# Larger images help here by little more than half a point, and each step costs more. They were only enlarged and contain no
+# more detail than before. A likely reason for the gain is that more tokens let the model compute more. Random positions stay six
+# points behind in a short training.
 #
 # The paper, too, pre-trains at 224 pixels, where an image is cheap, and fine-tunes at 384 or more.
 
@@ -528,7 +530,7 @@ table(rows, ["layer_decay", f"test accuracy, {middle} labels (%)"])
 # | head W, b | (K, D), (K) | (K', D), (K'), zero at the start |
 # | first loss | ln K | ln K' |
 #
-# - Pre-training saves labels. The control has the same number of steps.
+# - Pre-training saves labels. The control trains for as long as both parts together.
 # - Fine-tuning and the linear probe differ in how much may change. Try both.
 # - With the same patch size and more patches, the positions are stretched in two dimensions.
 #

@@ -78,7 +78,7 @@ def test_fractions_are_collected_by_model_and_share_and_what_ran_longer_stands_a
     assert equal_budgets.by_share(SHARES, "train_accuracy")["ViT"][1] == pytest.approx([99, 97])
     rows = equal_budgets.share_gaps(found, "hybrid", "ViT")
     assert [row[:2] for row in rows] == [["1 % of the images", "+11.0"]]
-    assert equal_budgets.longer(SHARES) == [["vit-100", "80.0", "85.0"]]
+    assert equal_budgets.longer(SHARES) == [["ViT", "100", "80.0", "85.0", "+5.0"]]
 
 
 def test_budgets_without_records_are_left_out(tmp_path, monkeypatch):
@@ -92,23 +92,6 @@ def written(folder, group, runs):
         write_record(
             folder / f"cpu/{group}/{run['step']}-seed{run['config']['seed']}.json", run | {"group": group}
         )
-
-
-def test_the_shares_of_a_search_that_was_equal_are_read_once_all_are_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_records, "RUNS", tmp_path)
-    written(tmp_path, "fractions", [run("vit-1", 0.3), run("resnet-1", 0.4)])
-    written(tmp_path, "hybrid", [run("hybrid-1", 0.5)])
-    assert [one["step"] for one in equal_budgets.load_shares()[1]] == ["resnet-1", "vit-1"]
-    fair, runs = equal_budgets.load_shares(("vit", "resnet", "hybrid"))
-    assert not fair and runs[-1]["step"] == "hybrid-1"
-    equal = [
-        run(f"{f}-{share}", 0.6, seed)
-        for f in ("vit", "resnet")
-        for share in (1, 10, 100)
-        for seed in range(3)
-    ]
-    written(tmp_path, "fractions-8", equal)
-    assert equal_budgets.load_shares()[0] and not equal_budgets.load_shares(("vit", "hybrid"))[0]
 
 
 def test_the_list_of_the_search_has_a_row_a_trial_and_a_star_at_the_best_of_each_model():
@@ -130,15 +113,14 @@ def test_the_rows_of_the_search_are_the_trials_of_its_list(family):
     )
 
 
-def test_positions_are_compared_on_drawings_and_photos_once_all_runs_are_there(tmp_path, monkeypatch):
+def test_positions_are_compared_on_drawings_on_photos_and_on_shifted_photos(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_records, "RUNS", tmp_path)
-    drawn = {"drawn-none": 0.8, "drawn-learned": 0.5, "none": 0.6}
-    written(
-        tmp_path,
-        "no-positions",
-        [run(step, score, seed) for step, score in drawn.items() for seed in range(3)],
-    )
-    assert equal_budgets.rows_without_positions() == []
-    written(tmp_path, "comparison-8", [run("vit", 0.7, seed) for seed in range(3)])
-    drawings, photos = equal_budgets.rows_without_positions()
-    assert drawings[1:4] == ["80.0", "50.0", "+30.0"] and photos[3] == "-10.0" and photos[-1] == "behind"
+    scores = {"drawn-none": 0.8, "drawn-learned": 0.5, "none": 0.6}
+    probes = {"probes": {"shift": {"0": 0.6, "8": 0.55}}}
+    none = [run(step, score, seed, **probes) for step, score in scores.items() for seed in range(3)]
+    written(tmp_path, "no-positions", none)
+    usual = [run("vit", 0.7, seed, probes={"shift": {"8": 0.5}}) for seed in range(3)]
+    written(tmp_path, "comparison-8", usual)
+    drawings, photos, shifted = equal_budgets.rows_of_positions()
+    assert drawings[1:4] == ["50.0", "80.0", "-30.0"] and drawings[-1] == "behind"
+    assert photos[1:4] == ["70.0", "60.0", "+10.0"] and shifted[1:4] == ["50.0", "55.0", "-5.0"]

@@ -80,6 +80,8 @@ def test_shift_moves_to_the_right_and_lets_black_in():
     still = shift(original, 0)
     assert torch.equal(still, original) and still.data_ptr() != original.data_ptr()
     assert not shift(original, 4).any()
+    with pytest.raises(ValueError, match="shift by -1 pixels: images move to the right"):
+        shift(original, -1)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -174,8 +176,8 @@ def test_every_experiment_has_a_file_of_its_own():
 @pytest.mark.parametrize("size", SIZES)
 def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(size):
     listed = plan(size)
-    groups = {"few", "engine", "comparison-first", "fractions-first", "comparison", "hybrid"}
-    groups |= {"positions", "pooling", "marks", "patches", "regularisers", "transfer", "resolution", "masked"}
+    groups = {"few", "engine", "comparison-first", "fractions-first", "hybrid"}
+    groups |= {"positions", "pooling", "marks", "patches", "regularisers", "masked"}
     groups |= {"shapes", "qk-norm", "attention-pool", "rope"}
     cpu = {"trials", "trials-resnet", "trials-quick", "trials-long", "fractions", "ladder"}
     cpu |= {"search-vit", "search-resnet", "search-hybrid", "mark-tries"}
@@ -184,10 +186,9 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     later |= {"transfer-8", "resolution-8"}
     assert {e.group for e in listed} - later == groups  # those follow from what the search has found
     assert {"cpu": (0, 26), "gpu": (0, 121)}[size] in {e.snapshots for e in listed if e.group == "marks"}
-    compared = [e for e in listed if e.group == "comparison" and (e.name == "linear" or size == "cpu")]
-    compared += [e for e in listed if e.group == "comparison-first" and size == "gpu"]
+    compared = [e for e in listed if e.group == "comparison-first"]
     assert sorted((e.name, e.config.seed) for e in compared) == [
-        (name, seed) for name in ("linear", "resnet", "vit") for seed in range(3)
+        (name, seed) for name in ("resnet", "vit") for seed in range(3)
     ]
     assert all(e.probes for e in compared)
 
@@ -207,7 +208,7 @@ def test_every_experiment_has_pictures_for_a_batch_and_a_model_that_can_be_built
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("model", ["vit", "small-vit", "resnet", "linear", "hybrid"])
+@pytest.mark.parametrize("model", ["vit", "linear", "hybrid"])
 def test_all_fractions_of_a_model_see_about_the_same_number_of_pictures(size, model):
     seen = [
         pictures_shown(e.config, used_pictures(e))
@@ -226,11 +227,8 @@ def test_what_starts_from_pretraining_sees_as_many_pictures_in_all_as_its_contro
         )
 
     for percent in (1, 10):
-        nine, nothing = shown(f"transfer/classes-{percent}", 40_500), shown(f"fractions-first/vit-{percent}")
-        assert nine == pytest.approx(nothing, rel=0.02)
         masked, nothing = shown(f"masked/colours-{percent}", ALL_PICTURES), shown(f"masked/nothing-{percent}")
         assert masked == pytest.approx(nothing, rel=0.02)
-    assert shown("resolution/interpolated", 5_000) == shown("resolution/nothing")
 
 
 @pytest.mark.parametrize(
@@ -493,11 +491,10 @@ def test_a_run_of_two_studies_is_trained_once(tiny_list, ran, monkeypatch):
     assert same == {"test_accuracy": 0.5, "cpu_seconds": 1e-6} | named
 
 
-@pytest.mark.parametrize("label", ["comparison/vit", "fractions/vit-100", "fractions/resnet-100"])
-def test_a_run_that_studies_share_is_trained_once(label, runs):
-    first = "cpu/comparison/resnet-seed1" if "resnet" in label else "cpu/ladder/minutes-seed1"
+def test_a_run_that_studies_share_is_trained_once(runs):
+    first = "cpu/ladder/minutes-seed1"
     write(runs, first, test_accuracy=0.5)
-    (one,) = (e for e in plan("cpu") if e.label == label and e.config.seed == 1)
+    (one,) = (e for e in plan("cpu") if e.label == "fractions/vit-100" and e.config.seed == 1)
     assert experiments.recorded_elsewhere(one)["same_run_as"] == first
 
 
@@ -553,7 +550,6 @@ def beyond(group, name, start, epochs=1, seed=0, **more):
     ("data", "task", "counts"),
     [
         ("nine classes", "labels", "180 train"),
-        ("shapes10", "labels", "200 train"),
         ("same", "colours", "100 train"),
         ("same", "pixels", "100 train"),
     ],
@@ -775,10 +771,10 @@ def test_a_caption_names_what_records_share_and_the_code_and_leaves_out_which_pi
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("comparison --data nowhere", "no data in nowhere"),
-        ("comparison --minutes -1", "--minutes"),
-        ("comparison --minutes nan", "--minutes"),
-        ("comparison nonsense", "no experiments in nonsense"),
+        ("ladder --data nowhere", "no data in nowhere"),
+        ("ladder --minutes -1", "--minutes"),
+        ("ladder --minutes nan", "--minutes"),
+        ("ladder nonsense", "no experiments in nonsense"),
         ("mini-vit --again", "mini-vit: give no other run, and no --list"),
     ],
 )
@@ -815,7 +811,7 @@ def test_all_arms_of_the_search_cost_the_same_processor_time():
         assert cost == pytest.approx(base, rel=1e-3), name
 
 
-def test_the_arms_of_the_resnet_cost_as_much_as_the_base_of_the_vit_and_so_does_its_comparison():
+def test_the_arms_of_the_resnet_cost_as_much_as_the_base_of_the_vit_and_so_does_it_with_all_pictures():
     all_tokens, fewer = trials.PAIRED
     base = trials.BASE.epochs * (0.7 * fewer + 0.3 * all_tokens) * (45_000 // 128)
     planned = {one.name: one for one in plan("cpu") if one.group == "trials-resnet"}
@@ -825,10 +821,10 @@ def test_the_arms_of_the_resnet_cost_as_much_as_the_base_of_the_vit_and_so_does_
     all_tokens, fewer = trials.MINUTES
     cost = {"vit": 0.7 * fewer + 0.3 * all_tokens, "resnet": trials.RESNET_STEP}
     vit, resnet = (
-        one.config.epochs * cost[one.name]
+        one.config.epochs * cost[name]
         for name in cost
         for one in plan("cpu")
-        if (one.group, one.name, one.config.seed) == ("comparison", name, 0)
+        if (one.group, one.name, one.config.seed) == ("fractions", f"{name}-100", 0)
     )
     assert vit == pytest.approx(resnet, rel=0.01)
 

@@ -29,16 +29,14 @@ TRIALS = {
 """The thirteen trials of each side, in the order of the list."""
 WIDTHS = {"width-16": "narrow", "width-32": "narrow", "width-64": "wide", "width-128": "wide"}
 """Trials of the width by their names: the ViT's and the hybrid's base is 64, the ResNet's 32."""
-SHARES, NO_POSITIONS = "fractions-8", "no-positions"
-UNEQUAL_SHARES, UNEQUAL_HYBRID = "fractions", "hybrid"
-"""Older groups, after unequal searches. Lessons 08 and 11 read them until all shares and seeds are recorded."""
-SEEDS = 3
+NO_POSITIONS = "no-positions"
 BUDGET_COLUMNS = [
     "core-minutes", "model", "parameters", "epochs", "TFLOP", "images per second", "core-minutes as run",
     "each seed, %", "mean in %",
 ]  # fmt: skip
 GAP_COLUMNS = ["", "difference (points)", "95 % interval", "result"]
-POSITION_COLUMNS = ["learned", "without positions (%)", "with positions (%)", *GAP_COLUMNS[1:]]
+LONGER_COLUMNS = ["model", "images (%)", "usual steps (%)", "twice as many (%)", "difference (points)"]
+POSITION_COLUMNS = ["test images", "with positions (%)", "without (%)", *GAP_COLUMNS[1:]]
 
 
 def load_searches(families: Sequence[str] = ("vit", "resnet")) -> dict[str, list[Record]]:
@@ -57,23 +55,6 @@ def search_table(searches: Mapping[str, Sequence[Record]]) -> list[list[str]]:
         best = max(found, key=found.__getitem__, default=None)
         columns.append({name: f"{score:.1f}{' *' * (name == best)}" for name, score in found.items()})
     return [[words, *(column.get(name, "–") for column in columns)] for name, words in TRIALS.items()]
-
-
-def load_shares(families: Sequence[str] = ("vit", "resnet")) -> tuple[bool, list[Record]]:
-    """Read the runs with few and many images: whether their searches were equal, and the records.
-
-    Where "fractions-8" has not all shares and seeds of these families yet, the older runs are read.
-    """
-    found = load_records(SHARES, "cpu")
-    counts = [
-        sum(run["step"] == f"{family}-{share}" for run in found)
-        for family in families
-        for share in (1, 10, 100)
-    ]
-    if min(counts) >= SEEDS:
-        return True, found
-    older = load_records(UNEQUAL_SHARES, "cpu")
-    return False, older + (load_records(UNEQUAL_HYBRID, "cpu") if "hybrid" in families else [])
 
 
 def load_budgets() -> dict[int, list[Record]]:
@@ -200,32 +181,39 @@ def share_gaps(curves: Mapping[str, Mapping[float, list[float]]], first: str, se
     ]
 
 
-def rows_without_positions() -> list[list]:
-    """Compare the ViT without positions and with them, on drawings and on all photos of CIFAR-10.
+def rows_of_positions() -> list[list]:
+    """Compare the ViT with positions and without, on drawings, on the photos of CIFAR-10, and on these when shifted.
 
     Returns:
-        Rows of what was learned, mean accuracies in percent without and with positions, and what `gap_row` says of the
-        difference; no rows before all runs are recorded.
+        Rows of `POSITION_COLUMNS`: the test images, mean accuracies in percent with and without positions, and what
+        `gap_row` says of the difference.
     """
-    runs = load_records(NO_POSITIONS, "cpu")
+    drawn, learned = load_records(NO_POSITIONS, "cpu"), load_budgets().get(8, [])
+    moved = [
+        [100 * run["probes"]["shift"]["8"] for run in runs if run["step"] == step]
+        for runs, step in ((learned, "vit"), (drawn, "none"))
+    ]
     pairs = {
-        "drawings (Shapes-10)": (seeds(runs, "drawn-none"), seeds(runs, "drawn-learned")),
-        "photos (CIFAR-10)": (seeds(runs, "none"), seeds(load_budgets().get(8, []), "vit")),
+        "drawings (Shapes-10)": (seeds(drawn, "drawn-learned"), seeds(drawn, "drawn-none")),
+        "photos (CIFAR-10)": (seeds(learned, "vit"), seeds(drawn, "none")),
+        "the same photos, shifted by 8 pixels": moved,
     }
-    if any(len(scores) < SEEDS for pair in pairs.values() for scores in pair):
-        return []
     return [
-        [name, f"{fmean(none):.1f}", f"{fmean(usual):.1f}", *gap_row(name, none, usual)[1:]]
-        for name, (none, usual) in pairs.items()
+        [name, f"{fmean(usual):.1f}", f"{fmean(none):.1f}", *gap_row(name, usual, none)[1:]]
+        for name, (usual, none) in pairs.items()
     ]
 
 
 def longer(records: Sequence[Record]) -> list[list]:
-    """Say what twice the budget brings where it was tried: rows of step, and accuracies in percent with both."""
+    """Say what twice the steps bring where they were tried, with one seed: rows of `LONGER_COLUMNS`.
+
+    The usual number of steps has several seeds, and the row shows their mean.
+    """
     rows = []
     for run in records:
-        if run["step"].endswith("-longer"):
-            step = run["step"].removesuffix("-longer")
-            usual = seeds(records, step)
-            rows.append([step, f"{fmean(usual):.1f}" if usual else "–", f"{100 * run['test_accuracy']:.1f}"])
+        step, twice, _ = run["step"].partition("-longer")
+        if twice:
+            family, share = step.split("-")
+            usual, score = fmean(seeds(records, step)), 100 * run["test_accuracy"]
+            rows.append([FAMILIES[family], share, f"{usual:.1f}", f"{score:.1f}", signed(score - usual)])
     return rows

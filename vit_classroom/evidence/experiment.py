@@ -27,7 +27,7 @@ class Pretraining:
 
     Attributes:
         name: names the weights, with size and seed.
-        data: "nine classes" of pictures that the experiment does not use, "shapes10", or "same", its own pictures.
+        data: "nine classes" of pictures that the experiment does not use, or "same", its own pictures.
         task: "labels", or what `MaskedPatches` predicts: "colours" or "pixels".
         config: the recipe in full.
     """
@@ -135,9 +135,7 @@ def used_pictures(experiment: Experiment) -> int:
 def pretraining_pictures(experiment: Experiment) -> int:
     """Count the pictures that the pre-training of an experiment learns from."""
     own = experiment.pictures or ALL_PICTURES
-    return {"same": own, "shapes10": 2 * own, "nine classes": (ALL_PICTURES - own) * 9 // 10}[
-        experiment.start.data
-    ]
+    return {"same": own, "nine classes": (ALL_PICTURES - own) * 9 // 10}[experiment.start.data]
 
 
 def pictures_shown(config: TrainConfig, count: int) -> int:

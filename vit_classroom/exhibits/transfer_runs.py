@@ -10,7 +10,7 @@ from typing import Any
 from vit_classroom.evidence.records import caption, load_beside, load_records
 from vit_classroom.evidence.statistics import difference
 
-TRANSFER, CONTROL, LARGER = "transfer", "fractions-first", "resolution"
+TRANSFER, CONTROL, LARGER = "transfer-8", "fractions-8", "resolution-8"
 """The groups: trained bodies on a new task, the same task from scratch, and larger images."""
 WAYS = {"vit": "from scratch", "classes": "fine-tuning", "probe": "linear probe"}
 """The names in the lesson, by the step of a record without its share of the labels."""
@@ -29,7 +29,7 @@ def labelled(record: dict[str, Any]) -> int:
 
 
 def transfer_runs() -> tuple[dict[int, Scores], str]:
-    """Return the scores of each way for each number of labels, and a caption; the control has as many steps in all."""
+    """Return the scores of each way for each number of labels, and a caption; the control costs as much in all."""
     runs = load_records(TRANSFER)
     found: dict[int, Scores] = {}
     for record in [*load_beside(runs, CONTROL), *runs]:
@@ -46,7 +46,7 @@ def price() -> str:
     for record in load_records(TRANSFER):
         cost = record["pretraining"]
         if record["step"].startswith("classes"):
-            return f"{cost['data'].split('; ')[-1]}, {cost['epochs']} epochs"
+            return f"{cost['data'].split('; ')[-1]}, {cost['epochs']:.1f} epochs"
     return ""
 
 

@@ -117,11 +117,13 @@ def test_an_old_python_is_told_which_one_is_needed(program, command):
     assert done.returncode == 1 and "install Python 3.10 or newer" in done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # "": what is printed is written at the end
 @pytest.mark.parametrize("command", ["--help", "train --help"])
-def test_a_reader_that_has_seen_enough_is_no_error(command):
+def test_a_reader_that_has_seen_enough_is_no_error(command, unbuffered):
     reading, writing = os.pipe()
     os.close(reading)  # as `head` does, once it has its lines
     line = [sys.executable, "-m", "vit_course", *command.split()]
-    done = subprocess.run(line, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    how = {"stdout": writing, "stderr": subprocess.PIPE, "text": True, "timeout": 120}
+    done = subprocess.run(line, cwd=ROOT, env=os.environ | {"PYTHONUNBUFFERED": unbuffered}, **how)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")

@@ -27,12 +27,13 @@ def run_command(program: str, commands: Commands, arguments: list[str]) -> int:
     """Do what the command line asks for; return the exit status."""
     sys.stdout.reconfigure(errors="replace")  # what the console cannot show is a question mark
     try:
-        status = hand_on(program, commands, arguments)
-        sys.stdout.flush()
+        try:
+            return hand_on(program, commands, arguments)
+        finally:  # also after a command's --help, which leaves by SystemExit
+            sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return status
 
 
 def hand_on(program: str, commands: Commands, arguments: list[str]) -> int:

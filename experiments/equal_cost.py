@@ -1,6 +1,6 @@
 """The studies of models at equal processor time, with recipes that `trials` searched: marks, ladder, fractions.
 
-`plans` lists them with all others. Lessons 07 and 08 and `docs/speedrun.md` show them, and that page also shows the
+`plans` lists them with all others. Lessons 07 and 11 and `docs/speedrun.md` show them, and that page also shows the
 trials for its marks.
 """
 
@@ -118,8 +118,7 @@ def ladder(scale) -> Iterator[Experiment]:
     ):
         config = replace(RECIPES[recipe], **changed, quiet=True)
         epochs = round(last.epochs * trials.mean_step(last, trials.MUON) / trials.mean_step(config, steps), 3)
-        more = {"options": options, "probes": rung == "minutes"}  # the recipe of the lesson
-        yield from scale.seeded(3, "ladder", rung, model, replace(config, epochs=epochs), **more)
+        yield from scale.seeded(3, "ladder", rung, model, replace(config, epochs=epochs), options=options)
 
 
 def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConfig]]:
@@ -138,7 +137,7 @@ def searched(scale) -> Iterator[tuple[str, tuple[str, dict[str, Any]], TrainConf
 
 
 def fractions(scale) -> Iterator[Experiment]:
-    """Lesson 08: the models of `searched` with 1 % and 10 % of the images, and with all.
+    """Lesson 11: the models of `searched` with 1 % and 10 % of the images, and with all.
 
     Each keeps its number of steps, also in the warm-up. Both use label smoothing and weight decay.
     """

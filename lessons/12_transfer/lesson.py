@@ -291,8 +291,9 @@ plots.show(
 #
 # ## 4. Does pre-training help on CIFAR-10, and how far?
 #
-# Our recorded runs ask the same of CIFAR-10, with the ViT of lesson 08. Pre-training sees nine of the ten classes, on images of its own.
-# Then 500 or 5,000 labelled images teach all ten classes. The start from scratch gets the minutes of both parts together, six and two.
+# Our recorded runs ask the same of CIFAR-10, with the ViT and the recipe of lesson 08, which uses Muon. Pre-training sees nine of the ten
+# classes for six core-minutes, on images of its own. Then 500 or 5,000 labelled images teach all ten classes for two core-minutes, with
+# AdamW. The start from scratch stays with Muon, and gets the eight core-minutes of both parts.
 #
 # > **Predict.** Where does pre-training help more, with 500 labels or with 5,000? Where is the probe ahead of fine-tuning?
 
@@ -409,8 +410,8 @@ table(
 # The interpolated model works at once, but less well than at 32 pixels. With random positions it loses far more,
 # because it uses its positions. So stretch the positions, and do not draw them anew.
 #
-# Does fine-tuning at 48 pixels then make a model *better*? Recorded runs ask it on 5,000 images of CIFAR-10, again with the ViT of
-# lesson 08.
+# Does fine-tuning at 48 pixels then make a model *better*? Recorded runs ask it on 5,000 images of CIFAR-10. The ViT of lesson 08
+# learns them for six core-minutes at 32 pixels. Then it is fine-tuned at 48 pixels or at 32, for the same number of steps.
 
 # %% tags=["nbval-ignore-output"]
 before, after, made = larger_runs()

@@ -187,8 +187,10 @@ def test_every_group_is_listed_and_the_comparison_has_three_seeds_and_probes(siz
     assert {e.group for e in listed} - later == groups  # those follow from what the search has found
     assert {"cpu": (0, 26), "gpu": (0, 121)}[size] in {e.snapshots for e in listed if e.group == "marks"}
     compared = [e for e in listed if e.group == "comparison-first"]
+    compared += [e for e in listed if (e.group, e.name) == ("comparison-8", "linear")]
+    names = ("linear", "resnet", "vit") if size == "cpu" else ("resnet", "vit")
     assert sorted((e.name, e.config.seed) for e in compared) == [
-        (name, seed) for name in ("resnet", "vit") for seed in range(3)
+        (name, seed) for name in names for seed in range(3)
     ]
     assert all(e.probes for e in compared)
 

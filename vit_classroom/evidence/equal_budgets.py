@@ -188,15 +188,12 @@ def rows_of_positions() -> list[list]:
         Rows of `POSITION_COLUMNS`: the test images, mean accuracies in percent with and without positions, and what
         `gap_row` says of the difference.
     """
-    drawn, learned = load_records(NO_POSITIONS, "cpu"), load_budgets().get(8, [])
-    moved = [
-        [100 * run["probes"]["shift"]["8"] for run in runs if run["step"] == step]
-        for runs, step in ((learned, "vit"), (drawn, "none"))
-    ]
+    runs = [*load_records(NO_POSITIONS, "cpu"), *load_budgets().get(8, [])]
+    shifted = [run | {"test_accuracy": run["probes"]["shift"]["8"]} for run in runs if "probes" in run]
     pairs = {
-        "drawings (Shapes-10)": (seeds(drawn, "drawn-learned"), seeds(drawn, "drawn-none")),
-        "photos (CIFAR-10)": (seeds(learned, "vit"), seeds(drawn, "none")),
-        "the same photos, shifted by 8 pixels": moved,
+        "drawings (Shapes-10)": (seeds(runs, "drawn-learned"), seeds(runs, "drawn-none")),
+        "photos (CIFAR-10)": (seeds(runs, "vit"), seeds(runs, "none")),
+        "the same photos, shifted by 8 pixels": (seeds(shifted, "vit"), seeds(shifted, "none")),
     }
     return [
         [name, f"{fmean(usual):.1f}", f"{fmean(none):.1f}", *gap_row(name, usual, none)[1:]]
